@@ -14,7 +14,7 @@ import (
 )
 
 // The allocations of one call of a session of the go-sdk, in all goroutines of this process
-// together, the go-sdk's own included: 52 and 76. The race detector allocates by itself.
+// together, the go-sdk's own included: 52 and 77. The race detector allocates by itself.
 func TestCallTool_allocations(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy})

@@ -1,13 +1,24 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
 // methods are the requests that a session answers, tools/call excepted.
@@ -74,7 +85,7 @@ const maxNotificationBytes = 64 << 10
 func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
-		c.notify.startSession()
+		c.notify.StartSession()
 		if c.connected {
 			c.opts.standalone.set(c, eraLegacy)
 		}
@@ -92,4 +103,212 @@ func (c *connection) receiveNotification(r *jsonrpc.Request) {
 			c.requests().cancel(id)
 		}
 	}
+}
+
+// modernVersion is the first version without initialize.
+const modernVersion = "2026-07-28"
+
+// legacyVersions begin with initialize; the newest is the last.
+var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// capabilities are what every session declares. Servers come and go during a session, so
+// they do not depend on what the servers have at its beginning.
+var capabilities = &mcp.ServerCapabilities{
+	Tools:       &mcp.ToolCapabilities{ListChanged: true},
+	Prompts:     &mcp.PromptCapabilities{ListChanged: true},
+	Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
+	Completions: &mcp.CompletionCapabilities{},
+	Logging:     &mcp.LoggingCapabilities{},
+}
+
+// initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). A
+// version that is not known is answered with the newest.
+func (c *connection) initialize(r *request, p *params) (any, error) {
+	version := sessionVersion(p.ProtocolVersion)
+	bits := sessionBits(version, r.Params)
+	c.legacy.Store(true)
+	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
+	c.speak(version)
+	c.introduce(r.Params, "clientInfo", version)
+	return c.initializeResult(version, bits), nil
+}
+
+// sessionVersion is the version of a session whose client offers one.
+func sessionVersion(offered string) string {
+	if slices.Contains(legacyVersions, offered) {
+		return offered
+	}
+	return legacyVersions[len(legacyVersions)-1]
+}
+
+// initializeResult is the answer to initialize. The types of the go-sdk have no tasks of 2025-11-25.
+func (c *connection) initializeResult(version string, bits uint16) any {
+	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
+	if bits&capability.Tasks == 0 {
+		return result
+	}
+	type withTasks struct {
+		*mcp.ServerCapabilities
+		Tasks json.RawMessage `json:"tasks"`
+	}
+	return struct {
+		*mcp.InitializeResult
+		Capabilities withTasks `json:"capabilities"`
+	}{result, withTasks{capabilities, legacyTaskCapabilities}}
+}
+
+// discover answers server/discover (2026-07-28).
+func (c *connection) discover(*request, *params) (any, error) {
+	modern := *capabilities
+	modern.Extensions = map[string]any{task.Extension: struct{}{}}
+	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: c.instructions()}
+	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
+	r.CacheScope = listing.CacheScope
+	return r, nil
+}
+
+// supportedVersions are all versions, newest first.
+func supportedVersions() []string {
+	versions := append(slices.Clone(legacyVersions), modernVersion)
+	slices.Reverse(versions)
+	return versions
+}
+
+// checkVersion refuses the version that a request names, unless it is known.
+func checkVersion(version string) error {
+	if version == "" || version == modernVersion || slices.Contains(legacyVersions, version) {
+		return nil
+	}
+	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: message.Shorten(version)})
+	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
+}
+
+func (c *connection) serverInfo() *mcp.Implementation {
+	return &mcp.Implementation{Name: c.opts.name, Version: c.opts.version}
+}
+
+// maxInstructions bounds the instructions of all servers together, in bytes.
+const maxInstructions = 64 << 10
+
+// instructions are those of the option, or else of the servers that are ready.
+func (c *connection) instructions() string {
+	if c.opts.instructions != nil {
+		return *c.opts.instructions
+	}
+	var b strings.Builder
+	r := c.view.Rules()
+	for _, s := range c.client.Status() {
+		if s.Session == nil || !r.OffersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString(s.Name + ": " + listing.Visible(s.Session.Instructions))
+	}
+	return b.String()
+}
+
+// protocolError returns the JSON-RPC error of a request that the client could not answer:
+// the error of the server, if it answered with one, and otherwise the text for a model, with
+// a facade.ModelError as data.
+func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
+	if refused, ok := err.(*jsonrpc.Error); ok { // no server was asked
+		return refused
+	}
+	var wire *jsonrpc.Error
+	if errors.Is(err, mcpvisor.ErrRPC) && errors.As(err, &wire) {
+		same := *wire
+		return &same
+	}
+	if isUnknown(err) && c.profile() != nil { // the client suggests names that may be hidden
+		return message.InvalidParams(message.Quote(target) + " is not offered; list again")
+	}
+	result := c.client.ErrorForModel(target, err)
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
+	var failed *mcpvisor.Error
+	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
+		if status, ok := c.statusOf(failed.Server); ok {
+			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
+		}
+	}
+	if isUnknown(err) || errors.Is(err, mcpvisor.ErrInvalid) {
+		e.Code = jsonrpc.CodeInvalidParams
+	}
+	e.Data, _ = json.Marshal(result.StructuredContent) // a ModelError always marshals
+	return e
+}
+
+const errEndedEarly = "the session was ended, or the gateway is shutting down"
+
+// giveUp is the answer to a request whose session has ended before it. admitted: a server may have executed it.
+// An HTTP status such as 503 would say that it may be repeated.
+func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
+	answer := &jsonrpc.Response{ID: r.ID}
+	failure := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+	text := errEndedEarly + "; nothing was done"
+	if admitted {
+		failure.Kind, failure.Outcome = mcpvisor.KindCanceled, mcpvisor.OutcomeUnknown
+		text = errEndedEarly + ". The request may have been executed; check before you repeat it."
+	}
+	if r.Method == "tools/call" {
+		version, _ := readMeta(r.Request)
+		t, _ := readToolCall(r.Params) // its name is enough
+		result, err := message.Result(c.client.ErrorForModel(t.name, failure), version >= modernVersion)
+		if err == nil {
+			answer.Result = result
+			return answer
+		}
+	}
+	data, _ := json.Marshal(map[string]mcpvisor.Outcome{"outcome": failure.Outcome}) // text always marshals
+	answer.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: data}
+	return answer
+}
+
+// isUnknown reports whether the name of the request stands for nothing.
+func isUnknown(err error) bool {
+	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)
+}
+
+func textOf(result *mcp.CallToolResult) string {
+	for _, content := range result.Content {
+		if text, ok := content.(*mcp.TextContent); ok {
+			return text.Text
+		}
+	}
+	return ""
+}
+
+// setLevelTimeout bounds the requests to the servers. One that does not answer keeps its
+// level.
+const setLevelTimeout = 5 * time.Second
+
+// setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is offered.
+// Those that refuse it, or have no log messages, do not matter. A session sets one level at a time.
+func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
+	level := slices.Index(notices.LogLevels, p.Level)
+	if level < 0 {
+		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
+	}
+	c.notify.SetLogLevel(level)
+	levelling := c.placesOf().levelling
+	if err := r.acquire(levelling); err != nil {
+		return nil, err
+	}
+	defer func() { <-levelling }()
+	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, server := range c.view.ServerNames() {
+		if !c.isCopied(server) { // a copy that starts later gets the level, too
+			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+		}
+	}
+	if t := c.tenant.Load(); t != nil {
+		for server, copied := range t.copies() {
+			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
+		}
+	}
+	all.Wait()
+	return struct{}{}, nil
 }

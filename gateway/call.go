@@ -13,7 +13,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -247,8 +251,8 @@ func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.M
 
 // callOptions are the options of a request: its _meta, who answers questions, that its log messages are passed on
 // to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
-// utilities, progress). tell calls a function with the request that is told about it, by default r.
-func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(*request))) ([]facade.CallOption, error) {
+// utilities, progress). tell calls a function with who is told about it.
+func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
 	if u.modern {
 		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
 	}
@@ -259,7 +263,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	}
 	if u.modern {
 		if u.rounds.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(&c.roundPeerOf(u.rounds.declared).handlers))
+			opts = append(opts, facade.WithCallHandlers(c.roundClient(u.rounds.declared).Handlers()))
 		}
 		if u.rounds.relays() {
 			opts = append(opts, facade.WithRelay(u.rounds.next))
@@ -268,22 +272,19 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	if len(u.meta) > 0 && u.meta[0] == '{' {
 		opts = append(opts, facade.WithMeta(u.meta))
 	}
-	level := c.notify.levelOfLogs()
+	level := c.notify.LevelOfLogs()
 	if u.modern {
-		level = noLogs
+		level = notices.NoLogs
 		if u.of.logLevel != "" {
-			if level = slices.Index(loggingLevels, u.of.logLevel); level < 0 {
+			if level = slices.Index(notices.LogLevels, u.of.logLevel); level < 0 {
 				return nil, message.InvalidParams("unknown log level " + message.Quote(u.of.logLevel))
 			}
 		}
 	}
-	if tell == nil {
-		tell = r.tell
-	}
-	if level < noLogs {
-		opts = append(opts, facade.WithLogMessages(loggingLevels[level], func(m mcpvisor.LogMessage) {
-			if slices.Index(loggingLevels, m.Level) >= level { // another session may have asked the server for more
-				tell(func(r *request) { r.out.addLog(r, m) })
+	if level < notices.NoLogs {
+		opts = append(opts, facade.WithLogMessages(notices.LogLevels[level], func(m mcpvisor.LogMessage) {
+			if slices.Index(notices.LogLevels, m.Level) >= level { // another session may have asked the server for more
+				tell(func(t roundtrip.Told) { t.ReportLog(m) })
 			}
 		}))
 	}
@@ -291,11 +292,8 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		return opts, nil
 	}
 	r.token = u.of.progressToken
-	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(r *request) { r.out.addProgress(r, p) }) })), nil
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(t roundtrip.Told) { t.ReportProgress(p) }) })), nil
 }
-
-// tell calls f with the request that is told about its call.
-func (r *request) tell(f func(*request)) { f(r) }
 
 // progressParams are the params of notifications/progress.
 type progressParams struct {
@@ -306,4 +304,54 @@ type progressParams struct {
 // isProgressToken reports whether a value may be a token: text or a number.
 func isProgressToken(token json.RawMessage) bool {
 	return len(token) > 0 && (token[0] == '"' || token[0] == '-' || token[0] >= '0' && token[0] <= '9')
+}
+
+// WithMaxResultBytes bounds the text in the result of a tool, as it is encoded in JSON. Of longer
+// text the result has the beginning, and a link to a resource with the whole text, which is kept for
+// 10 minutes and can be read by the same principal only, with the same profile. At most 64 MiB are
+// kept for one principal and 256 MiB for all; the oldest go first. Text that does not fit is not
+// shortened, and neither is anything but text: structured content, images and embedded resources
+// are passed on as they are. 0 or less: nothing is shortened, which is the default.
+func WithMaxResultBytes(n int) Option { return func(o *options) { o.maxResult = max(n, 0) } }
+
+// maxResultNow is the bound of the text of a result; 0: none.
+func (o *options) maxResultNow() int {
+	if n := o.settings.load().MaxResultBytes; n > 0 {
+		return n
+	}
+	return o.maxResult
+}
+
+// shortenResult shortens the text in the result of a tool to the bound. tool is the name by which the peer
+// knows it.
+func (c *connection) shortenResult(tool string, result json.RawMessage) json.RawMessage {
+	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
+}
+
+// linkVersion is the first version with links to resources in results.
+const linkVersion = "2025-06-18"
+
+// speak notes the version of a session.
+func (c *connection) speak(version string) { c.noLinks.Store(version < linkVersion) }
+
+// readResult answers resources/read for the text of a result. It reports false if the URI is none of
+// those.
+func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err error) {
+	id, ok := strings.CutPrefix(p.URI, longresult.Scheme)
+	if !ok {
+		return nil, false, nil
+	}
+	text, found := c.results.Get(c.owner, id)
+	if !found {
+		if slices.Contains(c.client.Servers(), longresult.Server) { // it may be a resource of that
+			return nil, false, nil
+		}
+		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)
+	}
+	uri, _ := json.Marshal(p.URI)
+	result = slices.Concat([]byte(`{"contents":[{"uri":`), uri, []byte(`,"mimeType":"text/plain","text":`), text, []byte(`}],"ttlMs":0,"cacheScope":"`+listing.CacheScope+`"}`))
+	if p.modern() {
+		result = message.Modern(result)
+	}
+	return result, true, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 )
 
 // A client of 2026-07-28 may cancel a request in the moment in which a server asks: the answer with the question waits to
@@ -44,7 +45,8 @@ func TestHeld_client_is_gone_before_the_question_is_written(t *testing.T) {
 	for name, value := range map[string]string{"Content-Type": "application/json", versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "a__x"} {
 		r.Header.Set(name, value)
 	}
-	x := &exchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: brokenWriter{http.Header{}}, r: r, control: http.NewResponseController(brokenWriter{})}
+	w := brokenWriter{http.Header{}}
+	x := &exchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: w, r: r, wire: httpwire.New(w, handler.limits.wire())}
 	x.post()
 	receive(t, told)
 	requireNothingHeld(t, handler.gateway)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,68 +70,6 @@ func TestListChanged(t *testing.T) {
 	})
 }
 
-// Changes that were not read yet are one notification, and answers do not wait for them.
-func TestNotifier_coalesces(t *testing.T) {
-	n := newNotifier()
-	n.reportLists(listing.AllLists)
-	require.Nil(t, n.next(), "the session has not begun")
-	n.startSession()
-	held := &subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}
-	require.True(t, n.subscribe(held, "file:///x"))
-	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}, "file:///x"))
-	n.setLogLevel(0)
-	for i := range 1000 {
-		n.reportLists(listing.ToolList)
-		n.reportUpdate("a", "file:///x")
-		n.reportUpdate("a", "file:///x/part")
-		n.reportUpdate("a", "file:///y")
-		n.reportUpdate("a", "file:///xy")
-		n.reportUpdate("b", "file:///x")
-		n.reportLog(mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
-	}
-	n.reportLists(listing.PromptList)
-	var got []string
-	for m := n.next(); m != nil; m = n.next() {
-		r := m.(*jsonrpc.Request)
-		got = append(got, r.Method+" "+string(r.Params))
-	}
-	require.Equal(t, []string{
-		"notifications/tools/list_changed {}",
-		"notifications/prompts/list_changed {}",
-		`notifications/resources/updated {"uri":"file:///x"}`,
-		`notifications/resources/updated {"uri":"file:///x/part"}`,
-	}, got[:4])
-	require.Len(t, got, 4+maxLogs)
-	require.Equal(t, `notifications/message {"level":"info","data":999}`, got[len(got)-1], "the oldest messages are dropped")
-	require.Equal(t, []*subscription{held}, n.close())
-	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///z"}}, "file:///z"))
-}
-
-// A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
-func TestNotifier_reports_what_changed_before_it_was_asked_to(t *testing.T) {
-	n := newNotifier()
-	n.reportLists(listing.ToolList | listing.PromptList)
-	require.Nil(t, n.next())
-	first := &listener{lists: listing.ToolList | listing.ResourceList}
-	require.True(t, n.listen(first))
-	require.Equal(t, "notifications/tools/list_changed", n.next().(*jsonrpc.Request).Method)
-	require.Nil(t, n.next())
-	require.True(t, n.listen(&listener{lists: listing.AllLists}))
-	require.Equal(t, "notifications/prompts/list_changed", n.next().(*jsonrpc.Request).Method)
-	require.Nil(t, n.next(), "the first listener has heard of the tools")
-}
-
-// A part of a resource continues with a path, a query or a fragment.
-func TestIsPartOf(t *testing.T) {
-	for _, uri := range []string{"mem://a", "mem://a/b", "mem://a?b", "mem://a#b"} {
-		require.True(t, isPartOf(uri, "mem://a"), uri)
-	}
-	for _, uri := range []string{"mem://ab", "mem://", "mem://b/a", ""} {
-		require.False(t, isPartOf(uri, "mem://a"), uri)
-	}
-	require.True(t, isPartOf("file:///folder/file", "file:///folder/"))
-}
-
 // An update reaches the sessions that subscribed, and no other. The subscription stays while
 // one of them has it, and over restarts.
 func TestSubscribe(t *testing.T) {
@@ -162,11 +99,7 @@ func TestSubscribe(t *testing.T) {
 		}
 		held := func(n int) func() bool {
 			d := transport.(*gateway)
-			return func() bool {
-				d.subscriptions.mu.Lock()
-				defer d.subscriptions.mu.Unlock()
-				return d.subscriptions.sessions[resource.Name{Server: "a", URI: uri}] == n
-			}
+			return func() bool { return d.subscriptions.Sessions(resource.Name{Server: "a", URI: uri}) == n }
 		}
 		until(t, held(2))
 		// In the modern era the client does not wait until its subscription stands.
@@ -220,10 +153,7 @@ func TestListen(t *testing.T) {
 
 	s.notify("notifications/cancelled", `{"requestId":7}`)
 	until(t, func() bool { return s.callWith(7, "ping", "").Error == nil })
-	notify := s.conn.(*connection).out.notify
-	notify.mu.Lock()
-	defer notify.mu.Unlock()
-	require.Empty(t, notify.listeners, "nothing is reported any more")
+	require.Zero(t, s.conn.(*connection).notify.Count().Listeners, "nothing is reported any more")
 }
 
 // Log messages are passed on from the level that the session sets.
@@ -249,16 +179,16 @@ func TestSetLoggingLevel(t *testing.T) {
 func TestListChanged_after_missed_events(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	conn := openRaw(t, Transport(c)).conn.(*connection)
-	conn.notify.startSession()
+	conn.notify.StartSession()
 	conn.hub.mu.Lock()
 	conn.hub.told = &listing.Listing{} // as if it had missed that the server is ready
 	conn.hub.mu.Unlock()
 	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
-	require.Equal(t, "notifications/tools/list_changed", conn.notify.next().(*jsonrpc.Request).Method)
-	for conn.notify.next() != nil {
+	require.Equal(t, "notifications/tools/list_changed", conn.notify.Next().(*jsonrpc.Request).Method)
+	for conn.notify.Next() != nil {
 	}
 	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
-	require.Nil(t, conn.notify.next(), "nothing has changed since")
+	require.Nil(t, conn.notify.Next(), "nothing has changed since")
 }
 
 // A session sets one level at a time, so that however many requests it sends, a server gets one.

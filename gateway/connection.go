@@ -12,6 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 )
 
 // connection is what requests are served by: of a Transport a session, over HTTP before 2026-07-28 a session while it
@@ -54,10 +56,10 @@ type connection struct {
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
 
-	holdContext context.Context // ends its held calls; set before the first request
-	holdOwner   holdOwner       // set as holdContext
-	roundMu     sync.Mutex
-	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
+	holdContext  context.Context // ends its held calls; set before the first request
+	holdOwner    roundtrip.Owner // set as holdContext
+	roundMu      sync.Mutex
+	roundClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by roundMu
 
 	places atomic.Pointer[places] // made by the first who needs them: most sessions do not
 	held   atomic.Int64           // the subscriptions of the session
@@ -71,9 +73,9 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, tenantKey: principalTenant}
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.questions.comeBack = comeBackTime
-	c.holdContext, c.holdOwner = c.ctx, holdOwner{session: c}
+	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
-	c.notify = newNotifier()
+	c.notify = notices.New[*subscription]()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)
 	return c
 }
@@ -127,11 +129,11 @@ func (c *connection) close() {
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
 	if c.connected {
-		c.elicitations.forgetSession(c.notify.key)
+		c.elicitations.ForgetSession(c.notify.Key)
 		c.peer.Connect(-1)
 	}
 	c.opts.settings.ignore(c)
-	for _, s := range c.notify.close() {
+	for _, s := range c.notify.Close() {
 		c.releaseSubscription(s)
 	}
 	c.closeTenant()
@@ -304,6 +306,6 @@ func (r *request) acquire(places chan<- struct{}) error {
 // drain ends the session as soon as no request is in flight.
 func (c *connection) drain() {
 	c.hub.leave(c.notify)
-	c.notify.endListeners()
+	c.notify.EndListeners()
 	c.requests().drain()
 }

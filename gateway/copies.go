@@ -3,16 +3,21 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -49,7 +54,7 @@ type tenant struct {
 type seat struct {
 	tenant        *tenant
 	server        string
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Counter
 	copy          *serverCopy   // nil: none runs
 	ending        chan struct{} // closed when nothing is left of the copy that was ended last; nil then
 	starts        uint64        // of copies
@@ -88,7 +93,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	}
 	switch {
 	case t.ended:
-		return nil, errCallEnded
+		return nil, message.ErrCallEnded
 	case !t.mayCopy(server): // no more, since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):
@@ -125,8 +130,8 @@ func (t *tenant) seatLocked(server string) *seat {
 	s := t.seats[server]
 	if s == nil {
 		s = &seat{tenant: t, server: server}
-		s.subscriptions = newSubscriptions(s.subscribe)
-		s.subscriptions.bound += max(t.gateway.opts.maxWait, 0)
+		s.subscriptions = subscriptions.New(s.subscribe)
+		s.subscriptions.Bound += max(t.gateway.opts.maxWait, 0)
 		t.seats[server] = s
 	}
 	return s
@@ -182,7 +187,9 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
-	t.followElicitations(client)
+	if t.key != "" { // principals have no session that is told
+		t.gateway.elicitations.Follow(client, t.gateway.client, t.key)
+	}
 	s.starts++
 	t.running.Add(1)
 	go s.follow(client, client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)
@@ -241,7 +248,7 @@ func (s *seat) endLocked() {
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // it begins without subscriptions
-	updated := func() { t.each(func(n *notifier) { n.reportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
+	updated := func() { t.each(func(n *notifier) { n.ReportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:
@@ -252,20 +259,20 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 					_ = client.SetLoggingLevel(ctx, s.server, level)
 				}()
 			}
-			if first && !s.subscriptions.late.Load() {
+			if first && !s.subscriptions.IsLate() {
 				first = false
 				continue
 			}
 			first = false
-			renewed := s.subscriptions.renew(s.server, start)
+			renewed := s.subscriptions.Renew(s.server, start)
 			go func() {
 				<-renewed
 				updated()
 			}()
 		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.OffersUpdate(s.server, e.URI):
-			t.each(func(n *notifier) { n.reportUpdate(s.server, e.URI) })
+			t.each(func(n *notifier) { n.ReportUpdate(s.server, e.URI) })
 		case kind == mcpvisor.EventLog && t.gateway.view.Rules().OffersServer(s.server):
-			t.each(func(n *notifier) { n.reportLog(*e.Log) })
+			t.each(func(n *notifier) { n.ReportLog(*e.Log) })
 		case kind == mcpvisor.EventMissed:
 			updated()
 		}
@@ -292,7 +299,7 @@ func (t *tenant) review() {
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
-		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.areHeld() {
+		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
 	}
@@ -458,14 +465,14 @@ func (c *connection) copyOptions() []facade.Option {
 
 // copyLevel is the level of log messages that the session has set; empty: none.
 func (c *connection) copyLevel() string {
-	if level := c.notify.levelOfLogs(); level < noLogs {
-		return loggingLevels[level]
+	if level := c.notify.LevelOfLogs(); level < notices.NoLogs {
+		return notices.LogLevels[level]
 	}
 	return ""
 }
 
 // subscriptionsOf are those of the incarnation of a server that this connection uses.
-func (c *connection) subscriptionsOf(server string) (*subscriptions, error) {
+func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
 	if !c.isCopied(server) {
 		return c.subscriptions, nil
 	}
@@ -533,5 +540,50 @@ func (s *Server) closeTenantsLocked() {
 		}
 		delete(s.tenants, owner)
 		t.end()
+	}
+}
+
+// copyCount counts the copies of all gateways with the same settings, from their start until nothing of
+// them is left. The zero value counts none. Safe for concurrent use.
+type copyCount struct {
+	mu  sync.Mutex // guards the fields below
+	all int
+	of  map[string]int // by principal
+}
+
+// take counts one more copy of a principal, or says why there must not be one.
+func (n *copyCount) take(s *settings, principal, server string) error {
+	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
+	setDefault(&most, DefaultMaxCopies)
+	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.of[principal] >= mostOf && principal != "":
+		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), n.of[principal]))
+	case n.of[principal] >= mostOf:
+		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", n.of[principal]))
+	case n.all >= most:
+		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", n.all))
+	}
+	if n.of == nil {
+		n.of = map[string]int{}
+	}
+	n.all++
+	n.of[principal]++
+	return nil
+}
+
+func tooManyCopies(server, who string) error {
+	return &jsonrpc.Error{Code: message.CodeBusy, Message: "server " + server + " runs once for each client, and " + who + ", which is the most; end sessions that are not needed, and try again. Nothing was done."}
+}
+
+// give takes a copy back that has ended.
+func (n *copyCount) give(principal string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all--
+	if n.of[principal]--; n.of[principal] == 0 {
+		delete(n.of, principal)
 	}
 }

@@ -54,14 +54,14 @@ func TestShare_subscriptions_move(t *testing.T) {
 				require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": share}}))
 				s.requireUpdated(uri)
 				touch()
-				require.Equal(t, share == ShareAll, conn.subscriptions.areHeld())
-				require.Equal(t, share == ShareClient, conn.tenant.Load().seatOf("a").subscriptions.areHeld())
+				require.Equal(t, share == ShareAll, conn.subscriptions.AreHeld())
+				require.Equal(t, share == ShareClient, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
 				require.EqualValues(t, 1, conn.held.Load())
 			}
 			own := conn.tenant.Load()
 			require.NoError(t, conn.Close())
 			until(t, func() bool {
-				return conn.held.Load() == 0 && !conn.subscriptions.areHeld() && !own.seatOf("a").subscriptions.areHeld()
+				return conn.held.Load() == 0 && !conn.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
 			})
 			settings.mu.Lock()
 			defer settings.mu.Unlock()
@@ -95,6 +95,6 @@ func TestShare_subscribe_again_after_a_reload(t *testing.T) {
 	s.requireUpdated("mcptest://text")
 	u("resources/unsubscribe")
 	until(t, func() bool { return conn.held.Load() == 0 })
-	require.False(t, conn.subscriptions.areHeld())
-	require.False(t, conn.tenant.Load().seatOf("a").subscriptions.areHeld())
+	require.False(t, conn.subscriptions.AreHeld())
+	require.False(t, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
@@ -36,14 +37,14 @@ func TestShare_log_of_a_withheld_server(t *testing.T) {
 	var settings SettingsVar
 	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Servers: Filter{Deny: []string{"a"}}}}}))
 	g := Transport(c, WithSettings(&settings), WithProfile("p"), WithShare(ShareClient)).(*gateway)
-	own, heard := newTenant(g, "x", ""), newNotifier()
-	heard.setLogLevel(0)
+	own, heard := newTenant(g, "x", ""), notices.New[*subscription]()
+	heard.SetLogLevel(0)
 	own.join(heard)
 	events := make(chan mcpvisor.Event, 1)
 	events <- mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "x"}}
 	close(events)
 	own.seatOf("a").follow(c, events, 1)
-	require.Nil(t, heard.next())
+	require.Nil(t, heard.Next())
 }
 
 // A request that has waited until all clients share the server starts no copy.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,35 +174,6 @@ func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 		time.Sleep(2 * DefaultStallTimeout)
 		require.False(t, stalled.Load())
 	})
-}
-
-// deadlines counts how often a peer gets time to read.
-type deadlines struct {
-	*httptest.ResponseRecorder
-	set int
-}
-
-// SetWriteDeadline implements what an http.ResponseController looks for.
-func (d *deadlines) SetWriteDeadline(at time.Time) error {
-	d.set += btoi(!at.IsZero())
-	return nil
-}
-
-// A large answer over HTTP gets WriteTimeout for each of its pieces: who reads slowly is not deaf.
-func TestHandler_large_answers_get_time(t *testing.T) {
-	body := []byte(`"` + strings.Repeat("x", 20*message.PieceBytes) + `"`)
-	for name, write := range map[string]func(x *exchange) bool{
-		"JSON":   func(x *exchange) bool { return x.writeJSON(http.StatusOK, message.Encoded{Body: body}) },
-		"stream": func(x *exchange) bool { return x.write([]byte("data: "), body, []byte("\n\n")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-			x := &exchange{server: &Server{limits: HTTPLimits{}.withDefaults()}, w: w, control: http.NewResponseController(w)}
-			require.True(t, write(x))
-			require.GreaterOrEqual(t, w.set, 20)
-			require.Contains(t, w.Body.String(), string(body))
-		})
-	}
 }
 
 // Of a batch that is not read only as much waits as MaxUnreadBytes says. It ends, and its session continues.

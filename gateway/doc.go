@@ -16,10 +16,6 @@
 //
 // [Serve] offers the same to one other process, over stdio or a stream.
 //
-// This package is large because all three share one engine: requests and answers are the same over each
-// of them. What needs no session is in the packages below gateway/internal, such as the lists and the
-// text of messages.
-//
 // # Servers that are down
 //
 // While a server restarts, its entries stay in the lists, byte for byte, and nobody is told of a
@@ -141,4 +137,33 @@
 //
 // The session speaks the versions from 2024-11-05 to 2025-11-25, and 2026-07-28 with
 // subscriptions/listen, whatever the servers speak.
+//
+// # What lies where
+//
+// This package is large because all three ways share one engine: requests and answers are the same over each of
+// them. A request passes these files:
+//
+//	serve.go, transport.go                lines of a peer, or a session of the go-sdk
+//	handler.go, http_post.go, access.go   HTTP, and who may
+//	http_session.go, http_stream.go       sessions over HTTP before 2026-07-28, and their streams
+//	connection.go, requests.go            what is in flight, what waits, and its end
+//	answer.go, params.go                  which function answers; the handshake; errors
+//	call.go, contents.go                  tools; lists, prompts, resources, completions
+//	rounds.go, wait.go                    the request to the server: its rounds, the wait for one that is down
+//	outbox.go                             what the peer has not read
+//
+// What happens without a request:
+//
+//	hub.go                                events of the client, to the notifiers of the sessions
+//	subscriptions.go                      what sessions have subscribed to, and subscriptions/listen
+//	questions.go, standalone.go           requests of servers, to the client
+//	tasks.go                              tasks
+//	copies.go                             servers that run once for each client
+//	settings.go, profile.go, limits.go    what a host can set
+//	clients.go                            what is counted of clients
+//
+// The packages below gateway/internal know no session: message, capability and lines read and write messages;
+// listing, offer, resource and hostschema make the lists; httpwire, sessionid and seal are for HTTP and for what
+// clients bring back; notices, roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts
+// longer than a request.
 package gateway

@@ -13,6 +13,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // urlServer answers a call of x by what its argument "do" says: "ask" asks for an interaction with the id of "text" and
@@ -90,6 +92,13 @@ func end(t *testing.T, c *facade.Client, server, id string) {
 	require.NoError(t, err)
 }
 
+// requireWaitedFor requires that the end of so many interactions is waited for.
+func requireWaitedFor(t *testing.T, s *elicited.Store, n int) {
+	t.Helper()
+	open, _ := s.Len()
+	require.Equal(t, n, open)
+}
+
 // requireIdle requires that nothing waits for a session.
 func (r raw) requireIdle() {
 	r.t.Helper()
@@ -120,8 +129,9 @@ func TestElicitations(t *testing.T) {
 		synctest.Wait()
 		ann.requireElicited("e3")
 		eve.requireIdle()
-		require.Empty(t, g.elicitations.open)
-		require.Empty(t, g.elicitations.follows)
+		requireWaitedFor(t, g.elicitations, 0)
+		_, followed := g.elicitations.Len()
+		require.Zero(t, followed)
 	})
 }
 
@@ -182,7 +192,7 @@ func TestElicitations_of_copies(t *testing.T) {
 		}
 		ann.requireIdle()
 		bob.requireIdle()
-		require.Empty(t, g.elicitations.open)
+		requireWaitedFor(t, g.elicitations, 0)
 	})
 }
 
@@ -206,7 +216,7 @@ func TestElicitations_of_two_gateways(t *testing.T) {
 		ann.ask("a", "e2")
 		eve.ask("a", "e3")
 		h.Close()
-		require.Len(t, settings.elicitations.open, 1)
+		requireWaitedFor(t, &settings.elicitations, 1)
 		end(t, c, "a", "e2")
 		synctest.Wait()
 		ann.requireElicited("e2")
@@ -215,7 +225,7 @@ func TestElicitations_of_two_gateways(t *testing.T) {
 
 func beginURL(s raw, id string) {
 	c := s.conn.(*connection)
-	c.elicitations.begin(c, "a", json.RawMessage(`{"mode":"url","elicitationId":"`+id+`"}`), nil)
+	c.elicitations.Begin(c.elicitedSession(), "a", json.RawMessage(`{"mode":"url","elicitationId":"`+id+`"}`), nil)
 }
 
 // What is waited for is bounded in number, length and time, and by the session.
@@ -224,33 +234,29 @@ func TestElicitations_bounds(t *testing.T) {
 		c := newURLClient(t)
 		g := Transport(c).(*gateway)
 		s := urlSession(t, g)
-		conn := s.conn.(*connection)
-		for i := range maxElicitationsOfSession + 1 {
+		for i := range elicited.MaxOfSession + 1 {
 			beginURL(s, fmt.Sprint(i))
 			time.Sleep(time.Millisecond)
 		}
-		require.Len(t, g.elicitations.open, maxElicitationsOfSession)
+		requireWaitedFor(t, g.elicitations, elicited.MaxOfSession)
 		end(t, c, "a", "0") // the oldest
 		synctest.Wait()
 		s.requireIdle()
 		end(t, c, "a", "1")
 		synctest.Wait()
 		s.requireElicited("1")
-		time.Sleep(elicitationTime)
+		time.Sleep(elicited.WaitTime)
 		end(t, c, "a", "2")
 		synctest.Wait()
 		s.requireIdle()
-		beginURL(s, fmt.Sprintf("%0*d", maxElicitationID+1, 1))
+		beginURL(s, fmt.Sprintf("%0*d", elicited.MaxIDBytes+1, 1))
 		beginURL(s, "new")
-		require.Len(t, g.elicitations.open, 1)
-		for i := range 3 * maxElicited {
-			conn.notify.reportElicited(fmt.Sprint(i))
-		}
-		require.Len(t, conn.notify.elicited, maxElicited)
+		requireWaitedFor(t, g.elicitations, 1)
 		require.NoError(t, s.conn.Close())
 		synctest.Wait()
-		require.Empty(t, g.elicitations.open)
-		require.Empty(t, g.elicitations.follows)
+		requireWaitedFor(t, g.elicitations, 0)
+		_, followed := g.elicitations.Len()
+		require.Zero(t, followed)
 	})
 }
 
@@ -262,20 +268,20 @@ func TestElicitations_bound_is_shared(t *testing.T) {
 		ann := urlSession(t, g)
 		ann.ask("a", "first")
 		var first raw
-		for n := 1; n < maxElicitations; {
+		for n := 1; n < elicited.MaxOpen; {
 			eve := urlSession(t, g)
 			if first.conn == nil {
 				first = eve
 			}
-			for i := 0; i < maxElicitationsOfSession && n < maxElicitations; i++ {
+			for i := 0; i < elicited.MaxOfSession && n < elicited.MaxOpen; i++ {
 				time.Sleep(time.Millisecond)
 				beginURL(eve, fmt.Sprint(n))
 				n++
 			}
 		}
-		require.Len(t, g.elicitations.open, maxElicitations)
+		requireWaitedFor(t, g.elicitations, elicited.MaxOpen)
 		ann.ask("a", "last")
-		require.Len(t, g.elicitations.open, maxElicitations)
+		requireWaitedFor(t, g.elicitations, elicited.MaxOpen)
 		for _, id := range []string{"first", "last"} {
 			end(t, c, "a", id)
 			synctest.Wait()
@@ -295,14 +301,14 @@ func TestElicitations_not_asked(t *testing.T) {
 		conn := s.conn.(*connection)
 		other := facade.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
 		_, err := conn.ask(t.Context(), other)
-		require.ErrorIs(t, err, errNotAsked)
-		require.Empty(t, g.elicitations.open)
+		require.ErrorIs(t, err, message.ErrNotAsked)
+		requireWaitedFor(t, g.elicitations, 0)
 		s.send(1, "tools/call", doURL("a", "ask", "e1"))
 		s.read() // the question; the call is in flight
 		conn.out.close()
 		_, err = conn.ask(t.Context(), other)
 		require.ErrorIs(t, err, errNotRead)
-		require.Len(t, g.elicitations.open, 1)
+		requireWaitedFor(t, g.elicitations, 1)
 	})
 }
 
@@ -347,12 +353,7 @@ func TestElicitations_end_with_DELETE(t *testing.T) {
 		require.Equal(t, 200, status, answer)
 	}
 	until(t, func() bool { return s.Status().Sessions == 0 })
-	open := func() int {
-		s.gateway.elicitations.mu.Lock()
-		defer s.gateway.elicitations.mu.Unlock()
-		return len(s.gateway.elicitations.open)
-	}
-	require.Equal(t, 2, open())
+	requireWaitedFor(t, s.gateway.elicitations, 2)
 	require.Equal(t, http.StatusNoContent, ann.do(t.Context(), http.MethodDelete, "").StatusCode)
-	require.Equal(t, 1, open())
+	requireWaitedFor(t, s.gateway.elicitations, 1)
 }

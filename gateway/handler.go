@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -22,70 +23,6 @@ const (
 	nameHeader    = "Mcp-Name"
 	eventHeader   = "Last-Event-ID"
 )
-
-// HTTPLimits bound what the requests to a [Handler] may cost. In each field 0, and a negative
-// value, means the default.
-type HTTPLimits struct {
-	// MaxBodyBytes bounds the body of one request. A larger one is answered with 413. Default
-	// 16 MiB.
-	MaxBodyBytes int
-	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
-	// read by the http.Server: set its ReadHeaderTimeout.
-	ReadTimeout time.Duration
-	// WriteTimeout is how long a peer may take to read a message, or 64 KiB of a larger one. A
-	// peer that takes longer is disconnected, and its requests are canceled. Raise it for peers that
-	// read less than about 20 KB/s: the system may wait for more room than 64 KiB. Default 30 s.
-	WriteTimeout time.Duration
-	// KeepAlive is the interval between the comments that keep a stream without messages open.
-	// Default 25 s.
-	KeepAlive time.Duration
-	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
-	SessionLifetime time.Duration
-	// SessionIdle is how long subscriptions, the log level and the copies of servers ([ShareClient]) of
-	// a session are kept while it has no request in flight and no stream, and the copies of a
-	// principal while that has no request in flight; and a session that is told of a task, until that ends.
-	// Default 30 minutes. Without them a session costs nothing between its requests.
-	SessionIdle time.Duration
-
-	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens
-	// all requests belong to one principal. A request beyond it is answered with 429. Default
-	// 1,024.
-	MaxInFlight int
-	// MaxSessions is how many sessions of one principal may be active at once: have a request in
-	// flight, a stream, a subscription, a log level or a copy of a server. A request that needs one more is answered
-	// with 429. Default 10,000.
-	MaxSessions int
-	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
-	// beyond it is answered with 429. Default 128 MiB.
-	MaxBytes int
-	// MaxTasks is how many tasks of one principal may be open at once: those that have not ended and
-	// that it has asked for within the last 10 minutes. A call of which a task may be made is refused
-	// beyond it. Default 1,000.
-	MaxTasks int
-}
-
-// WithHTTPLimits sets what the requests to a [Handler] may cost. [WithLimits] bounds each session.
-func WithHTTPLimits(l HTTPLimits) Option { return func(o *options) { o.http = l.withDefaults() } }
-
-func (l HTTPLimits) withDefaults() HTTPLimits {
-	setDefault(&l.MaxBodyBytes, 16<<20)
-	setDefault(&l.ReadTimeout, 30*time.Second)
-	setDefault(&l.WriteTimeout, 30*time.Second)
-	setDefault(&l.KeepAlive, 25*time.Second)
-	setDefault(&l.SessionLifetime, 30*24*time.Hour)
-	setDefault(&l.SessionIdle, 30*time.Minute)
-	setDefault(&l.MaxInFlight, 1024)
-	setDefault(&l.MaxSessions, 10_000)
-	setDefault(&l.MaxBytes, 128<<20)
-	setDefault(&l.MaxTasks, 1000)
-	return l
-}
-
-func setDefault[T int | time.Duration](value *T, otherwise T) {
-	if *value <= 0 {
-		*value = otherwise
-	}
-}
 
 // LoadSessionKey reads the key of [WithSessionKey] from a file. If there is no file, it creates one
 // with a random key, in a directory that must exist. It returns an error if the file cannot be
@@ -118,7 +55,7 @@ type Server struct {
 	principals map[string]*principal
 	sessions   map[nonce]*httpSession // that cost something
 	tenants    map[string]*tenant     // principals with copies of servers, by owner
-	ended      endedSessions
+	ended      sessionid.Ended
 }
 
 // Handler returns an http.Handler that offers what client supervises as an MCP server:
@@ -143,7 +80,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	if o.names == nil {
 		o.names = &Names{}
 	}
-	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: newEndedSessions(maxEnded)}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: sessionid.NewEnded(sessionid.MaxEnded)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
@@ -162,9 +99,9 @@ func (s *Server) Close() {
 	for _, hs := range s.sessions {
 		s.dropLocked(hs)
 	}
-	s.gateway.elicitations.forget(func(one *elicitation) bool {
-		of := one.conn.gateway
-		return of == s.gateway || of == s.profiles[of.opts.profile]
+	s.gateway.elicitations.ForgetGateways(func(one any) bool {
+		of, ok := one.(*gateway)
+		return ok && (of == s.gateway || of == s.profiles[of.opts.profile])
 	})
 	s.closeTenantsLocked()
 }
@@ -218,7 +155,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()
@@ -230,7 +167,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowedMethods)
 		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
 	}
-	x.flush()
+	x.wire.Flush()
 }
 
 // Status says what a [Server] does at one moment.
@@ -257,7 +194,7 @@ func (s *Server) Status() Status {
 	for _, w := range s.gateway.catalog.Get().Withheld {
 		st.Withheld = append(st.Withheld, Withheld{Server: w.Server, Name: w.Name, Kind: w.Kind, Reason: w.Reason})
 	}
-	st.Held = s.gateway.holds.count()
+	st.Held, _ = s.gateway.holds.Count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)
@@ -270,4 +207,15 @@ func (s *Server) Status() Status {
 		st.InFlight += p.inFlight
 	}
 	return st
+}
+
+// Withheld is a tool or prompt that is not listed, and cannot be called.
+type Withheld struct {
+	// Server and Name are those of the tool or prompt at its server.
+	Server string `json:"server"`
+	Name   string `json:"name"`
+	// Kind is "tool" or "prompt".
+	Kind string `json:"kind"`
+	// Reason says why, and what to do.
+	Reason string `json:"reason"`
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -99,7 +99,7 @@ func TestHeld(t *testing.T) {
 		require.JSONEq(t, wantsText, memberOf(t, []byte(result), "inputRequests", keys[0], "params"))
 		require.Equal(t, `"elicitation/create"`, memberOf(t, []byte(result), "inputRequests", keys[0], "method"))
 		require.Len(t, c.CallsInFlight(), 1)
-		require.Equal(t, 1, g.holds.count())
+		require.True(t, heldAre(g, 1, 0))
 
 		result, failure = ann("tools/call", "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"accept","content":{"name":"\u0041"},"x":1.0}}`)))
 		require.Empty(t, failure)
@@ -113,11 +113,7 @@ func TestHeld(t *testing.T) {
 // requireNothingHeld waits until no call is held, and nothing is counted.
 func requireNothingHeld(t *testing.T, g *gateway) {
 	t.Helper()
-	until(t, func() bool {
-		g.holds.mu.Lock()
-		defer g.holds.mu.Unlock()
-		return len(g.holds.byID) == 0 && len(g.holds.uses) == 0
-	})
+	until(t, g.holds.IsIdle)
 }
 
 // A requestState that was changed, belongs to another request or another client, or was used, is refused,
@@ -136,8 +132,8 @@ func TestHeld_refused_states(t *testing.T) {
 	result, _ := ann("tools/call", "a__consult", modernCall(""))
 	state, keys := required(t, result)
 	accept := `{"` + keys[0] + `":{"action":"accept","content":{"name":"ann"}}}`
-	changed := state[:20] + string("AB"[btoi(state[20] == 'A')]) + state[21:]
-	forged := seal.Seal(sessionid.NewKey(), heldKind, "ann", "a", "", seal.Time(time.Now().Add(time.Hour)), s.gateway.holds.instance, "1", "1")
+	changed := state[:20] + map[bool]string{true: "B", false: "A"}[state[20] == 'A'] + state[21:]
+	forged := seal.Seal(sessionid.NewKey(), "held call", "ann", "a", "", seal.Time(time.Now().Add(time.Hour)), "instance", "1", "1")
 	for name, test := range map[string]struct {
 		by                 caller
 		tool, params, text string
@@ -214,7 +210,7 @@ func TestHeld_refused_states_of_servers(t *testing.T) {
 		c2.conn.(*connection).owner = "eve"
 		_, failure = c2.modernCaller()("tools/call", "", modernCall(accept))
 		require.Contains(t, failure, "of another client")
-		time.Sleep(stateTime - time.Second)
+		time.Sleep(roundtrip.StateTime - time.Second)
 		result, failure = ann("tools/call", "", modernCall(accept))
 		require.Empty(t, failure)
 		require.Contains(t, result, "decline")
@@ -247,7 +243,7 @@ func TestHeld_without_answer(t *testing.T) {
 	}, legacyFixture("a"))
 }
 
-// A client that does not come back: its call is canceled at the server after holdTime, and its state is
+// A client that does not come back: its call is canceled at the server after roundtrip.HoldTime, and its state is
 // refused from then on.
 func TestHeld_expires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,12 +254,12 @@ func TestHeld_expires(t *testing.T) {
 		ann := openRaw(t, transport).modernCaller()
 		result, _ := ann("tools/call", "", modernCall(""))
 		state, keys := required(t, result)
-		time.Sleep(holdTime - time.Second)
+		time.Sleep(roundtrip.HoldTime - time.Second)
 		synctest.Wait()
 		require.Len(t, c.CallsInFlight(), 1)
 		result, _ = ann("tools/call", "", modernCall(roundOf(state, `{}`))) // the time begins again
 		state, _ = required(t, result)
-		time.Sleep(holdTime - time.Second)
+		time.Sleep(roundtrip.HoldTime - time.Second)
 		synctest.Wait()
 		require.Len(t, c.CallsInFlight(), 1)
 		time.Sleep(2 * time.Second)
@@ -392,7 +388,7 @@ func TestHeld_server_ends_the_call(t *testing.T) {
 				return
 			}
 			state, _ := required(t, result)
-			until(t, func() bool { return heldHasEnded(s.gateway) })
+			until(t, func() bool { return heldAre(s.gateway, 1, 1) })
 			result, failure = ann("tools/call", "a__x", strings.Replace(modernCall(roundOf(state, `{}`)), "a__consult", "a__x", 1))
 			require.Contains(t, result+failure, test.want)
 			requireNothingHeld(t, s.gateway)
@@ -428,17 +424,10 @@ func TestHeld_of_several_calls(t *testing.T) {
 	require.Contains(t, result, "decline")
 }
 
-// heldHasEnded reports whether the one held call has ended at its server.
-func heldHasEnded(g *gateway) bool {
-	g.holds.mu.Lock()
-	held := slices.Collect(maps.Values(g.holds.byID))
-	g.holds.mu.Unlock()
-	if len(held) != 1 {
-		return false
-	}
-	held[0].peer.mu.Lock()
-	defer held[0].peer.mu.Unlock()
-	return held[0].done
+// heldAre reports whether so many calls are held, and so many of them have ended at their servers.
+func heldAre(g *gateway, calls, done int) bool {
+	held, ended := g.holds.Count()
+	return held == calls && ended == done
 }
 
 // Prompts and resources are held as calls of tools are.

@@ -16,9 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -226,7 +224,7 @@ func TestHostilePeer(t *testing.T) {
 			for range 1_000 - hostileLimits.MaxListens {
 				require.ErrorContains(p.t, receive(p.t, refused).Error, "4 requests subscriptions/listen are in flight, which is the most")
 			}
-			until(p.t, func() bool { return len(p.session().out.notify.all()) == hostileLimits.MaxListens })
+			until(p.t, func() bool { return p.session().notify.Count().Listeners == hostileLimits.MaxListens })
 		},
 		"listens and cancels": func(p hostilePeer) {
 			p.readAll(func(*jsonrpc.Response) {})
@@ -321,10 +319,7 @@ func TestHostilePeer(t *testing.T) {
 			for range n {
 				require.ErrorContains(p.t, receive(p.t, answers).Error, "params have more than 10000 values")
 			}
-			notify := p.session().out.notify
-			notify.mu.Lock()
-			defer notify.mu.Unlock()
-			require.Empty(p.t, notify.session.uris)
+			require.Zero(p.t, p.session().notify.Count().Subscriptions)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,12 +359,6 @@ func (o *outbox) held() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes
-}
-
-func (n *notifier) all() []*listener {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.listeners
 }
 
 // heapBytes is what is reachable.
@@ -446,33 +435,4 @@ func TestWrite_is_canceled_before_a_smaller_request(t *testing.T) {
 func write(stream net.Conn, text string) error {
 	_, err := io.WriteString(stream, text)
 	return err
-}
-
-// Updates and log messages that no peer reads take bounded memory, and none of what was
-// subscribed to is forgotten.
-func TestNotifier_bounds(t *testing.T) {
-	n := newNotifier()
-	require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///"}}, "file:///"))
-	n.setLogLevel(0)
-	for i := range 20_000 {
-		n.reportUpdate("a", fmt.Sprintf("file:///%d", i))
-		n.reportLog(mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", i%10_000)})
-	}
-	require.LessOrEqual(t, n.partBytes, maxPartBytes)
-	require.LessOrEqual(t, len(n.session.updated), maxPartBytes/partCost+1)
-	require.LessOrEqual(t, n.logBytes, maxLogBytes)
-	require.Contains(t, n.session.updated, "file:///", "what has no room counts as an update of all")
-	for n.next() != nil {
-	}
-	require.Zero(t, n.partBytes)
-	require.Zero(t, n.logBytes)
-	require.Empty(t, n.session.waiting)
-	l := &listener{uris: map[string]*subscription{"file:///": {Name: resource.Name{Server: "a", URI: "file:///"}}}}
-	require.True(t, n.listen(l))
-	n.reportUpdate("a", "file:///x")
-	require.Positive(t, n.partBytes)
-	n.leave(l)
-	for n.next() != nil {
-	}
-	require.Zero(t, n.partBytes)
 }

@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -17,7 +15,10 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -32,13 +33,12 @@ type exchange struct {
 	expiry    time.Time // of the token; zero if it does not say
 	w         http.ResponseWriter
 	r         *http.Request
-	control   *http.ResponseController
-	streaming bool // the answer is a stream, and has begun
+	wire      *httpwire.Exchange // reads r, and writes to w
 }
 
 // fail answers with a JSON-RPC error and an HTTP status.
 func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	x.writeJSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
+	x.wire.JSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
 }
 
 // busy answers a principal that has reached a limit.
@@ -55,10 +55,10 @@ func (x *exchange) post() {
 		http.Error(x.w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, reserved, err := x.readBody()
+	body, reserved, ok := x.readBody()
 	defer func() { x.server.reserve(x.principal, 0, -reserved) }()
-	if err != nil {
-		return // it is answered
+	if !ok {
+		return
 	}
 	messages, batch, wrong := message.Read(body)
 	if wrong != nil {
@@ -84,53 +84,19 @@ func (x *exchange) post() {
 	x.postLegacy(messages, batch)
 }
 
-// bodyStep is the size of the first buffer for a body, at most.
-const bodyStep = 64 << 10
-
-// readBody reads the body in bounded memory and time. If it fails, it has answered.
-func (x *exchange) readBody() (body []byte, reserved int, err error) {
-	l := x.server.limits
-	_ = x.control.SetReadDeadline(time.Now().Add(l.ReadTimeout))
-	from := http.MaxBytesReader(x.w, x.r.Body, int64(l.MaxBodyBytes))
-	if n := x.r.ContentLength; n > int64(l.MaxBodyBytes) {
+// readBody reads the body. If it reports false, it has answered.
+func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
+	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
+	var wrong *httpwire.BodyError
+	switch {
+	case errors.As(err, &wrong):
 		x.refuse(clients.RefusedMalformed)
-		x.w.Header().Set("Connection", "close")
-		http.Error(x.w, fmt.Sprintf("the body has %d bytes, and %d is the most", n, l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
-		return nil, 0, errAnswered
+		http.Error(x.w, wrong.Text, wrong.Status)
+	case err != nil:
+		x.busy(err.Error())
 	}
-	body = make([]byte, 0, min(max(x.r.ContentLength, 0), bodyStep)+bytes.MinRead)
-	for {
-		if len(body) == cap(body) || reserved == 0 { // the buffer doubles
-			step := max(cap(body), bytes.MinRead)
-			if !x.server.reserve(x.principal, 0, step) {
-				x.w.Header().Set("Connection", "close")
-				x.busy("the requests in flight hold too many bytes")
-				return nil, reserved, errAnswered
-			}
-			if reserved += step; len(body) == cap(body) {
-				body = slices.Grow(body, step)
-			}
-		}
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch tooLarge := new(http.MaxBytesError); {
-		case err == io.EOF:
-			_ = x.control.SetReadDeadline(time.Time{})
-			return body, reserved, nil
-		case errors.As(err, &tooLarge):
-			x.refuse(clients.RefusedMalformed)
-			http.Error(x.w, fmt.Sprintf("the body has more than %d bytes", l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
-			return nil, reserved, errAnswered
-		case err != nil:
-			x.refuse(clients.RefusedMalformed)
-			x.w.Header().Set("Connection", "close")
-			http.Error(x.w, "the body did not arrive in time", http.StatusRequestTimeout)
-			return nil, reserved, errAnswered
-		}
-	}
+	return body, reserved, err == nil
 }
-
-var errAnswered = errors.New("the request is answered")
 
 // readMeta returns what a request says of its client in _meta: the version, empty if it names
 // none, and whether it has the capabilities.
@@ -181,7 +147,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	peer.Begin(false)
 	defer peer.Done(clients.OutcomeAnswered)
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
-	x.writeJSON(http.StatusOK, message.Encode(&jsonrpc.Response{ID: r.ID, Result: text}))
+	x.wire.JSON(http.StatusOK, message.Encode(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
 
 // postLegacy answers messages of a session before 2026-07-28.
@@ -253,7 +219,7 @@ var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resourc
 func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.ID.IsValid() { // nothing of it has an effect: a request is canceled by its connection
-		x.accept()
+		x.wire.Accept()
 		return
 	}
 	if e := checkHeaders(x.r.Header, r, header, meta); e != nil {
@@ -274,7 +240,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.owner = x.owner
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
-	c.holdContext, c.holdOwner = x.server.ctx, holdOwner{principal: x.principal.name} // a held call outlives its request
+	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name} // a held call outlives its request
 	if x.principal.name != "" {
 		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
 		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
@@ -360,17 +326,17 @@ func (x *exchange) busyWithRequests() { x.busy("too many requests are in flight"
 // message comes before the answer. If the peer goes, its requests are canceled.
 func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
-		x.accept()
+		x.wire.Accept()
 		return
 	}
 	var notify *notifier
 	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
-		notify = newNotifier()
-		c.hub.join(notify, notify.endListeners)
+		notify = notices.New[*subscription]()
+		c.hub.join(notify, notify.EndListeners)
 		defer c.hub.leave(notify)
 	}
 	out := newOutbox(&c.opts.limits, notify)
-	out.asks = acceptsStream(x.r)
+	out.asks = httpwire.AcceptsStream(x.r)
 	made := make([]*request, 0, len(requests))
 	for _, r := range requests {
 		one := newRequest(c.ctx, r, out)
@@ -402,7 +368,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	batch := len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
-	streams := acceptsStream(x.r)
+	streams := httpwire.AcceptsStream(x.r)
 	failed := false // the peer does not read any more
 	var answers []message.Encoded
 	kept, passed := 0, 0 // bytes of answers, and answers
@@ -410,8 +376,8 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 		passed++
 		switch {
 		case failed:
-		case x.streaming || batch && streams:
-			failed = !x.event(m, "")
+		case x.wire.IsStream() || batch && streams:
+			failed = !x.wire.Event(m, "")
 		case batch:
 			one := message.Encode(m)
 			if kept > 0 && kept+one.Len() > c.opts.limits.MaxUnreadBytes {
@@ -420,7 +386,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			kept += one.Len()
 			answers = append(answers, one)
 		default:
-			failed = !x.writeJSON(statusOf(m), message.Encode(m))
+			failed = !x.wire.JSON(statusOf(m), message.Encode(m))
 		}
 	}
 	sessionEnded := false // what is in the outbox is passed on
@@ -435,7 +401,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			case <-out.wake:
 			case <-keepAlive.C:
 				if streams && !failed {
-					failed = !x.keepAlive()
+					failed = !x.wire.KeepAlive()
 				}
 			case <-c.ctx.Done():
 				sessionEnded = true
@@ -449,15 +415,15 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			}
 			c.endRequest(ended)
 		case streams && !failed:
-			failed = !x.event(m, "")
+			failed = !x.wire.Event(m, "")
 		}
 	}
-	for x.streaming && !failed { // a request that was canceled has no answer, but its question is withdrawn
+	for x.wire.IsStream() && !failed { // a request that was canceled has no answer, but its question is withdrawn
 		m, _ := out.next()
 		if m == nil {
 			break
 		}
-		failed = !x.event(m, "")
+		failed = !x.wire.Event(m, "")
 	}
 	if c.ctx.Err() != nil {
 		for i, r := range made {
@@ -468,14 +434,14 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	}
 	switch {
 	case len(answers) > 0:
-		x.writeBatch(answers)
-	case x.streaming || passed > 0:
+		x.wire.Batch(answers)
+	case x.wire.IsStream() || passed > 0:
 	case errors.Is(x.r.Context().Err(), context.DeadlineExceeded): // see endWithToken
 		http.Error(x.w, "the token has expired; ask again with a new one", http.StatusUnauthorized)
 	case c.ctx.Err() != nil:
 		http.Error(x.w, errEndedEarly, http.StatusServiceUnavailable)
 	default: // the peer has canceled them
-		x.accept()
+		x.wire.Accept()
 	}
 }
 
@@ -491,9 +457,4 @@ func statusOf(m jsonrpc.Message) int {
 		}
 	}
 	return http.StatusOK
-}
-
-func acceptsStream(r *http.Request) bool {
-	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return strings.Contains(accept, "text/event-stream") || accept == "" || strings.Contains(accept, "*/*")
 }

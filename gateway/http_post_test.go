@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -74,7 +75,7 @@ func TestHandler_hold_owner_of_a_session(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {
-		require.Equal(t, holdOwner{principal: hs.principal.name}, hs.holdOwner)
+		require.Equal(t, roundtrip.Owner{Principal: hs.principal.name}, hs.holdOwner)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -88,7 +89,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended.has(p.name, said.Nonce) || s.ctx.Err() != nil {
+	if s.ended.Has(p.name, said.Nonce) || s.ctx.Err() != nil {
 		return nil, errUnknownSession
 	}
 	hs := s.sessions[said.Nonce]
@@ -100,11 +101,11 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		p.users++
 		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
-		hs.owner, hs.holdOwner = x.owner, holdOwner{principal: p.name}
+		hs.owner, hs.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
 		hs.legacy.Store(true)
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
-		hs.notify.key = sessionKey{nonce: said.Nonce}
+		hs.notify.Key = sessionKey{nonce: said.Nonce}
 		hs.ownTenant(string(said.Nonce[:]), p.name)
 		hs.unwatched = func() { s.dropUnneeded(hs) }
 		s.sessions[said.Nonce] = hs
@@ -140,7 +141,7 @@ func (s *Server) closeSession(hs *httpSession) {
 }
 
 // isNeeded reports whether the session would miss something without what it costs.
-func (hs *httpSession) isNeeded() bool { return hs.notify.isNeeded() || hs.hasCopies() }
+func (hs *httpSession) isNeeded() bool { return hs.notify.IsNeeded() || hs.hasCopies() }
 
 // dropUnneeded drops a session that nobody uses, if it needs nothing since.
 func (s *Server) dropUnneeded(hs *httpSession) {
@@ -179,13 +180,13 @@ func (x *exchange) endSession() {
 	}
 	s.gateway.opts.clients.End(keyOf(said.Nonce))
 	s.mu.Lock()
-	again := s.ended.has(x.principal.name, said.Nonce)
-	s.ended.add(x.principal.name, said.Nonce, said.Expiry)
+	again := s.ended.Has(x.principal.name, said.Nonce)
+	s.ended.Add(x.principal.name, said.Nonce, said.Expiry)
 	if hs := s.sessions[said.Nonce]; hs != nil {
 		s.dropLocked(hs)
 	}
 	s.mu.Unlock()
-	s.gateway.elicitations.forgetSession(sessionKey{nonce: said.Nonce})
+	s.gateway.elicitations.ForgetSession(sessionKey{nonce: said.Nonce})
 	if again {
 		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
 		return

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,114 +13,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
-
-// writeJSON writes an answer of one message. It reports false if the peer does not read.
-func (x *exchange) writeJSON(status int, m message.Encoded) bool {
-	return x.writeWhole(status, m.Head, m.Body, m.Tail)
-}
-
-// writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
-// written without a deadline when the handler has returned.
-func (x *exchange) writeWhole(status int, parts ...[]byte) bool {
-	length := 0
-	for _, part := range parts {
-		length += len(part)
-	}
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(length))
-	x.w.WriteHeader(status)
-	return x.writePieces(parts...) && x.flush()
-}
-
-// accept answers messages that have no answer.
-func (x *exchange) accept() {
-	x.w.Header().Set("Content-Length", "0")
-	x.w.WriteHeader(http.StatusAccepted)
-}
-
-// flush writes what net/http has buffered. It reports false if the peer does not read.
-func (x *exchange) flush() bool {
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
-	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
-	return x.control.Flush() == nil
-}
-
-// writePieces writes to the peer. Each piece has WriteTimeout, so that a large answer may take longer. It reports
-// false if the peer does not read.
-func (x *exchange) writePieces(parts ...[]byte) bool {
-	room := 0 // of the piece
-	for _, part := range parts {
-		for len(part) > 0 {
-			if room == 0 {
-				room = message.PieceBytes
-				_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
-			}
-			n, err := x.w.Write(part[:min(len(part), room)])
-			if err != nil {
-				return false
-			}
-			part, room = part[n:], room-n
-		}
-	}
-	return true
-}
-
-// writeBatch writes the answers of a batch.
-func (x *exchange) writeBatch(answers []message.Encoded) {
-	parts := make([][]byte, 0, 4*len(answers)+1)
-	for i, a := range answers {
-		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.Head, a.Body, a.Tail)
-	}
-	x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// streamHeader is the header of a stream. net/http does not change the values.
-var streamHeader = http.Header{
-	"Content-Type":      {"text/event-stream"},
-	"Cache-Control":     {"no-cache, no-transform"},
-	"X-Accel-Buffering": {"no"}, // for nginx
-}
-
-// begin begins a stream.
-func (x *exchange) begin() {
-	if x.streaming {
-		return
-	}
-	x.streaming = true
-	maps.Copy(x.w.Header(), streamHeader)
-	x.w.WriteHeader(http.StatusOK)
-}
-
-// event writes a message to the stream. It reports false if the peer does not read.
-func (x *exchange) event(m jsonrpc.Message, id string) bool {
-	encoded := message.Encode(m)
-	head := "event: message\n"
-	if id != "" {
-		head += "id: " + id + "\n"
-	}
-	return x.write([]byte(head+"data: "), encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
-}
-
-// keepAlive writes a comment to the stream.
-func (x *exchange) keepAlive() bool { return x.write([]byte(": \n\n")) }
-
-// write writes to the stream, which it begins. What is written arrives at once.
-func (x *exchange) write(parts ...[]byte) bool {
-	x.begin()
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout)) // of the headers, if nothing follows
-	defer x.control.SetWriteDeadline(time.Time{})                                //nolint:errcheck // the server sets its own, or the connection is broken
-	return x.writePieces(parts...) && x.control.Flush() == nil
-}
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
 // session takes the place of the first, which may be the rest of a broken connection.
@@ -148,7 +44,7 @@ func (x *exchange) streamSession() *httpSession {
 	if !x.isOfSession("has no stream of its own; use subscriptions/listen") {
 		return nil
 	}
-	if !acceptsStream(x.r) {
+	if !httpwire.AcceptsStream(x.r) {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
 		return nil
 	}
@@ -217,7 +113,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		if asked == nil && !hs.opts.sharesAll() {
 			asked = hs.askable(wake, seen)
 		}
-		if m := hs.notify.nextOf(mine); m != nil {
+		if m := hs.notify.NextOf(mine); m != nil {
 			if !x.notification(m, &known, place) {
 				return
 			}
@@ -226,7 +122,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		if asked != nil {
 			if m, _ := asked.out.next(); m != nil {
 				place = cmp.Or(hs.questions.written(m), place)
-				if !x.event(m, eventID(known, place)) {
+				if !x.wire.Event(m, eventID(known, place)) {
 					return
 				}
 				continue
@@ -238,7 +134,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		select {
 		case <-wake:
 			if now := time.Now(); !now.Before(due) {
-				if !x.keepAlive() {
+				if !x.wire.KeepAlive() {
 					return
 				}
 				due = now.Add(s.limits.KeepAlive)
@@ -266,10 +162,10 @@ func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
 // it has seen.
 func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
 	hs.follow()
-	hs.notify.startSession()
+	hs.notify.StartSession()
 	known = x.gateway.catalog.Get().Digests()
 	if told, place, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.reportLists(listing.ChangedDigests(told, known))
+		hs.notify.ReportLists(listing.ChangedDigests(told, known))
 		known, seen = told, place
 	}
 	return known, seen
@@ -279,15 +175,15 @@ func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) 
 // with.
 func (x *exchange) prime(hs *httpSession, id string) bool {
 	if hs.version < "2025-11-25" { // these take an event without data for a message
-		return x.write()
+		id = ""
 	}
-	return x.write([]byte("id: " + id + "\ndata: \n\n"))
+	return x.wire.Begin(id)
 }
 
 // notification writes a notification to the stream, and notes what the session knows after it.
 func (x *exchange) notification(m jsonrpc.Message, known *[3]string, place int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
-	return x.event(m, eventID(*known, place))
+	return x.wire.Event(m, eventID(*known, place))
 }
 
 // endWithToken ends a request that lasts when the token of its client expires. The client continues with
@@ -307,7 +203,7 @@ func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hs.streams++
-	hs.notify.readBy(hs.streams, wake)
+	hs.notify.ReadBy(hs.streams, wake)
 	if hs.wakeStream != nil {
 		hs.wakeStream()
 	}
@@ -355,8 +251,8 @@ func parseEventID(id string) (known [3]string, place int64, ok bool) {
 // toldOf is what the session knows after a notification: it lists anew what has changed.
 func toldOf(m jsonrpc.Message, known, now [3]string) [3]string {
 	if r, ok := m.(*jsonrpc.Request); ok {
-		for i, kind := range listChanged {
-			if kind.method == r.Method {
+		for i, kind := range notices.ListChanged {
+			if kind.Method == r.Method {
 				known[i] = now[i]
 			}
 		}

@@ -80,7 +80,7 @@ func (h *hub) report(e mcpvisor.Event) {
 	copied := g.opts.shareNow(e.Server) == ShareClient
 	switch e.Kind {
 	case mcpvisor.EventUnregistered:
-		g.subscriptions.forget(e.Server, e.Gen)
+		g.subscriptions.Forget(e.Server, e.Gen)
 		h.reportLists()
 	case mcpvisor.EventReady:
 		h.reportLists()
@@ -91,11 +91,11 @@ func (h *hub) report(e mcpvisor.Event) {
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
 		if !copied && g.view.OffersUpdate(e.Server, e.URI) {
-			h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
+			h.each(func(n *notifier) { n.ReportUpdate(e.Server, e.URI) })
 		}
 	case mcpvisor.EventLog:
 		if !copied && g.view.Rules().OffersServer(e.Server) {
-			h.each(func(n *notifier) { n.reportLog(*e.Log) })
+			h.each(func(n *notifier) { n.ReportLog(*e.Log) })
 		}
 	case mcpvisor.EventMissed:
 		h.reportLists()
@@ -108,7 +108,7 @@ func (h *hub) report(e mcpvisor.Event) {
 // settingsChanged implements settingsWatcher.
 func (h *hub) settingsChanged() {
 	h.reportLists()
-	h.each((*notifier).look) // servers may have copies now, which ask without a call
+	h.each((*notifier).Look) // servers may have copies now, which ask without a call
 }
 
 // each calls f for each member. f does not wait.
@@ -134,14 +134,14 @@ func (h *hub) reportLists() {
 		return
 	}
 	for n := range h.members {
-		n.reportLists(changed)
+		n.ReportLists(changed)
 	}
 }
 
 // renew makes the subscriptions to a server again if it was replaced, and then reports all of
 // them as updated: what changed while it was down is not known.
 func (h *hub) renew(server string, gen uint64) {
-	done := h.gateway.subscriptions.renew(server, gen)
+	done := h.gateway.subscriptions.Renew(server, gen)
 	select {
 	case <-done:
 		h.reportUpdates(server)
@@ -155,7 +155,7 @@ func (h *hub) renew(server string, gen uint64) {
 
 // reportUpdates reports all subscriptions to a server as updated; to all servers if it is empty.
 func (h *hub) reportUpdates(server string) {
-	h.each(func(n *notifier) { n.reportUpdates(server, h.gateway.view.OffersUpdate) })
+	h.each(func(n *notifier) { n.ReportUpdates(server, h.gateway.view.OffersUpdate) })
 }
 
 // renewAll is renew for all servers that are ready, after events were missed. The others

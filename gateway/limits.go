@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 )
 
 // Limits bound what one peer, which has one session, may cost this process and the other
@@ -92,4 +94,73 @@ func (l Limits) unreadError() error {
 // stallError ends a session whose peer reads nothing.
 func (l Limits) stallError() error {
 	return fmt.Errorf("gateway: %w: more than %d bytes wait for it, and it has read nothing for %v; read, or raise Limits.MaxQueuedBytes or StallTimeout", ErrPeerDoesNotRead, l.MaxQueuedBytes, l.StallTimeout)
+}
+
+// HTTPLimits bound what the requests to a [Handler] may cost. In each field 0, and a negative
+// value, means the default.
+type HTTPLimits struct {
+	// MaxBodyBytes bounds the body of one request. A larger one is answered with 413. Default
+	// 16 MiB.
+	MaxBodyBytes int
+	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
+	// read by the http.Server: set its ReadHeaderTimeout.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long a peer may take to read a message, or 64 KiB of a larger one. A
+	// peer that takes longer is disconnected, and its requests are canceled. Raise it for peers that
+	// read less than about 20 KB/s: the system may wait for more room than 64 KiB. Default 30 s.
+	WriteTimeout time.Duration
+	// KeepAlive is the interval between the comments that keep a stream without messages open.
+	// Default 25 s.
+	KeepAlive time.Duration
+	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
+	SessionLifetime time.Duration
+	// SessionIdle is how long subscriptions, the log level and the copies of servers ([ShareClient]) of
+	// a session are kept while it has no request in flight and no stream, and the copies of a
+	// principal while that has no request in flight; and a session that is told of a task, until that ends.
+	// Default 30 minutes. Without them a session costs nothing between its requests.
+	SessionIdle time.Duration
+
+	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens
+	// all requests belong to one principal. A request beyond it is answered with 429. Default
+	// 1,024.
+	MaxInFlight int
+	// MaxSessions is how many sessions of one principal may be active at once: have a request in
+	// flight, a stream, a subscription, a log level or a copy of a server. A request that needs one more is answered
+	// with 429. Default 10,000.
+	MaxSessions int
+	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
+	// beyond it is answered with 429. Default 128 MiB.
+	MaxBytes int
+	// MaxTasks is how many tasks of one principal may be open at once: those that have not ended and
+	// that it has asked for within the last 10 minutes. A call of which a task may be made is refused
+	// beyond it. Default 1,000.
+	MaxTasks int
+}
+
+// WithHTTPLimits sets what the requests to a [Handler] may cost. [WithLimits] bounds each session.
+func WithHTTPLimits(l HTTPLimits) Option { return func(o *options) { o.http = l.withDefaults() } }
+
+func (l HTTPLimits) withDefaults() HTTPLimits {
+	setDefault(&l.MaxBodyBytes, 16<<20)
+	setDefault(&l.ReadTimeout, 30*time.Second)
+	setDefault(&l.WriteTimeout, 30*time.Second)
+	setDefault(&l.KeepAlive, 25*time.Second)
+	setDefault(&l.SessionLifetime, 30*24*time.Hour)
+	setDefault(&l.SessionIdle, 30*time.Minute)
+	setDefault(&l.MaxInFlight, 1024)
+	setDefault(&l.MaxSessions, 10_000)
+	setDefault(&l.MaxBytes, 128<<20)
+	setDefault(&l.MaxTasks, 1000)
+	return l
+}
+
+// wire are those of the body and the answer of one request.
+func (l HTTPLimits) wire() httpwire.Limits {
+	return httpwire.Limits{MaxBodyBytes: l.MaxBodyBytes, ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout}
+}
+
+func setDefault[T int | time.Duration](value *T, otherwise T) {
+	if *value <= 0 {
+		*value = otherwise
+	}
 }

@@ -48,7 +48,7 @@ func silentServer() *mcpvisor.InMemory {
 func TestListen_with_a_silent_server(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}), mcpvisor.ServerSpec{Name: "silent", InMemory: silentServer()})
 	transport := Transport(c)
-	transport.(*gateway).subscriptions.bound = 2 * time.Second
+	transport.(*gateway).subscriptions.Bound = 2 * time.Second
 	s := openRaw(t, transport)
 	uri := c.Resources()[0].URI
 	s.send(7, "subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},

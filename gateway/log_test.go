@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // The log messages of a call reach the client whose call it is, if it has asked for their level, and no
@@ -56,14 +57,14 @@ func TestLogMessages_of_a_call(t *testing.T) {
 func TestOutbox_log_messages(t *testing.T) {
 	out := newOutbox(defaultLimits(), nil)
 	r := newRequest(t.Context(), &jsonrpc.Request{Method: "tools/call"}, out)
-	for i := range 3 * maxLogs {
+	for i := range 3 * notices.MaxLogs {
 		out.addLog(r, mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}
-	require.Len(t, out.queue, maxLogs)
-	for range maxLogs {
-		out.addLog(r, mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", maxLogBytes/2)})
+	require.Len(t, out.queue, notices.MaxLogs)
+	for range notices.MaxLogs {
+		out.addLog(r, mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", notices.MaxLogBytes/2)})
 	}
-	require.LessOrEqual(t, out.logBytes, maxLogBytes+answerCost*maxLogs)
+	require.LessOrEqual(t, out.logBytes, notices.MaxLogBytes+answerCost*notices.MaxLogs)
 	require.Len(t, out.queue, 2)
 	for range 2 {
 		m, ended := out.next()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
@@ -51,7 +52,7 @@ type outgoing struct {
 func newOutbox(limits *Limits, notify *notifier) *outbox {
 	o := &outbox{wake: make(chan struct{}, 1), limits: limits, notify: notify}
 	if notify != nil {
-		notify.wakeWith(o.signal)
+		notify.WakeWith(o.signal)
 	}
 	return o
 }
@@ -192,7 +193,7 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.signal()
 }
 
-// addNote adds a notification because of a request. Servers bound how many there are: see elicitations.
+// addNote adds a notification because of a request. Servers bound how many there are: see package elicited.
 func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +205,7 @@ func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 
 // addLog adds a log message about a request. Of those that are not read the newest stay.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
-	note := message.Notification("notifications/message", logParams(m))
+	note := message.Notification("notifications/message", notices.LogParams(m))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || r.canceled.Load() || note == nil {
@@ -214,7 +215,7 @@ func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
 	o.queue = append(o.queue, outgoing{request: r, note: note, logBytes: n})
 	o.logs++
 	o.logBytes += n
-	for o.logs > maxLogs || o.logBytes > maxLogBytes+answerCost*maxLogs {
+	for o.logs > notices.MaxLogs || o.logBytes > notices.MaxLogBytes+answerCost*notices.MaxLogs {
 		at := slices.IndexFunc(o.queue, func(waits outgoing) bool { return waits.logBytes > 0 })
 		o.forgetLogLocked(o.queue[at])
 		o.queue = slices.Delete(o.queue, at, at+1)
@@ -262,14 +263,14 @@ func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 		}
 	}()
 	if notesFirst && o.notify != nil {
-		if m = o.notify.next(); m != nil {
+		if m = o.notify.Next(); m != nil {
 			return m, nil
 		}
 	}
 	if m, ended = o.nextOfQueue(); m != nil || notesFirst || o.notify == nil {
 		return m, ended
 	}
-	return o.notify.next(), nil
+	return o.notify.Next(), nil
 }
 
 func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {

@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // Answers and notifications take turns: a peer that reads slowly gets both.
 func TestOutbox_alternates(t *testing.T) {
-	out := newOutbox(defaultLimits(), newNotifier())
-	out.notify.setLogLevel(0)
+	out := newOutbox(defaultLimits(), notices.New[*subscription]())
+	out.notify.SetLogLevel(0)
 	const each = 10
 	for i := range each {
 		r := newRequest(t.Context(), numbered("ping", "")(i), out)
 		require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage("{}")}))
-		out.notify.reportLog(mcpvisor.LogMessage{Level: "info", Text: "x"})
+		out.notify.ReportLog(mcpvisor.LogMessage{Level: "info", Text: "x"})
 	}
 	for range each {
 		answers := 0
@@ -40,7 +40,7 @@ func TestOutbox_alternates(t *testing.T) {
 
 // The progress of a canceled request is not sent, though the request has not ended yet.
 func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
-	out := newOutbox(defaultLimits(), newNotifier())
+	out := newOutbox(defaultLimits(), notices.New[*subscription]())
 	report := func(id int) *request {
 		r := newRequest(t.Context(), numbered("tools/call", "")(id), out)
 		r.token = fmt.Append(nil, id)
@@ -53,32 +53,6 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 	require.JSONEq(t, `{"progressToken":2,"progress":1}`, string(m.(*jsonrpc.Request).Params))
 	m, _ = out.next()
 	require.Nil(t, m)
-}
-
-// After an unsubscribe no update of the resource follows, whether of all of it or a part. Those
-// of another subscription stay.
-func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
-	n := newNotifier()
-	for _, uri := range []string{"x:a", "x:a/b", "x:a2", "x:c/"} {
-		require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "s", URI: uri}}, uri))
-	}
-	require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "s", URI: "x:a"}}, "mcpvisor://s/x:a"))
-	for _, uri := range []string{"x:a", "x:a/1", "x:a/b/2", "x:a2", "x:c/3"} {
-		n.reportUpdate("s", uri)
-	}
-	for _, uri := range []string{"x:a", "mcpvisor://s/x:a", "x:c/", "x:never"} {
-		n.unsubscribe(uri)
-	}
-	require.Len(t, n.session.waiting, len(n.session.updated))
-	var sent []string
-	for m := n.next(); m != nil; m = n.next() {
-		var params struct{ URI string }
-		require.NoError(t, json.Unmarshal(m.(*jsonrpc.Request).Params, &params))
-		sent = append(sent, params.URI)
-	}
-	require.Equal(t, []string{"x:a/b/2", "x:a2"}, sent)
-	require.Zero(t, n.partBytes)
-	require.Empty(t, n.session.waiting)
 }
 
 // A notification that is too long is not read: here a cancellation, which has no effect.

@@ -51,14 +51,14 @@ func TestProfile_reload_ends_subscriptions(t *testing.T) {
 
 				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
 				b.requireUpdate(open)
-				for m := a.conn.(*connection).out.notify.next(); m != nil; m = a.conn.(*connection).out.notify.next() {
+				for m := a.conn.(*connection).out.notify.Next(); m != nil; m = a.conn.(*connection).out.notify.Next() {
 					require.Contains(t, m.(*jsonrpc.Request).Method, "list_changed")
 				}
 				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
 				again := subscribed(t, transport, version, closed)
 				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
 				until(t, func() bool {
-					m, ok := again.conn.(*connection).out.notify.next().(*jsonrpc.Request)
+					m, ok := again.conn.(*connection).out.notify.Next().(*jsonrpc.Request)
 					return ok && m.Method == "notifications/resources/updated"
 				})
 			})
@@ -79,31 +79,16 @@ func TestProfile_reload_during_a_subscription(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"*"}}}}}))
 	until(t, func() bool { return conn.held.Load() == 0 })
-	require.True(t, conn.notify.subscribe(s, "x:closed"))
+	require.True(t, conn.notify.Subscribe(s, "x:closed"))
 	require.NoError(t, conn.subscribeNow(t.Context(), s))
 	conn.dropReleased(s)
-	require.Empty(t, conn.notify.session.uris)
+	require.Zero(t, conn.notify.Count().Subscriptions)
 	until(t, nothingHeld(transport))
 	require.Equal(t, "x:closed", receive(t, ended))
 
 	_, err = conn.holdSubscription(conn.notify, found)
 	require.ErrorContains(t, err, "no server has the resource")
 	require.Zero(t, conn.held.Load())
-}
-
-// Updates that stand for all resources of a server say nothing of those that are not offered.
-func TestNotifier_reportUpdates_offered(t *testing.T) {
-	n := newNotifier()
-	for _, uri := range []string{"x:open", "x:closed"} {
-		s := &subscription{}
-		s.Server, s.URI = "s", uri
-		require.True(t, n.subscribe(s, uri))
-	}
-	for _, server := range []string{"", "s"} {
-		n.reportUpdates(server, func(_, uri string) bool { return uri == "x:open" })
-		require.Contains(t, string(n.next().(*jsonrpc.Request).Params), "x:open")
-		require.Nil(t, n.next())
-	}
 }
 
 // A held call that a reload has given another name continues; one that a reload has hidden is canceled at its server,

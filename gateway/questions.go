@@ -15,6 +15,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
@@ -191,10 +194,8 @@ func (q *questions) withdrawLocked(one *question) {
 }
 
 var (
-	errNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; no client was asked"}
-	errNoStream  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; no client was asked"}
-	errNotRead   = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
-	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
+	errNoStream = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; no client was asked"}
+	errNotRead  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
 )
 
 // ask passes a request of a server on to the peer, and returns its answer as it is. Without a call in flight
@@ -205,7 +206,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
-	params, undo := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
+	params, undo := c.elicitations.Begin(c.elicitedSession(), r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
@@ -214,7 +215,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		if q.isAlone(r.Server) {
 			return nil, errNoStream
 		}
-		return nil, errNotAsked
+		return nil, message.ErrNotAsked
 	}
 	q.nextID++
 	id := q.nextID
@@ -232,7 +233,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	case a, ok := <-one.answer:
 		switch {
 		case !ok:
-			return nil, errCallEnded
+			return nil, message.ErrCallEnded
 		case a.Error != nil:
 			return nil, a.Error
 		}
@@ -241,7 +242,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.open, id)
-		return nil, errCallEnded
+		return nil, message.ErrCallEnded
 	case <-ctx.Done():
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -269,4 +270,38 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 		a = &jsonrpc.Response{ID: a.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has answered with an error that cannot be read"}}
 	}
 	one.answer <- a
+}
+
+// sessionKey is the identity of a session before 2026-07-28: of a Transport its connection, and over HTTP the nonce, as
+// a session without anything is made again for each request.
+type sessionKey struct {
+	conn  *connection
+	nonce nonce
+}
+
+// elicitedSession is the session as far as it is sent to URLs. Requests of 2026-07-28 over HTTP have none.
+func (c *connection) elicitedSession() *elicited.Session {
+	return &elicited.Session{Key: c.notify.Key, Gateway: c.gateway, Client: c.client, CopyOf: func(server string) string {
+		if c.isCopied(server) {
+			return c.tenantKey
+		}
+		return ""
+	}, Tell: c.tellElicited}
+}
+
+// tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or else on that of
+// the session.
+func (c *connection) tellElicited(server, id string) {
+	c.questions.mu.Lock()
+	carrier := c.questions.carrierLocked(server)
+	c.questions.mu.Unlock()
+	if carrier != nil {
+		carrier.out.addNote(carrier, notices.ElicitedNotification(id))
+		return
+	}
+	c.hub.each(func(n *notifier) {
+		if n.Key == c.notify.Key {
+			n.ReportElicited(id)
+		}
+	})
 }

@@ -3,14 +3,11 @@ package gateway
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -51,7 +48,7 @@ func TestSubscribe_server_is_replaced(t *testing.T) {
 			text(t, r, err)
 			for _, s := range both {
 				s.requireUpdate(uri)
-				require.Nil(t, s.conn.(*connection).out.notify.next())
+				require.Nil(t, s.conn.(*connection).out.notify.Next())
 			}
 		}
 		touch()
@@ -89,42 +86,7 @@ func TestSubscribe_again(t *testing.T) {
 
 func nothingHeld(transport mcp.Transport) func() bool {
 	s := transport.(*gateway).subscriptions
-	return func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.sessions) == 0
-	}
-}
-
-// A renewal that fails is made again at the next start of the server. What no session holds
-// any more at its end is released.
-func TestSubscriptions_renewal_fails(t *testing.T) {
-	c := newClient(t, mcpvisor.ServerSpec{Name: "silent", InMemory: silentServer()})
-	transport := Transport(c)
-	s := transport.(*gateway).subscriptions
-	s.bound = time.Hour
-	silent := resource.Name{Server: "silent", URI: "mem://silent"}
-	s.hold(silent)
-	first := s.renew("silent", 7)
-	s.release(silent, func() {})
-	require.False(t, nothingHeld(transport)(), "or the subscription is made after it was ended")
-	require.NoError(t, c.Unregister(t.Context(), "silent"))
-	receive(t, first)
-	until(t, nothingHeld(transport))
-	s.hold(silent)
-	second := s.renew("silent", 8) // it fails: the server is gone
-	receive(t, second)
-	third := s.renew("silent", 8)
-	require.NotEqual(t, second, third)
-	receive(t, third)
-	s.release(silent, func() {})
-	until(t, nothingHeld(transport))
-
-	fourth := s.renew("silent", 9)
-	require.Equal(t, fourth, s.renew("silent", 9), "nothing is held, so nothing has failed")
-	require.Equal(t, fourth, s.renew("silent", 8), "a session that reads events late")
-	s.forget("silent", 8)
-	require.Equal(t, fourth, s.renew("silent", 9), "only the registration that has ended is forgotten")
+	return func() bool { return !s.AreHeld() }
 }
 
 // After events were missed, among them perhaps the one of a new server, every subscription
@@ -139,7 +101,7 @@ func TestSubscribe_events_were_missed(t *testing.T) {
 		if version == "2025-11-25" { // later, another Subscribe waits for the server's confirmation
 			require.NoError(t, c.Unsubscribe(ctx, "a", uri)) // as the end of a registration does
 		}
-		conn.subscriptions.forget("a", math.MaxUint64)
+		conn.subscriptions.Forget("a", math.MaxUint64)
 		conn.hub.renewAll()
 		s.requireUpdate(uri)
 		r, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -71,6 +72,7 @@ type upstreamRequest struct {
 	of     callMeta
 	modern bool // of 2026-07-28
 	rounds rounds
+	round  *roundtrip.Request // the request; set by perform, of 2026-07-28 only
 
 	send     func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
 	answerTo func(error) (json.RawMessage, error)                                 // the answer for an error of send
@@ -80,14 +82,13 @@ type upstreamRequest struct {
 // resumeHeld continues the held call that a request names. It comes before the search for the target: a reload may have
 // hidden that, or given it another name, while the call was held. ok is false if the request names no held call.
 func (c *connection) resumeHeld(r *request, modern bool, s *rounds, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
-	if !modern || len(s.next.RequestState) == 0 || !isHeldState(s.next.RequestState) {
+	if !modern || len(s.next.RequestState) == 0 || !roundtrip.IsHeld(s.next.RequestState) {
 		return nil, false, nil
 	}
-	state, err := c.openState(r, s.next.RequestState)
-	if err != nil {
-		return nil, true, err
+	if isProgressToken(of.progressToken) {
+		r.token = of.progressToken
 	}
-	result, err = c.resume(r, state, of, s.next.InputResponses)
+	result, r.failed, err = c.holds.Resume(c.owner, r.round(), s.next.RequestState, s.next.InputResponses)
 	if failed := new(mcpvisor.Error); errors.As(err, &failed) {
 		r.failed = true
 		result, err = answerTo(err)
@@ -96,51 +97,82 @@ func (c *connection) resumeHeld(r *request, modern bool, s *rounds, of callMeta,
 }
 
 // perform makes a request of a server, unless it continues a held call, and returns its answer.
-func (c *connection) perform(r *request, u *upstreamRequest) (json.RawMessage, error) {
+func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMessage, err error) {
 	if !u.modern {
-		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
+		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+		return result, err
 	}
+	u.round = r.round()
 	next := &u.rounds.next
 	if string(next.RequestState) == "null" {
 		next.RequestState = nil
 	}
-	if state := next.RequestState; len(state) > 0 {
-		s, err := c.openState(r, state)
-		switch {
-		case err != nil:
+	if len(next.RequestState) > 0 { // of no held call: resumeHeld has them, and completions have none
+		state, err := c.holds.OpenResult(c.owner, u.round, u.server, next.RequestState)
+		if err != nil {
 			return nil, err
-		case s.inner == nil: // resumeHeld has them; completions have none
-			return nil, errStateForged
-		case s.server != u.server:
-			return nil, errStateMoved
 		}
-		next.RequestState = s.inner
+		next.RequestState = state
 	}
 	if u.rounds.declared == 0 {
-		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
+		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+		return result, err
 	}
-	h := c.roundPeerOf(u.rounds.declared).begin(c.holdContext, r, u, func(ctx context.Context, h *heldCall) (json.RawMessage, error) {
-		return c.sendUpstream(ctx, r, u, h.tell, &h.failed)
+	call := c.roundClient(u.rounds.declared).Begin(c.holdContext, u.round, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
+		return c.sendUpstream(ctx, r, u, h.Tell)
 	})
-	return h.await(r)
+	result, r.failed, err = call.Await(u.round)
+	return result, err
 }
 
-// sendUpstream makes a request of a server, and notes whether it has failed. tell is as in callOptions.
-func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(*request)), failed *bool) (json.RawMessage, error) {
+// round is a request as a part of a call.
+func (r *request) round() *roundtrip.Request {
+	return &roundtrip.Request{Ctx: r.ctx, Method: r.Method, Params: r.Params, Bytes: r.bytes, Told: r}
+}
+
+// ReportProgress implements [roundtrip.Told].
+func (r *request) ReportProgress(p mcpvisor.Progress) { r.out.addProgress(r, p) }
+
+// ReportLog implements [roundtrip.Told].
+func (r *request) ReportLog(m mcpvisor.LogMessage) { r.out.addLog(r, m) }
+
+// Hold implements [roundtrip.Told].
+func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
+
+// tell calls f with who is told about the call of a request.
+func (r *request) tell(f func(roundtrip.Told)) { f(r) }
+
+// roundClient returns the client of a session with what a request declares.
+func (c *connection) roundClient(declared uint16) *roundtrip.Client {
+	c.roundMu.Lock()
+	defer c.roundMu.Unlock()
+	made := c.roundClients[declared]
+	if made == nil {
+		made = c.holds.NewClient(c.owner, c.holdOwner, declared)
+		if c.roundClients == nil {
+			c.roundClients = map[uint16]*roundtrip.Client{}
+		}
+		c.roundClients[declared] = made
+	}
+	return made
+}
+
+// sendUpstream makes a request of a server. failed says that the result is an error of it. tell is as in callOptions.
+func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
 	opts, err := c.callOptions(r, u, tell)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	result, err := u.send(ctx, opts...)
+	result, err = u.send(ctx, opts...)
 	switch {
 	case err != nil:
-		*failed = true
-		c.elicitations.beginRequired(c, err)
-		return u.answerTo(err)
+		c.elicitations.BeginRequired(c.elicitedSession(), err)
+		result, err = u.answerTo(err)
+		return result, true, err
 	case u.modern:
-		return message.WithResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is
+		return message.WithResultType(c.holds.SealResult(c.owner, u.round, u.server, result)), false, nil // servers before 2026-07-28 do not say what it is
 	}
-	return result, nil
+	return result, false, nil
 }
 
 // readRound returns the result of a round: as it is, if the server requires input.

@@ -156,9 +156,7 @@ func TestTransport_many_sessions(t *testing.T) {
 	}
 	d := transport.(*gateway)
 	until(t, func() bool {
-		d.subscriptions.mu.Lock()
-		defer d.subscriptions.mu.Unlock()
-		return len(c.CallsInFlight()) == 0 && len(d.subscriptions.sessions) == 0
+		return len(c.CallsInFlight()) == 0 && !d.subscriptions.AreHeld()
 	})
 }
 

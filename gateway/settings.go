@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
@@ -44,7 +45,7 @@ type SettingsVar struct {
 	current atomic.Pointer[settings]
 	copies  copyCount
 
-	elicitations elicitations
+	elicitations elicited.Store
 
 	mu       sync.Mutex // guards watchers
 	watchers map[settingsWatcher]bool
@@ -153,6 +154,84 @@ func (g *gateway) terms() *listing.Terms {
 	return &made.terms
 }
 
+// The defaults of [Settings].
+const (
+	DefaultMaxCopies            = 64
+	DefaultMaxCopiesOfPrincipal = 32
+)
+
+// Prefix says when the name of a tool or prompt begins with that of its server.
+type Prefix int
+
+const (
+	// PrefixAlways lists "server__tool". A name depends on nothing but its server and its tool.
+	PrefixAlways Prefix = iota
+	// PrefixOnConflict lists "tool", and "server__tool" if several servers have such a tool. A
+	// name changes when a server comes that has the same, and stays so while the gateway runs.
+	PrefixOnConflict
+	// PrefixNever lists "tool". A tool that several servers have is withheld: rename one of them,
+	// or hide it (mcpvisor.ServerSpec.Tools). [Status] has the conflicts.
+	PrefixNever
+)
+
+// Names say how tools and prompts are listed.
+type Names struct {
+	// Prefix says whether a name begins with that of its server. Default: PrefixAlways.
+	Prefix Prefix
+	// HostPrefix is the prefix that the host puts before each name, as in "mcp__mcpvisor__". Names are
+	// shortened by its length, so that prefix and name together fit the 64 characters that model
+	// providers accept. At most 40 bytes count. Default: none.
+	HostPrefix string
+}
+
+// WithNames sets how tools and prompts are listed. Default: for [Handler] the zero value of Names,
+// for [Transport] the alias (mcpvisor.Alias), as in "mcp__server__tool".
+func WithNames(n Names) Option { return func(o *options) { o.names = &n } }
+
+// naming is what the listings know of it; nil: aliases.
+func (n *Names) naming() *listing.Naming {
+	if n == nil {
+		return nil
+	}
+	return &listing.Naming{Prefix: listing.Prefix(n.Prefix), HostPrefix: n.HostPrefix}
+}
+
+// OnDown says how long the entries of a server stay in the lists while it is down and its
+// policy starts it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was
+// given up, parked or unregistered, or that needs an authorization, leave the lists in any
+// case. The zero value is Withdraw.
+type OnDown struct {
+	grace     time.Duration
+	unlimited bool
+}
+
+// Keep keeps the entries as long as the server may return by itself: the lists stay the same
+// over a restart, byte for byte, if the server offers the same again.
+func Keep() OnDown { return OnDown{unlimited: true} }
+
+// Grace keeps the entries for d after the server went down. A negative d means 0.
+func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
+
+// Withdraw takes the entries from the lists as soon as the server is down.
+func Withdraw() OnDown { return OnDown{} }
+
+// WithOnDown sets what happens to the entries of a server that is down. Without names it is for all
+// servers. With names it is for those servers, and takes precedence there. Default: [Keep].
+func WithOnDown(d OnDown, servers ...string) Option {
+	return func(o *options) {
+		if len(servers) == 0 {
+			o.onDown = d
+			return
+		}
+		if o.onDownOf == nil {
+			o.onDownOf = map[string]OnDown{}
+		}
+		for _, server := range servers {
+			o.onDownOf[server] = d
+		}
+	}
+}
+
 // onDownNow is what happens to the entries of a server that is down.
 func (o *options) onDownNow(s *settings, server string) OnDown {
 	if d, ok := s.OnDownOf[server]; ok {
@@ -165,4 +244,56 @@ func (o *options) onDownNow(s *settings, server string) OnDown {
 		return *s.OnDown
 	}
 	return o.onDown
+}
+
+// Share says for how many clients of a gateway one incarnation of a server runs.
+type Share int
+
+const (
+	// ShareAll: one incarnation serves all clients.
+	ShareAll Share = iota
+	// ShareClient: each client has an incarnation of its own, a copy. It is for servers that keep
+	// something for their client, such as an open page or a login. The lists are those of the
+	// server that is registered, the same for all clients, and that one gets no calls.
+	//
+	// A copy starts with the first request of its client that needs it, which waits for it as for a
+	// server that is down ([WithMaxWait]). It ends with the session or the connection of its
+	// client, and when the server is replaced, given up, removed or withheld by a profile. Of a [Handler] it also ends
+	// when its client has had no request and no stream for HTTPLimits.SessionIdle. A client of
+	// 2026-07-28 over HTTP has no session: all clients with one token are one, and without tokens
+	// its requests are refused.
+	ShareClient
+)
+
+// WithShare sets for how many clients one incarnation of a server runs. Without names it is for all
+// servers. With names it is for those servers, and takes precedence there. Default: [ShareAll].
+func WithShare(s Share, servers ...string) Option {
+	return func(o *options) {
+		if len(servers) == 0 {
+			o.share = s
+			return
+		}
+		if o.shareOf == nil {
+			o.shareOf = map[string]Share{}
+		}
+		for _, server := range servers {
+			o.shareOf[server] = s
+		}
+	}
+}
+
+// shareNow is for how many clients one incarnation of a server runs.
+func (o *options) shareNow(server string) Share {
+	if s, ok := o.settings.load().ShareOf[server]; ok {
+		return s
+	}
+	if s, ok := o.shareOf[server]; ok {
+		return s
+	}
+	return o.share
+}
+
+// sharesAll reports whether no server has copies.
+func (o *options) sharesAll() bool {
+	return o.share == ShareAll && len(o.shareOf) == 0 && len(o.settings.load().ShareOf) == 0
 }

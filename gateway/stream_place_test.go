@@ -26,9 +26,9 @@ func TestStream_whose_place_is_taken_reads_nothing(t *testing.T) {
 	first := s.takeStream(hs, func() { woken++ })
 	second := s.takeStream(hs, func() {})
 	require.Equal(t, 1, woken)
-	hs.notify.startSession()
-	hs.notify.reportLists(listing.ToolList)
-	require.Nil(t, hs.notify.nextOf(first))
-	require.NotNil(t, hs.notify.nextOf(second))
+	hs.notify.StartSession()
+	hs.notify.ReportLists(listing.ToolList)
+	require.Nil(t, hs.notify.NextOf(first))
+	require.NotNil(t, hs.notify.NextOf(second))
 	require.Equal(t, 1, woken)
 }

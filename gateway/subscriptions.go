@@ -2,125 +2,297 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"maps"
-	"math"
-	"sync"
-	"sync/atomic"
-	"time"
+	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
-// subscriptions counts the sessions of one transport, or of one client that has a copy of a server, that
-// subscribed to each resource. The client of the servers is asked by the first and by the last of them.
-type subscriptions struct {
-	ask   func(ctx context.Context, r resource.Name, on bool) error // subscribes at the server, or ends that
-	bound time.Duration                                             // of subscribeAll; read only after newSubscriptions
-
-	late atomic.Bool // what is held was not subscribed to when the first server was asked
-
-	mu       sync.Mutex // guards the fields below
-	sessions map[resource.Name]int
-	renewals map[string]*renewal // the last one of each server
-}
-
-func newSubscriptions(ask func(ctx context.Context, r resource.Name, on bool) error) *subscriptions {
-	return &subscriptions{ask: ask, bound: subscribeAllTimeout, sessions: map[resource.Name]int{}, renewals: map[string]*renewal{}}
-}
-
-// areHeld reports whether a session has subscribed to anything.
-func (s *subscriptions) areHeld() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.sessions) > 0
-}
-
-// hold counts one more session. Each has to release the resource once, whether or not the
-// client accepts the subscription.
-func (s *subscriptions) hold(r resource.Name) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions[r]++
-}
-
-// subscribe asks the client, which does nothing if the subscription stands.
-func (s *subscriptions) subscribe(ctx context.Context, r resource.Name) error {
-	return s.ask(ctx, r, true)
-}
-
-// retry lets what is held of a server be subscribed to when it is ready the next time.
-func (s *subscriptions) retry(server string) {
-	s.late.Store(true)
-	s.forget(server, math.MaxUint64)
-}
-
-// subscribeAllTimeout is the bound of a transport.
-const subscribeAllTimeout = 5 * time.Second
-
-// subscribeAll asks the client for all of them at once, and returns those that stand in time.
-func (s *subscriptions) subscribeAll(ctx context.Context, wanted map[string]resource.Name) map[string]resource.Name {
-	ctx, cancel := context.WithTimeout(ctx, s.bound)
-	defer cancel()
-	stand := make(map[string]resource.Name, len(wanted))
-	var mu sync.Mutex // guards stand
-	var all sync.WaitGroup
-	for uri, r := range wanted {
-		all.Go(func() {
-			if s.subscribe(ctx, r) == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				stand[uri] = r
-			}
-		})
+// subscribe answers resources/subscribe.
+func (c *connection) subscribe(r *request, p *params) (any, error) {
+	found, err := c.findResource(p.URI)
+	if err != nil {
+		return nil, err
 	}
-	all.Wait()
-	return stand
+	s, err := c.holdSubscription(c.notify, found)
+	if err != nil {
+		return nil, c.protocolError(p.URI, err)
+	}
+	added := c.notify.Subscribe(s, p.URI)
+	if !added { // the session has it already, or has ended
+		defer c.releaseSubscription(s)
+	}
+	// The client is asked in any case: the server may have been replaced meanwhile.
+	if err := c.subscribeNow(r.ctx, s); err != nil {
+		if added {
+			c.endSubscription(p.URI)
+		}
+		return nil, c.protocolError(p.URI, err)
+	}
+	if added {
+		c.dropReleased(s)
+	}
+	return struct{}{}, nil
 }
 
-// subscribeAll asks for all of several at once, and returns those that stand in time.
-func subscribeAll(ctx context.Context, at map[*subscriptions]map[string]resource.Name) map[string]resource.Name {
-	stand := map[string]resource.Name{}
-	var mu sync.Mutex // guards stand
-	var all sync.WaitGroup
-	for of, wanted := range at {
-		all.Go(func() {
-			some := of.subscribeAll(ctx, wanted)
-			mu.Lock()
-			defer mu.Unlock()
-			maps.Copy(stand, some)
-		})
-	}
-	all.Wait()
-	return stand
+// unsubscribe answers resources/unsubscribe. Without a subscription it does nothing.
+func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
+	c.endSubscription(p.URI)
+	return struct{}{}, nil
 }
 
-// unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.
-const unsubscribeTimeout = 5 * time.Second
-
-// release counts one session less. It does not wait for the server: ended is called when
-// that has been told, if this was the last session.
-func (s *subscriptions) release(r resource.Name, ended func()) {
-	s.mu.Lock()
-	s.sessions[r]--
-	last := s.sessions[r] == 0
-	if last {
-		delete(s.sessions, r)
+// endSubscription ends a subscription once.
+func (c *connection) endSubscription(uri string) {
+	if s, ok := c.notify.Unsubscribe(uri); ok {
+		c.releaseSubscription(s)
 	}
-	s.mu.Unlock()
-	if !last {
-		ended()
+}
+
+// listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
+// reports it until the request is canceled. The answer comes when the client is closed. A
+// server that does not accept a subscription in time is not in the acknowledgement, nor is what
+// the session may not have. A session of an older version does not have the method: over HTTP its streams would
+// outlive the token of the client.
+func (c *connection) listen(r *request, p *params) (any, error) {
+	if c.legacy.Load() && !p.modern() {
+		return nil, message.MethodNotFound(r.Method)
+	}
+	if p.Notifications == nil {
+		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
+	}
+	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
+	}
+	tasks, err := c.watchedTasks(r, p)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	l := &listener{ID: r.ID, Ended: ended}
+	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
+		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged},
+		TaskIDs: slices.Sorted(maps.Keys(tasks))}
+	for _, wanted := range []struct {
+		on   bool
+		list listing.Lists
+	}{{granted.ToolsListChanged, listing.ToolList}, {granted.PromptsListChanged, listing.PromptList}, {granted.ResourcesListChanged, listing.ResourceList}} {
+		if wanted.on {
+			l.Lists |= wanted.list
+		}
+	}
+	wanted := map[string]*subscription{}
+	at := map[*subscriptions.Counter]map[string]resource.Name{} // those of wanted
+	for _, uri := range p.Notifications.ResourceSubscriptions {
+		found, err := c.findResource(uri)
+		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
+			continue
+		}
+		one, err := c.holdSubscription(r.out.notify, found)
+		if err != nil {
+			continue
+		}
+		of := c.placeOf(one)
+		if wanted[uri] = one; at[of] == nil {
+			at[of] = map[string]resource.Name{}
+		}
+		at[of][uri] = found
+	}
+	if t := c.tenant.Load(); t != nil {
+		t.join(r.out.notify)
+		defer t.leave(r.out.notify)
+	}
+	stand := subscriptions.SubscribeAll(r.ctx, at)
+	l.URIs = make(map[string]*subscription, len(stand))
+	for uri, one := range wanted {
+		if _, stands := stand[uri]; stands {
+			l.URIs[uri] = one
+			defer c.releaseSubscription(one)
+		} else {
+			c.releaseSubscription(one)
+		}
+	}
+	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.URIs))
+	l.Acknowledge(granted)
+	if r.out.notify.Listen(l) {
+		defer r.out.notify.Leave(l)
+		for uri := range stand {
+			c.dropReleased(wanted[uri])
+		}
+		c.watchTasks(r.ctx, r.out.notify, l, tasks)
+		select {
+		case <-r.ctx.Done():
+		case <-ended:
+		}
+	}
+	return map[string]any{"_meta": map[string]any{mcp.MetaKeySubscriptionID: r.ID.Raw()}}, nil
+}
+
+// subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
+// the client has, or back to the server that all share.
+type subscription struct {
+	resource.Name
+	told *notifier // of its updates
+
+	at     *subscriptions.Counter // that count it; guarded by connection.subscribedMu
+	joined *tenant                // whose copies told hears because of it; nil: none. Guarded as at
+}
+
+// Resource implements [notices.Subscription].
+func (s *subscription) Resource() resource.Name { return s.Name }
+
+// A notifier holds the notifications of a session, and a listener those of a part of them.
+type (
+	notifier = notices.Notifier[*subscription]
+	listener = notices.Listener[*subscription]
+)
+
+// holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
+func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
+	most := int64(c.opts.limits.MaxSubscriptions)
+	for {
+		n := c.held.Load()
+		if n >= most {
+			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
+		}
+		if c.held.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	c.opts.settings.watch(c) // before the share is read, so that no change is missed
+	if c.ctx.Err() != nil {
+		c.opts.settings.ignore(c) // close may have done so before
+	}
+	c.subscribedMu.Lock()
+	defer c.subscribedMu.Unlock()
+	at, err := c.subscriptionsOf(r.Server)
+	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // since it was found
+		_, err = c.theOnly("resource", r.URI, nil)
+	}
+	if err != nil {
+		c.held.Add(-1)
+		return nil, err
+	}
+	at.Hold(r)
+	s := &subscription{Name: r, told: told, at: at}
+	if c.subscribed == nil {
+		c.subscribed = map[*subscription]bool{}
+	}
+	c.subscribed[s] = true
+	return s, nil
+}
+
+// releaseSubscription ends what holdSubscription began, once. It does not wait; the subscription
+// counts until its server has been told.
+func (c *connection) releaseSubscription(s *subscription) {
+	c.subscribedMu.Lock()
+	held, at, joined := c.subscribed[s], s.at, s.joined
+	delete(c.subscribed, s)
+	c.subscribedMu.Unlock()
+	if !held { // settingsChanged has released it
+		return
+	}
+	if joined != nil {
+		joined.leave(s.told)
+	}
+	at.Release(s.Name, func() { c.held.Add(-1) })
+}
+
+// dropReleased ends a subscription that was released while it was being made: before its notifier had it, or its server
+// was asked for it.
+func (c *connection) dropReleased(s *subscription) {
+	c.subscribedMu.Lock()
+	held, at := c.subscribed[s], s.at
+	c.subscribedMu.Unlock()
+	if !held {
+		s.told.Drop(s)
+		at.Hold(s.Name)
+		at.Release(s.Name, func() {})
+	}
+}
+
+// placeOf is where a subscription is counted now.
+func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
+	c.subscribedMu.Lock()
+	defer c.subscribedMu.Unlock()
+	return s.at
+}
+
+// subscribeNow makes a subscription at its server, also if it moves meanwhile.
+func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
+	for {
+		at := c.placeOf(s)
+		if err := at.Subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
+			return err
+		}
+	}
+}
+
+// settingsChanged implements settingsWatcher: the subscriptions to what is not offered any more end, and those to
+// servers whose share has changed move, and count as updated, as after a restart.
+func (c *connection) settingsChanged() {
+	c.releaseHidden()
+	type place struct {
+		told   *notifier
+		server string
+	}
+	moved, wanted := map[place]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
+	c.subscribedMu.Lock()
+	for s := range c.subscribed {
+		at, err := c.subscriptionsOf(s.Server)
+		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
+			continue
+		}
+		at.Hold(s.Name)
+		s.at.Release(s.Name, func() {})
+		s.at = at
+		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
+			t.join(s.told)
+			s.joined = t
+		}
+		if wanted[at] == nil {
+			wanted[at] = map[string]resource.Name{}
+		}
+		wanted[at][s.Server+" "+s.URI] = s.Name
+		moved[place{s.told, s.Server}] = true
+	}
+	c.subscribedMu.Unlock()
+	if len(moved) == 0 {
 		return
 	}
 	go func() {
-		defer ended()
-		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
-		defer cancel()
-		_ = s.ask(ctx, r, false) // it fails if the server or the client is gone
-		s.mu.Lock()
-		again := s.sessions[r] > 0
-		s.mu.Unlock()
-		if again { // a session has subscribed meanwhile, perhaps before the line above
-			_ = s.ask(ctx, r, true)
+		stand := subscriptions.SubscribeAll(c.ctx, wanted)
+		for at, of := range wanted {
+			for key, r := range of {
+				if _, ok := stand[key]; !ok {
+					at.Retry(r.Server)
+				}
+			}
+		}
+		for p := range moved {
+			p.told.ReportUpdates(p.server, c.view.OffersUpdate)
 		}
 	}()
+}
+
+// releaseHidden ends the subscriptions to what is not offered any more.
+func (c *connection) releaseHidden() {
+	var hidden []*subscription
+	c.subscribedMu.Lock()
+	for s := range c.subscribed {
+		if !c.view.OffersUpdate(s.Server, s.URI) {
+			hidden = append(hidden, s)
+		}
+	}
+	c.subscribedMu.Unlock()
+	for _, s := range hidden {
+		c.releaseSubscription(s) // first: see dropReleased
+		s.told.Drop(s)
+	}
 }

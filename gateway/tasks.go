@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,7 +16,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -360,7 +363,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, nil); err != nil {
+	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, r.tell); err != nil {
 		return nil, err
 	}
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
@@ -397,4 +400,170 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	return struct {
 		Tasks []opentasks.Summary `json:"tasks"`
 	}{c.tasks.List(c.owner, c.tenantKey)}, nil
+}
+
+// A client gets a sealed id in place of the id of a server: it has the principal, the server, the
+// server's id and an expiry, so another process with the same key can answer for the task.
+
+func (c *connection) taskName(server, id string) opentasks.Name {
+	if !c.isCopied(server) {
+		return opentasks.Name{Server: server, ID: id}
+	}
+	return opentasks.Name{Server: server, ID: id, Copy: c.tenantKey}
+}
+
+// taskKind is the kind of sealed text that an id is.
+const taskKind = "task"
+
+// maxSealedTask bounds an id that is opened, in bytes. It is more than any that sealTask makes.
+const maxSealedTask = 4 << 10
+
+// sealTask returns the id of a task for the client.
+func (c *connection) sealTask(name opentasks.Name, expiry time.Time) string {
+	fields := []string{string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry)}
+	if name.Copy != "" {
+		fields = append(fields, name.Copy)
+	}
+	return seal.Seal(c.opts.key, taskKind, fields...)
+}
+
+func principalDigest(principal string) []byte {
+	sum := sha256.Sum256([]byte(principal))
+	return sum[:16]
+}
+
+// errUnknownTask does not tell an id of another principal from a forged one.
+var errUnknownTask = message.InvalidParams("there is no such task: the id is not one that this client was given")
+
+// openTask returns the task of an id that a client has sent.
+func (c *connection) openTask(sealed string) (opentasks.Name, error) {
+	if len(sealed) > maxSealedTask {
+		return opentasks.Name{}, errUnknownTask
+	}
+	fields, err := seal.Open(c.opts.key, taskKind, sealed)
+	if err != nil || len(fields) < 4 || fields[0] != string(principalDigest(c.owner)) {
+		return opentasks.Name{}, errUnknownTask
+	}
+	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
+		return opentasks.Name{}, message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
+	}
+	name := c.taskName(fields[1], fields[2])
+	if copied := append(fields, "")[4]; name.Copy != copied {
+		return opentasks.Name{}, errTaskGone
+	}
+	return name, nil
+}
+
+// A server of 2025-11-25 asks for the input of a task by requests, while tasks/result waits. A client
+// since 2026-07-28 reads what a task asks for in the answer to tasks/get, and answers by tasks/update. So
+// the gateway keeps a tasks/result waiting while such a client asks for a task that requires input.
+
+// hold has tasks/result wait for a task, unless it does; nil if the client has no place for the task.
+// bits is what the client answers.
+func (h *taskHandle) hold(bits uint16) *opentasks.Waiting {
+	return h.c.tasks.Wait(h.c.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
+		if t, err := h.find(inputHandlers(q, bits)...); err == nil {
+			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
+		}
+	})
+}
+
+// inputHandlers are the options of tasks/result: who answers. What the client does not answer is left to the
+// handlers of the facade.Client.
+func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
+	answers := capability.Answers(bits)
+	if answers == (facade.Declared{}) {
+		return nil
+	}
+	return []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: answers,
+		Raw: func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+			if err := capability.Check(bits, r); err != nil {
+				return nil, err
+			}
+			return q.Ask(ctx, r)
+		}})}
+}
+
+// sealQuestion returns the params of a question of a server, in which a task is named by the id that the
+// client knows. A task that it does not know is not named.
+func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
+	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id)) })
+}
+
+// Notifications about tasks go to the client that has the id: in 2025-11-25 to the session that made
+// the call, and since 2026-07-28 to the subscriptions/listen that names the task.
+
+// maxTaskIDs bounds the ids of tasks in one subscriptions/listen.
+const maxTaskIDs = 64
+
+// subscribedNotifications are the notifications of a subscriptions/listen.
+type subscribedNotifications struct {
+	mcp.NotificationSubscriptions
+	TaskIDs []string `json:"taskIds,omitempty"`
+}
+
+// watchedTasks returns the tasks of a subscriptions/listen, by the ids of the client. What is none of
+// this client is left out.
+func (c *connection) watchedTasks(r *request, p *params) (map[string]opentasks.Name, error) {
+	ids := p.Notifications.TaskIDs
+	switch {
+	case len(ids) == 0:
+		return map[string]opentasks.Name{}, nil
+	case !p.modern() || !readRounds(r.Params, p).tasks:
+		return nil, errTasksNotDeclared
+	case len(ids) > maxTaskIDs:
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
+	}
+	watched := map[string]opentasks.Name{}
+	for _, id := range ids {
+		if name, err := c.openTask(id); err == nil {
+			watched[id] = name
+		}
+	}
+	return watched, nil
+}
+
+// watchTasks reports the changes of tasks to a listener until ctx ends.
+func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]opentasks.Name) {
+	for sealed, name := range tasks {
+		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
+		h.watch(ctx, func(full, brief json.RawMessage) {
+			n.ReportTask(l, notices.TaskNote{ID: sealed, Method: "notifications/tasks", Params: full, Brief: brief})
+		}, func() {})
+	}
+}
+
+// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until either ends. Until then the
+// session over HTTP is kept, so that its stream may open later.
+func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
+	h := &taskHandle{c: c, name: name, sealed: sealed}
+	c.notify.Watch(c.unwatched != nil) // on a pipe, nothing is reported before notifications/initialized
+	h.watch(c.ctx, func(full, brief json.RawMessage) {
+		c.notify.ReportTask(nil, notices.TaskNote{ID: sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
+	}, func() {
+		c.notify.Unwatch()
+		if c.unwatched != nil {
+			c.unwatched()
+		}
+	})
+}
+
+// watch calls report, from another goroutine, when the task has changed, and ended when it reports no more. brief is
+// without what came of the task.
+func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage), ended func()) {
+	if !h.c.tasks.Watch(h.c.owner) {
+		ended()
+		return
+	}
+	go func() {
+		defer ended()
+		defer h.c.tasks.Unwatch(h.c.owner)
+		t, err := h.find()
+		if err != nil {
+			return
+		}
+		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // without a notification the client asks
+			report(h.text().Notice(a.JSON, true), h.text().Notice(a.JSON, false))
+		})
+	}()
 }

@@ -304,9 +304,7 @@ func TestTasks_status_of_a_later_stream(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, hs := range s.sessions {
-			hs.notify.mu.Lock()
-			notes += len(hs.notify.session.tasks)
-			hs.notify.mu.Unlock()
+			notes += hs.notify.Count().Tasks
 		}
 		return len(s.sessions), notes
 	}

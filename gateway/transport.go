@@ -13,12 +13,15 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
 // DefaultPageSize is how many entries one page of a list has.
@@ -121,26 +124,26 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
-	subscriptions *subscriptions    // of all profiles
-	results       *longresult.Store // of all profiles
-	tasks         *opentasks.Store  // of all profiles
-	holds         *holds            // of all profiles
-	elicitations  *elicitations     // of all gateways with its settings
+	subscriptions *subscriptions.Counter // of all profiles
+	results       *longresult.Store      // of all profiles
+	tasks         *opentasks.Store       // of all profiles
+	holds         *roundtrip.Store       // of all profiles
+	elicitations  *elicited.Store        // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := newSubscriptions(func(ctx context.Context, r resource.Name, on bool) error {
+	made := subscriptions.New(func(ctx context.Context, r resource.Name, on bool) error {
 		if on {
 			return client.Subscribe(ctx, r.Server, r.URI)
 		}
 		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), newHolds(o.limits))
+	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes}))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *roundtrip.Store) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
@@ -157,7 +160,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
-	c.notify.key = sessionKey{conn: c}
+	c.notify.Key = sessionKey{conn: c}
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
 	c.ownTenant(rand.Text(), "")

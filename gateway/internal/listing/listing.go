@@ -204,7 +204,7 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	for i := range known {
 		for j := range known[i].Tools {
 			t := &known[i].Tools[j]
-			o := Owner{t.Server, t.OriginalName}
+			o := toolOwner(t)
 			if problem := schemaProblem(t); problem != "" {
 				l.withhold("tool", o, "its "+problem)
 				continue
@@ -212,8 +212,7 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 			allTools = append(allTools, o)
 		}
 		for j := range known[i].Prompts {
-			p := &known[i].Prompts[j]
-			allPrompts = append(allPrompts, Owner{p.Server, p.OriginalName})
+			allPrompts = append(allPrompts, promptOwner(&known[i].Prompts[j]))
 		}
 		countURIs(uris, known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
 	}
@@ -279,74 +278,64 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 		old.headers.Replace(known.Tools)
 	}
 	part.headers = old.headers
-	for i := range known.Tools {
-		t := &known.Tools[i]
-		o := Owner{t.Server, t.OriginalName}
-		name := tools.name(o)
-		if tools.byName[name] != o {
-			continue
+	addAll(&l.Tools, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) any {
+		tool := *t.Definition
+		tool.Name = name
+		if tool.InputSchema == nil {
+			tool.InputSchema = anyObject
 		}
-		l.Tools.add(old.tools, part.tools, o, name, func() any {
-			tool := *t.Definition
-			tool.Name = name
-			if tool.InputSchema == nil {
-				tool.InputSchema = anyObject
+		return visibleTool(tool)
+	})
+	addAll(&l.Prompts, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) any {
+		prompt := *p.Definition
+		prompt.Name = name
+		return visiblePrompt(prompt)
+	})
+	uriIn := func(shared map[string]bool) func(Owner) (string, bool) {
+		return func(o Owner) (string, bool) {
+			if shared[o.Name] {
+				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
-			return visibleTool(tool)
-		})
-	}
-	for i := range known.Prompts {
-		p := &known.Prompts[i]
-		o := Owner{p.Server, p.OriginalName}
-		name := prompts.name(o)
-		if prompts.byName[name] != o {
-			continue
+			return o.Name, true
 		}
-		l.Prompts.add(old.prompts, part.prompts, o, name, func() any {
-			prompt := *p.Definition
-			prompt.Name = name
-			return visiblePrompt(prompt)
-		})
 	}
-	listedURI := func(shared map[string]bool, r resource.Name) string {
-		if shared[r.URI] {
-			return r.Qualified()
-		}
-		return r.URI
-	}
-	for i := range known.Resources {
-		r := &known.Resources[i]
-		uri := listedURI(uris, resource.Name{Server: r.Server, URI: r.URI})
-		l.Resources.add(old.resources, part.resources, Owner{r.Server, r.URI}, uri, func() any {
-			listed := *r.Definition
-			listed.URI = uri
-			return visibleResource(listed)
-		})
-	}
-	for i := range known.Templates {
-		t := &known.Templates[i]
-		uri := listedURI(templates, resource.Name{Server: t.Server, URI: t.URITemplate})
-		l.Templates.add(old.templates, part.templates, Owner{t.Server, t.URITemplate}, uri, func() any {
-			listed := *t.Definition
-			listed.URITemplate = uri
-			return visibleTemplate(listed)
-		})
-	}
+	addAll(&l.Resources, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) any {
+		listed := *r.Definition
+		listed.URI = uri
+		return visibleResource(listed)
+	})
+	addAll(&l.Templates, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) any {
+		listed := *t.Definition
+		listed.URITemplate = uri
+		return visibleTemplate(listed)
+	})
 	return part
 }
 
-// add appends an entry, encoded now or before. What cannot be encoded is left out.
-func (l *List) add(old, made map[string]entry, k Owner, name string, definition func() any) {
-	e, ok := old[name]
-	if !ok || e.Owner != k {
-		text, err := message.Result(definition(), false)
-		if err != nil {
-			return
+func toolOwner(t *mcpvisor.Tool) Owner { return Owner{t.Server, t.OriginalName} }
+
+func promptOwner(p *mcpvisor.Prompt) Owner { return Owner{p.Server, p.OriginalName} }
+
+// addAll appends the entries of one server to a list, encoded now or before. nameOf is the name or URI by which an
+// entry is listed; false: it is not. What cannot be encoded is left out.
+func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) any) {
+	for i := range from {
+		o := ownerOf(&from[i])
+		name, ok := nameOf(o)
+		if !ok {
+			continue
 		}
-		e = entry{k, text}
+		e, ok := old[name]
+		if !ok || e.Owner != o {
+			text, err := message.Result(definition(&from[i], name), false)
+			if err != nil {
+				continue
+			}
+			e = entry{o, text}
+		}
+		made[name] = e
+		l.entries = append(l.entries, e)
 	}
-	made[name] = e
-	l.entries = append(l.entries, e)
 }
 
 // finish computes what is needed of the list as a whole.

@@ -81,3 +81,9 @@ func (n *namer) add(all []Owner) {
 		delete(n.byName, name)
 	}
 }
+
+// listed returns the name of an entry that is listed. It reports false for one in conflict.
+func (n *namer) listed(o Owner) (name string, ok bool) {
+	name = n.name(o)
+	return name, n.byName[name] == o
+}

@@ -49,3 +49,9 @@ func Shorten(text string) string {
 func NotAnAnswer(key string) *jsonrpc.Error {
 	return InvalidParams("the member " + Quote(key) + " of inputResponses is not an object")
 }
+
+// The errors of questions that a client is not asked, or whose answer does not come.
+var (
+	ErrNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; no client was asked"}
+	ErrCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
+)

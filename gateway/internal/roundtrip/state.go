@@ -1,4 +1,4 @@
-package gateway
+package roundtrip
 
 import (
 	"bytes"
@@ -19,19 +19,16 @@ import (
 // held call. To a server all clients of the gateway are one, so the gateway checks whose state it is, and
 // to which request it belongs.
 
-// stateTime is how long the requestState of a server is good.
-const stateTime = time.Hour
+// StateTime is how long the requestState of a server is good.
+const StateTime = time.Hour
 
-// requestState is what a sealed requestState says.
-type requestState struct {
-	server string // as in serverOf
-	digest string // of the request
+// state is what a sealed requestState says.
+type state struct {
+	server string          // empty if only the client that makes the call knows
+	inner  json.RawMessage // of a server: the value as it was sent; nil: of a held call
 
-	// Of a held call; see heldCall.
-	instance, id, round string
-
-	// Of a server: the value as it was sent.
-	inner json.RawMessage
+	digest              string // of the request
+	instance, id, round string // of a held call
 }
 
 // The kinds of sealed texts, and the letters with which a requestState begins.
@@ -40,12 +37,12 @@ const (
 	stateKind, statePrefix = "requestState", "s"
 )
 
-func (g *gateway) sealHeld(owner string, s *requestState) string {
-	return heldPrefix + seal.Seal(g.opts.key, heldKind, owner, s.server, s.digest, seal.Time(time.Now().Add(holdTime)), s.instance, s.id, s.round)
+func (s *Store) sealHeld(owner string, of *state) string {
+	return heldPrefix + seal.Seal(s.key, heldKind, owner, of.server, of.digest, seal.Time(time.Now().Add(HoldTime)), of.instance, of.id, of.round)
 }
 
-func (g *gateway) sealInner(owner string, s *requestState) string {
-	return statePrefix + seal.Seal(g.opts.key, stateKind, owner, s.server, s.digest, seal.Time(time.Now().Add(stateTime)), string(s.inner))
+func (s *Store) sealInner(owner string, of *state) string {
+	return statePrefix + seal.Seal(s.key, stateKind, owner, of.server, of.digest, seal.Time(time.Now().Add(StateTime)), string(of.inner))
 }
 
 var (
@@ -57,49 +54,49 @@ var (
 	errStateUsed    = message.InvalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
 )
 
-// isHeldState reports whether a requestState says that it is of a held call.
-func isHeldState(raw json.RawMessage) bool {
+// IsHeld reports whether a requestState says that it is of a held call.
+func IsHeld(raw json.RawMessage) bool {
 	text, err := jsonscan.ReadString(raw)
 	return err == nil && strings.HasPrefix(text, heldPrefix)
 }
 
-// openState reads the requestState of a request. The digest binds the name that the request has for its target, and
+// open reads the requestState of a request of an owner. The digest binds the name that the request has for its target, and
 // not the server, which settings may give another name meanwhile.
-func (c *connection) openState(r *request, raw json.RawMessage) (*requestState, error) {
+func (s *Store) open(owner string, r *Request, raw json.RawMessage) (*state, error) {
 	text, err := jsonscan.ReadString(raw)
 	if err != nil || text == "" {
 		return nil, errStateForged
 	}
 	var fields []string
-	s := new(requestState)
+	said := new(state)
 	switch prefix, sealed := text[:1], text[1:]; prefix {
 	case heldPrefix:
-		if fields, err = seal.Open(c.opts.key, heldKind, sealed); err == nil && len(fields) == 7 {
-			s.instance, s.id, s.round = fields[4], fields[5], fields[6]
+		if fields, err = seal.Open(s.key, heldKind, sealed); err == nil && len(fields) == 7 {
+			said.instance, said.id, said.round = fields[4], fields[5], fields[6]
 		}
 	case statePrefix:
-		if fields, err = seal.Open(c.opts.key, stateKind, sealed); err == nil && len(fields) == 5 {
-			s.inner = json.RawMessage(fields[4])
+		if fields, err = seal.Open(s.key, stateKind, sealed); err == nil && len(fields) == 5 {
+			said.inner = json.RawMessage(fields[4])
 		}
 	}
-	if s.id == "" && s.inner == nil {
+	if said.id == "" && said.inner == nil {
 		return nil, errStateForged
 	}
-	s.server, s.digest = fields[1], fields[2]
+	said.server, said.digest = fields[1], fields[2]
 	switch {
-	case fields[0] != c.owner:
+	case fields[0] != owner:
 		return nil, errStateOther
-	case s.digest != digestOf(r):
+	case said.digest != digestOf(r):
 		return nil, errStateRequest
 	case !time.Now().Before(seal.ReadTime(fields[3])):
 		return nil, errStateExpired
 	}
-	return s, nil
+	return said, nil
 }
 
 // digestOf is the digest of a request, without what differs between its rounds. The order of members and
 // the space between values do not count.
-func digestOf(r *request) string {
+func digestOf(r *Request) string {
 	d := json.NewDecoder(bytes.NewReader(r.Params))
 	d.UseNumber()
 	members := map[string]any{}
@@ -113,13 +110,28 @@ func digestOf(r *request) string {
 	return string(hash.Sum(nil))
 }
 
-// sealInnerState seals the requestState in a result that requires input; other results stay as they are.
-func (c *connection) sealInnerState(r *request, server string, result json.RawMessage) json.RawMessage {
+// OpenResult is the inverse of SealResult: it returns the requestState that a server has sent. It refuses one of another
+// owner, request or server, and one of a held call.
+func (s *Store) OpenResult(owner string, r *Request, server string, raw json.RawMessage) (json.RawMessage, error) {
+	said, err := s.open(owner, r, raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case said.inner == nil:
+		return nil, errStateForged
+	case said.server != server:
+		return nil, errStateMoved
+	}
+	return said.inner, nil
+}
+
+// SealResult seals the requestState in the result of a server that requires input; other results stay as they are.
+func (s *Store) SealResult(owner string, r *Request, server string, result json.RawMessage) json.RawMessage {
 	required, ok := facade.ReadInputRequired(result)
 	if !ok || required.RequestState == nil {
 		return result
 	}
-	sealed := c.sealInner(c.owner, &requestState{server: server, digest: digestOf(r), inner: required.RequestState})
+	sealed := s.sealInner(owner, &state{server: server, digest: digestOf(r), inner: required.RequestState})
 	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 

@@ -9,42 +9,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// OnDown says how long the entries of a server stay in the lists while it is down and its
-// policy starts it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was
-// given up, parked or unregistered, or that needs an authorization, leave the lists in any
-// case. The zero value is Withdraw.
-type OnDown struct {
-	grace     time.Duration
-	unlimited bool
-}
-
-// Keep keeps the entries as long as the server may return by itself: the lists stay the same
-// over a restart, byte for byte, if the server offers the same again.
-func Keep() OnDown { return OnDown{unlimited: true} }
-
-// Grace keeps the entries for d after the server went down. A negative d means 0.
-func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
-
-// Withdraw takes the entries from the lists as soon as the server is down.
-func Withdraw() OnDown { return OnDown{} }
-
-// WithOnDown sets what happens to the entries of a server that is down. Without names it is for all
-// servers. With names it is for those servers, and takes precedence there. Default: [Keep].
-func WithOnDown(d OnDown, servers ...string) Option {
-	return func(o *options) {
-		if len(servers) == 0 {
-			o.onDown = d
-			return
-		}
-		if o.onDownOf == nil {
-			o.onDownOf = map[string]OnDown{}
-		}
-		for _, server := range servers {
-			o.onDownOf[server] = d
-		}
-	}
-}
-
 // DefaultMaxWait is how long a request waits for a server that is down.
 const DefaultMaxWait = 10 * time.Second
 

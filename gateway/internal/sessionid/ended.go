@@ -1,40 +1,42 @@
-package gateway
+package sessionid
 
 import (
 	"slices"
 	"time"
 )
 
-// maxEnded bounds the sessions that were ended and have not expired. Beyond it the ids of a principal that has ended
+// MaxEnded bounds the sessions that were ended and have not expired. Beyond it the ids of a principal that has ended
 // the most become valid again, those that expire first.
-const maxEnded = 100_000
+const MaxEnded = 100_000
 
-// endedSessions are those ended by DELETE, until they expire. The lock is that of the Server.
-type endedSessions struct {
+// Ended are the sessions that clients have ended, until they expire. Not safe for concurrent use.
+type Ended struct {
 	most  int
 	count int
-	of    map[string]map[nonce]time.Time // by principal
+	of    map[string]map[[nonceBytes]byte]time.Time // by principal
 }
 
-func newEndedSessions(most int) endedSessions {
-	return endedSessions{most: most, of: map[string]map[nonce]time.Time{}}
+// NewEnded returns the sessions that have ended: none, and at most so many.
+func NewEnded(most int) Ended {
+	return Ended{most: most, of: map[string]map[[nonceBytes]byte]time.Time{}}
 }
 
-func (e *endedSessions) has(principal string, id nonce) bool {
+// Has reports whether a session has ended.
+func (e *Ended) Has(principal string, id [nonceBytes]byte) bool {
 	_, ended := e.of[principal][id]
 	return ended
 }
 
-// add notes that a session has ended.
-func (e *endedSessions) add(principal string, id nonce, expiry time.Time) {
-	if e.has(principal, id) {
+// Add notes that a session has ended.
+func (e *Ended) Add(principal string, id [nonceBytes]byte, expiry time.Time) {
+	if e.Has(principal, id) {
 		return
 	}
 	if e.count >= e.most {
 		e.makeRoom()
 	}
 	if e.of[principal] == nil {
-		e.of[principal] = map[nonce]time.Time{}
+		e.of[principal] = map[[nonceBytes]byte]time.Time{}
 	}
 	e.of[principal][id] = expiry
 	e.count++
@@ -42,7 +44,7 @@ func (e *endedSessions) add(principal string, id nonce, expiry time.Time) {
 
 // makeRoom forgets those that have expired. If there are none it forgets a tenth of the principal that has the most, so
 // that the next ones need not search.
-func (e *endedSessions) makeRoom() {
+func (e *Ended) makeRoom() {
 	now := time.Now()
 	e.forget(func(_ string, expiry time.Time) bool { return !expiry.After(now) })
 	if e.count < e.most {
@@ -63,7 +65,7 @@ func (e *endedSessions) makeRoom() {
 	e.forget(func(principal string, expiry time.Time) bool { return principal == largest && !expiry.After(last) })
 }
 
-func (e *endedSessions) forget(which func(principal string, expiry time.Time) bool) {
+func (e *Ended) forget(which func(principal string, expiry time.Time) bool) {
 	for principal, ended := range e.of {
 		for id, expiry := range ended {
 			if which(principal, expiry) {

@@ -1,0 +1,330 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
+)
+
+// listOf answers a request for one of the lists.
+func listOf(list func(*listing.Listing) *listing.List) func(*connection, *request, *params) (any, error) {
+	return func(c *connection, _ *request, p *params) (any, error) {
+		return list(c.catalog.Get()).Page(p.Cursor, c.opts.pageSize, p.modern())
+	}
+}
+
+// getPrompt answers prompts/get.
+func (c *connection) getPrompt(r *request, p *params) (any, error) {
+	rounds := readRounds(r.Params, p)
+	if !rounds.valid() {
+		return nil, errInputResponses
+	}
+	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) }
+	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+		return result, err
+	}
+	server, name, err := c.findPrompt(r.ctx, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	return c.perform(r, &upstreamRequest{
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var result any
+			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				if rounds.relays() {
+					result, err = readRound[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+				} else {
+					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+				}
+				return err
+			})
+			return encodeRound(result, err, p.modern())
+		},
+		answerTo: answerTo, offered: func() bool { return c.view.Rules().OffersPrompt(server, name) },
+	})
+}
+
+// findPrompt finds the server of a prompt, and the server's own name for it, by alias or
+// qualified name. It need not be listed, because the server may be down. An alias that
+// several prompts share belongs to none of them.
+func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
+	if o, ok := c.catalog.Last().PromptByName[name]; ok {
+		return o.Server, o.Name, nil
+	}
+	if c.profile() != nil {
+		o, err := c.findOffered(ctx, "prompt", name, c.offeredPrompt)
+		return o.Server, o.Name, err
+	}
+	if server, own, ok := mcpvisor.SplitName(name); ok {
+		return server, own, nil
+	}
+	if server, own, ok := mcpvisor.SplitAlias(name); ok {
+		return server, own, nil
+	}
+	if len(name) > toolname.MaxAliasBytes {
+		return "", "", unknown("prompt", name)
+	}
+	for known := range c.client.Catalogs() {
+		for _, p := range known.Prompts {
+			if mcpvisor.Alias(p.Server, p.OriginalName) != name {
+				continue
+			}
+			if server != "" {
+				return "", "", message.InvalidParams("several prompts have the name " + message.Quote(name) + "; use " +
+					message.Shorten(mcpvisor.Qualify(server, own)) + " or " + message.Shorten(mcpvisor.Qualify(p.Server, p.OriginalName)))
+			}
+			server, own = p.Server, p.OriginalName
+		}
+	}
+	if server == "" {
+		return "", "", unknown("prompt", name)
+	}
+	return server, own, nil
+}
+
+// unknown is the error about the name of a tool or prompt that is not offered.
+func unknown(what, name string) *jsonrpc.Error {
+	return message.InvalidParams("unknown " + what + " " + message.Quote(name) + "; " + what + "s/list has the names")
+}
+
+// readResource answers resources/read.
+func (c *connection) readResource(r *request, p *params) (any, error) {
+	if result, ok, err := c.readResult(p); ok {
+		return result, err
+	}
+	rounds := readRounds(r.Params, p)
+	if !rounds.valid() {
+		return nil, errInputResponses
+	}
+	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) }
+	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+		return result, err
+	}
+	found, err := c.findResource(p.URI)
+	if err != nil {
+		return nil, notFound(err, p)
+	}
+	return c.perform(r, &upstreamRequest{
+		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var whole any
+			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
+				if rounds.relays() {
+					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
+				} else {
+					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
+				}
+				return err
+			})
+			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
+				result.CacheScope = listing.CacheScope
+			}
+			return encodeRound(whole, err, p.modern())
+		},
+		answerTo: answerTo, offered: func() bool { return c.view.OffersUpdate(found.Server, found.URI) },
+	})
+}
+
+// notFound words the error of a resource that no server has, as the version of the request does.
+func notFound(err error, p *params) error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != codeResourceNotFound {
+		return err
+	}
+	same := *wire
+	same.Data, _ = json.Marshal(map[string]string{"uri": message.Shorten(p.URI)})
+	if p.modern() {
+		same.Code = jsonrpc.CodeInvalidParams
+	}
+	return &same
+}
+
+// findResource finds the server that a URI belongs to. A server that lists the URI is before
+// those with a template that the URI may be an expansion of, and of these the longest
+// literal beginning counts. What a server that is down offered last counts like what the
+// others offer: its resources do not fall to another server. If the URI belongs to several
+// servers, none gets it.
+func (c *connection) findResource(uri string) (resource.Name, error) {
+	rules := c.view.Rules()
+	if r, named, err := checkURI(uri); err != nil || named {
+		return r, cmp.Or(err, c.checkNamed(rules, "resource", uri, r))
+	}
+	if !rules.OffersURI(uri) {
+		return c.theOnly("resource", uri, nil)
+	}
+	var listing, expanding []string // the servers
+	longest := 0                    // literal beginning of the templates of expanding
+	for known := range c.view.Servers(rules) {
+		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) {
+			listing = append(listing, known.Server)
+		}
+		literal := resource.LongestMatch(known.Templates, uri)
+		if literal > longest {
+			expanding = nil
+		}
+		if longest = max(longest, literal); literal >= 0 && literal == longest {
+			expanding = append(expanding, known.Server)
+		}
+	}
+	if len(listing) > 0 {
+		return c.theOnly("resource", uri, listing)
+	}
+	return c.theOnly("resource", uri, expanding)
+}
+
+// findTemplate finds the server that lists a resource template, in the same way.
+func (c *connection) findTemplate(template string) (resource.Name, error) {
+	rules := c.view.Rules()
+	if r, named, err := checkURI(template); err != nil || named {
+		return r, cmp.Or(err, c.checkNamed(rules, "resource template", template, r))
+	}
+	if !rules.OffersURI(template) {
+		return c.theOnly("resource template", template, nil)
+	}
+	var listing []string
+	for known := range c.view.Servers(rules) {
+		if hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate }) {
+			listing = append(listing, known.Server)
+		}
+	}
+	return c.theOnly("resource template", template, listing)
+}
+
+// checkNamed refuses a URI that names its server, if a profile does not offer it, in the same words
+// as one that does not exist. Without a profile the client says what it knows of the server.
+func (c *connection) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
+	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(c.view.ServerNames(), r.Server) {
+		return nil
+	}
+	_, err := c.theOnly(what, uri, nil)
+	return err
+}
+
+// maxURIBytes is the longest URI that a session looks up.
+const maxURIBytes = 64 << 10
+
+// checkURI refuses a URI that is too long, and splits one that names its server.
+func checkURI(uri string) (r resource.Name, named bool, err error) {
+	if len(uri) > maxURIBytes {
+		return r, false, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
+	}
+	r, named = resource.Split(uri)
+	return r, named, nil
+}
+
+// hasEntry reports whether a list, which is sorted, has an entry with that key.
+func hasEntry[T any](list []T, key string, keyOf func(*T) string) bool {
+	_, found := slices.BinarySearchFunc(list, key, func(entry T, key string) int { return strings.Compare(keyOf(&entry), key) })
+	return found
+}
+
+// codeResourceNotFound is that of versions before 2026-07-28; see notFound.
+const codeResourceNotFound = -32002
+
+// maxNamed is how many servers an error names.
+const maxNamed = 8
+
+// theOnly refuses what belongs to no server, or to more than one.
+func (c *connection) theOnly(what, uri string, servers []string) (resource.Name, error) {
+	if len(servers) == 1 {
+		return resource.Name{Server: servers[0], URI: uri}, nil
+	}
+	var text strings.Builder
+	if len(servers) > 1 {
+		text.WriteString("several servers have the " + what + " " + message.Quote(uri) + "; use one of")
+		for i, server := range servers {
+			if i == maxNamed {
+				fmt.Fprintf(&text, ", or that of %d more", len(servers)-i)
+				break
+			}
+			text.WriteString(" " + message.Shorten(resource.Name{Server: server, URI: uri}.Qualified()))
+		}
+		return resource.Name{}, message.InvalidParams(text.String())
+	}
+	text.WriteString("no server has the " + what + " " + message.Quote(uri))
+	for i, server := range c.neverReady() {
+		if i == maxNamed {
+			text.WriteString("; and so may others")
+			break
+		}
+		text.WriteString("; server " + server + " is not ready, and may have it")
+	}
+	return resource.Name{}, &jsonrpc.Error{Code: codeResourceNotFound, Message: text.String()}
+}
+
+// neverReady returns the servers of which it is not known what they offer.
+func (c *connection) neverReady() []string {
+	known := map[string]bool{}
+	for catalog := range c.view.Servers(c.view.Rules()) {
+		known[catalog.Server] = true
+	}
+	return slices.DeleteFunc(c.view.ServerNames(), func(server string) bool { return known[server] })
+}
+
+// completionRef is what has the argument: a prompt or a resource template.
+type completionRef struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+}
+
+type completionArgument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type completionContext struct {
+	Arguments map[string]string `json:"arguments"`
+}
+
+// complete answers completion/complete (MCP, server, utilities, completion).
+func (c *connection) complete(r *request, p *params) (any, error) {
+	request := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
+	var server string
+	switch p.Ref.Type {
+	case "ref/prompt":
+		var err error
+		if server, request.Prompt, err = c.findPrompt(r.ctx, p.Ref.Name); err != nil {
+			return nil, err
+		}
+	case "ref/resource":
+		found, err := c.findTemplate(p.Ref.URI)
+		if err != nil {
+			return nil, err
+		}
+		server, request.Template = found.Server, found.URI
+	default:
+		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
+	}
+	return c.perform(r, &upstreamRequest{
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(),
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var details *mcp.CompletionResultDetails
+			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				details, err = client.Complete(ctx, server, request, opts...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return message.Result(&mcp.CompleteResult{Completion: *details}, p.modern())
+		},
+		answerTo: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
+	})
+}

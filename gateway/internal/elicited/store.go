@@ -1,0 +1,263 @@
+// Package elicited remembers which session was sent to a URL, so that it, and nobody else, is told when a server says
+// that the interaction there has ended.
+package elicited
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// A server before 2026-07-28 that sends a user to a URL may say later that the interaction there has ended (MCP,
+// client, elicitation, completion notifications). Since 2026-07-28 elicitations have no id, and there is no such
+// notification.
+
+const (
+	// WaitTime is how long the end of an interaction is waited for.
+	WaitTime = time.Hour
+	// MaxOpen is how many interactions are waited for at once. Beyond it the oldest of a session that has the most is
+	// forgotten.
+	MaxOpen = 1_000
+	// MaxOfSession is how many interactions of one session are waited for. Beyond it its oldest is forgotten.
+	MaxOfSession = 64
+	// MaxIDBytes bounds an id. Of others the client is not told.
+	MaxIDBytes = 256
+)
+
+// Session is a session before 2026-07-28 that is asked, or told of an interaction by an error.
+type Session struct {
+	Key     any                        // comparable, also between connections of the session; nil: nobody would be told
+	Gateway any                        // comparable: of which it is
+	Client  *facade.Client             // where its servers are registered
+	CopyOf  func(server string) string // names the tenant whose copy of a server it uses; empty: sessions share the server
+	Tell    func(server, id string)    // tells it that an interaction has ended
+}
+
+// name says which interaction it is: a server must not use an id twice, but each copy may use it.
+type name struct {
+	client *facade.Client // where the server is registered
+	tenant string         // whose copy of the server it is; empty: sessions share the server
+	server string
+	id     string
+}
+
+func (s *Session) name(server, id string) name { return name{s.Client, s.CopyOf(server), server, id} }
+
+// elicitation is an interaction at a URL.
+type elicitation struct {
+	session *Session
+	id      string // by which the client knows it
+	several bool   // sessions have been asked under the same id: whose it is, is not known
+	expires time.Time
+}
+
+// Store has the interactions of which the gateways with the same settings wait for the end. It follows a
+// facade.Client while there are any of servers that sessions share there. The zero value has none. Safe for
+// concurrent use. No lock of a gateway is taken under its lock.
+type Store struct {
+	mu      sync.Mutex // guards the fields below
+	open    map[name]*elicitation
+	follows map[*facade.Client]func() // what ends it
+}
+
+// readID returns the id in the params of an elicitation by URL; empty if they have none.
+func readID(params json.RawMessage) (id string) {
+	byURL := false
+	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) { // the engine has read it
+		switch key {
+		case "mode":
+			byURL = string(value) == `"url"`
+		case "elicitationId":
+			id, err = jsonscan.ReadString(value)
+		}
+		return err
+	})
+	if !byURL || len(id) > MaxIDBytes {
+		return ""
+	}
+	return id
+}
+
+// Begin notes that a session is asked by the params of an elicitation, and returns those that it is asked with: shown,
+// with another id if another server of the session uses the same one. undo is called if the session could not be asked.
+func (e *Store) Begin(s *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
+	undo = func() {}
+	id := readID(params)
+	if id == "" || s.Key == nil {
+		return shown, undo
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expireLocked()
+	of := s.name(server, id)
+	if before := e.open[of]; before != nil {
+		if before.session.Key != s.Key {
+			before.several = true
+			return shown, undo
+		}
+		before.session, before.expires = s, time.Now().Add(WaitTime)
+		if before.id != id {
+			return message.ReplaceMember(shown, "elicitationId", message.JSON(before.id)), undo
+		}
+		return shown, undo
+	}
+	e.makeRoomLocked(s.Key)
+	made := &elicitation{session: s, id: id, expires: time.Now().Add(WaitTime)}
+	for _, other := range e.open {
+		if other.session.Key == s.Key && other.id == id {
+			made.id = rand.Text()
+			shown = message.ReplaceMember(shown, "elicitationId", message.JSON(made.id))
+			break
+		}
+	}
+	if e.open == nil {
+		e.open, e.follows = map[name]*elicitation{}, map[*facade.Client]func(){}
+	}
+	e.open[of] = made
+	if of.tenant == "" && e.follows[s.Client] == nil {
+		e.follows[s.Client] = e.Follow(s.Client, s.Client, "")
+	}
+	return shown, func() { e.forget(func(one *elicitation) bool { return one == made }) }
+}
+
+// Follow learns what the copy of a tenant reports, until stop or its end. registered has the server that it is a copy of.
+// Clients that are not copies need no Follow.
+func (e *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
+	return from.FollowElicitations(func(done facade.ElicitationComplete) {
+		e.complete(name{registered, tenant, done.Server, done.ElicitationID})
+	})
+}
+
+// makeRoomLocked forgets an interaction if there are too many for one more of a session.
+func (e *Store) makeRoomLocked(key any) {
+	of := map[any]int{}
+	for _, one := range e.open {
+		of[one.session.Key]++
+	}
+	most := of[key]
+	own := most >= MaxOfSession
+	if !own {
+		if len(e.open) < MaxOpen {
+			return
+		}
+		most = slices.Max(slices.Collect(maps.Values(of)))
+	}
+	var first name
+	var oldest *elicitation
+	for n, one := range e.open {
+		if of[one.session.Key] == most && (!own || one.session.Key == key) && (oldest == nil || one.expires.Before(oldest.expires)) {
+			first, oldest = n, one
+		}
+	}
+	delete(e.open, first)
+}
+
+// codeURLRequired is the code of an error that names the interactions without which a request cannot be served.
+const codeURLRequired = -32042
+
+// maxNamed is how many interactions of one error count.
+const maxNamed = 64
+
+// BeginRequired notes the interactions that the error of a server names.
+func (e *Store) BeginRequired(s *Session, err error) {
+	var wire *jsonrpc.Error
+	var of *mcpvisor.Error
+	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || s.Key == nil {
+		return
+	}
+	_ = jsonscan.EachMember(wire.Data, func(key string, value []byte) error { // it is valid JSON, or has no members
+		if key == "elicitations" {
+			named := 0
+			jsonscan.EachItem(value, func(item []byte) bool {
+				if shown, undo := e.Begin(s, of.Server, item, item); !bytes.Equal(shown, item) {
+					undo() // another server has the id, and the error is passed on as it is
+				}
+				named++
+				return named < maxNamed
+			})
+		}
+		return nil
+	})
+}
+
+// complete tells the session whose interaction has ended.
+func (e *Store) complete(of name) {
+	e.mu.Lock()
+	one := e.open[of]
+	if one == nil {
+		e.mu.Unlock()
+		return
+	}
+	delete(e.open, of)
+	stop := e.restLocked()
+	e.mu.Unlock()
+	stop()
+	if !one.several && time.Now().Before(one.expires) {
+		one.session.Tell(of.server, one.id)
+	}
+}
+
+func (e *Store) expireLocked() {
+	now := time.Now()
+	for of, one := range e.open {
+		if !now.Before(one.expires) {
+			delete(e.open, of)
+		}
+	}
+}
+
+// ForgetSession forgets the interactions of a session that has ended for good. One over HTTP may continue after the end of
+// its connection.
+func (e *Store) ForgetSession(key any) {
+	e.forget(func(one *elicitation) bool { return one.session.Key == key })
+}
+
+// ForgetGateways forgets those of the sessions of some gateways.
+func (e *Store) ForgetGateways(which func(gateway any) bool) {
+	e.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
+}
+
+// Len is how many interactions are waited for, and how many clients are followed because of them.
+func (e *Store) Len() (open, followed int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.open), len(e.follows)
+}
+
+func (e *Store) forget(which func(*elicitation) bool) {
+	e.mu.Lock()
+	maps.DeleteFunc(e.open, func(_ name, one *elicitation) bool { return which(one) })
+	stop := e.restLocked()
+	e.mu.Unlock()
+	stop()
+}
+
+// restLocked returns what ends the following of clients of which nothing is waited for.
+func (e *Store) restLocked() (stop func()) {
+	rest := maps.Clone(e.follows)
+	for of := range e.open {
+		if of.tenant == "" {
+			delete(rest, of.client)
+		}
+	}
+	for client := range rest {
+		delete(e.follows, client)
+	}
+	return func() {
+		for _, end := range rest {
+			end()
+		}
+	}
+}

@@ -1,0 +1,483 @@
+// Package roundtrip carries a request of a client of 2026-07-28 over several messages (MCP, multi round-trip
+// requests): it seals the requestState of each round, and holds the calls at servers before that version meanwhile.
+package roundtrip
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// A server before 2026-07-28 asks while its call is in flight; a client of 2026-07-28 is asked by the
+// result of its request, and answers with the next request (MCP, multi round-trip requests). Between the
+// two the call is held: it stays in flight at the server, and no request of the client belongs to it.
+//
+//	client                      gateway                              server
+//	  tools/call            ->    tools/call                     ->    runs
+//	  input_required        <-    held                           <-    elicitation/create
+//	  tools/call, answers   ->    continues                      ->    the answer
+//	  result                <-                                   <-    result
+//
+// The requestState of the client names the call. It is good for one request, and for HoldTime.
+
+// HoldTime is how long a held call waits for its client. Then it is canceled at the server.
+const HoldTime = 10 * time.Minute
+
+// Request is one request of a client.
+type Request struct {
+	Ctx    context.Context // ends when the client cancels the request, or is gone
+	Method string
+	Params json.RawMessage
+	Bytes  int  // that the request holds
+	Told   Told // of what is reported about its call
+}
+
+// Told is who is told about a call.
+type Told interface {
+	ReportProgress(p mcpvisor.Progress)
+	ReportLog(m mcpvisor.LogMessage)
+	// Hold is called when the answer to the request lets the call wait for the client. giveUp ends the call: the client
+	// does not learn how to continue it. Hold must not call it.
+	Hold(giveUp func())
+}
+
+// Store has the calls of a gateway that are held, and seals the states of its requests. Its lock is the innermost one.
+// Safe for concurrent use.
+type Store struct {
+	key      []byte // read only
+	instance string // tells the calls of this process from those of another one with the same key
+	limits   Limits // read only
+
+	mu   sync.Mutex // guards the fields below
+	byID map[string]*Call
+	uses map[Owner]use // without those that use nothing
+}
+
+// Limits bound what the held calls of one owner cost: their number, and what they hold, in bytes.
+type Limits struct{ Calls, Bytes int }
+
+// Owner is whose held calls count together: those of a principal or, of a Transport, of a session.
+type Owner struct {
+	Principal string
+	Session   any // comparable; nil over HTTP
+}
+
+// use is what the calls of one owner hold.
+type use struct{ calls, bytes int }
+
+// New returns a Store. key seals the states: another process with the same key can read those of servers.
+func New(key []byte, limits Limits) *Store {
+	return &Store{key: key, instance: rand.Text(), limits: limits, byID: map[string]*Call{}, uses: map[Owner]use{}}
+}
+
+// reserve counts calls and bytes of an owner; it counts nothing and reports false if that has as much as
+// it may. Negative values give back.
+func (s *Store) reserve(owner Owner, calls, bytes int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.uses[owner]
+	if calls > 0 && u.calls+calls > s.limits.Calls || bytes > 0 && u.bytes+bytes > s.limits.Bytes {
+		return false
+	}
+	u.calls += calls
+	u.bytes += bytes
+	if s.uses[owner] = u; u == (use{}) {
+		delete(s.uses, owner)
+	}
+	return true
+}
+
+// Count is how many calls are held, and how many of these have ended at their servers.
+func (s *Store) Count() (held, ended int) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.byID))
+	s.mu.Unlock()
+	for _, h := range all {
+		h.client.mu.Lock()
+		if h.done {
+			ended++
+		}
+		h.client.mu.Unlock()
+	}
+	return len(all), ended
+}
+
+// IsIdle reports whether no call is held, and nothing is counted.
+func (s *Store) IsIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)+len(s.uses) == 0
+}
+
+// Client is a client of 2026-07-28 with what it has declared. All its calls have the same handlers: a
+// server on a pipe does not say because of which call it asks. Over HTTP, where nothing says which
+// requests are of one client, each request has its own.
+type Client struct {
+	store    *Store
+	owner    string // of the states
+	counted  Owner
+	declared uint16
+	handlers facade.CallHandlers
+
+	mu     sync.Mutex // guards the fields below, and those of the calls
+	calls  []*Call    // in flight at a server, the newest last
+	nextID int
+}
+
+// Call is a call at a server that may be held. The fields are guarded by client.mu, unless they say
+// otherwise.
+type Call struct {
+	client *Client            // read only
+	target Target             // read only
+	ctx    context.Context    // ends the call at the server
+	cancel context.CancelFunc // of ctx
+	wake   chan struct{}      // holds a value when the request has something to do
+
+	request *Request        // gets what comes next; nil while the call is held
+	asked   []*heldQuestion // not answered, the oldest first
+	done    bool            // it has ended at the server, with:
+	result  json.RawMessage
+	err     error
+	failed  bool // the result is an error of the call
+
+	id      string // names it among holds, from the first time that it is held until its end; else empty
+	digest  string // of its request; set with id
+	round   int    // how often it was held
+	expires *time.Timer
+	kept    int // bytes of its params and its result that are reserved
+}
+
+// heldQuestion is a request of a server, which the client is asked by a round.
+type heldQuestion struct {
+	key    string // names it in inputRequests
+	method string
+	params json.RawMessage
+	server string
+	call   *Call           // whose result asks it; guarded by Client.mu
+	answer chan heldAnswer // has room for one
+}
+
+// heldAnswer is the answer of the client, or why there is none.
+type heldAnswer struct {
+	result json.RawMessage
+	err    error
+}
+
+// questionCost is what a question holds beside its params, in bytes.
+const questionCost = 512
+
+func (q *heldQuestion) bytes() int { return questionCost + len(q.params) }
+
+// NewClient returns a client that can be asked what it has declared, as bits. owner is whose its states are, and
+// counted whose its held calls.
+func (s *Store) NewClient(owner string, counted Owner, declared uint16) *Client {
+	c := &Client{store: s, owner: owner, counted: counted, declared: declared}
+	c.handlers = facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(declared)}
+	return c
+}
+
+// Handlers are those that the calls of the client are made with.
+func (c *Client) Handlers() *facade.CallHandlers { return &c.handlers }
+
+// Target is what a call is made of.
+type Target struct {
+	Server  string      // empty if only the client that makes the call knows
+	Offered func() bool // the target still is; nil: it is
+}
+
+// Begin makes a call, which ends with ctx, in a goroutine of its own. failed says that the result is an error of the
+// call. Then the caller waits in [Call.Await].
+func (c *Client) Begin(ctx context.Context, r *Request, target Target, call func(context.Context, *Call) (result json.RawMessage, failed bool, err error)) *Call {
+	h := &Call{client: c, target: target, request: r, wake: make(chan struct{}, 1)}
+	h.ctx, h.cancel = context.WithCancel(ctx)
+	c.mu.Lock()
+	c.calls = append(c.calls, h)
+	c.mu.Unlock()
+	go func() {
+		// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
+		var result json.RawMessage
+		var failed bool
+		var err error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}
+		defer func() {
+			if v := recover(); v != nil {
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, v)}
+			}
+			h.end(result, failed, err)
+		}()
+		result, failed, err = call(h.ctx, h)
+	}()
+	return h
+}
+
+func (h *Call) signal() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Tell calls f with who is told about the call, unless it is held.
+func (h *Call) Tell(f func(Told)) {
+	h.client.mu.Lock()
+	defer h.client.mu.Unlock()
+	if h.request != nil {
+		f(h.request.Told)
+	}
+}
+
+// carrierLocked returns the newest call at a server, whose result asks its questions.
+func (c *Client) carrierLocked(server string) *Call {
+	for _, h := range slices.Backward(c.calls) {
+		if (h.target.Server == server || h.target.Server == "") && h.ctx.Err() == nil {
+			return h
+		}
+	}
+	return nil
+}
+
+var errHeldTooMuch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many calls of the client wait for answers, or their questions are too large; it was not asked"}
+
+// ask asks the client what a server asks because of one of its calls, and returns its answer as it is.
+func (c *Client) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	if err := capability.Check(c.declared, r); err != nil {
+		return nil, err
+	}
+	q := &heldQuestion{method: r.Method, params: bytes.Clone(r.Params), server: r.Server, answer: make(chan heldAnswer, 1)}
+	c.mu.Lock()
+	call := c.carrierLocked(r.Server)
+	if call == nil {
+		c.mu.Unlock()
+		return nil, message.ErrNotAsked
+	}
+	if !c.store.reserve(c.counted, 0, q.bytes()) {
+		c.mu.Unlock()
+		return nil, errHeldTooMuch
+	}
+	c.nextID++
+	q.key = "q" + strconv.Itoa(c.nextID)
+	q.call = call
+	call.asked = append(call.asked, q)
+	call.signal()
+	c.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		return a.result, a.err
+	case <-ctx.Done(): // the server has withdrawn it, or its call has ended
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if at := slices.Index(q.call.asked, q); at >= 0 {
+			q.call.asked = slices.Delete(q.call.asked, at, at+1)
+			c.store.reserve(c.counted, 0, -q.bytes())
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// answerLocked ends a question of a call.
+func (h *Call) answerLocked(q *heldQuestion, a heldAnswer) {
+	h.asked = slices.DeleteFunc(h.asked, func(other *heldQuestion) bool { return other == q })
+	h.client.store.reserve(h.client.counted, 0, -q.bytes())
+	q.answer <- a
+}
+
+var errResultLost = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call has ended while the client answered, and its result is lost: it is larger than may be kept. The tool has run; do not repeat the call unless it may run twice."}
+
+// end notes how the call has ended at the server. What was asked on its result, and may belong to another
+// call, is asked on that.
+func (h *Call) end(result json.RawMessage, failed bool, err error) {
+	c := h.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	canceled := h.ctx.Err() != nil
+	h.cancel()
+	c.calls = slices.DeleteFunc(c.calls, func(other *Call) bool { return other == h })
+	for _, q := range slices.Clone(h.asked) {
+		if next := c.carrierLocked(q.server); next != nil {
+			q.call = next
+			next.asked = append(next.asked, q)
+			next.signal()
+			continue
+		}
+		h.answerLocked(q, heldAnswer{err: message.ErrCallEnded})
+	}
+	h.asked = nil
+	h.done, h.result, h.failed, h.err = true, result, failed, err
+	switch {
+	case h.request != nil || h.id == "":
+	case canceled: // with the session, or the gateway
+		h.expires.Stop()
+		h.releaseLocked()
+	case !c.store.reserve(c.counted, 0, len(result)):
+		h.result, h.err = nil, errResultLost
+	default:
+		h.kept += len(result)
+	}
+	h.signal()
+}
+
+// Await returns the answer to a request, and whether that is an error of the call: the end of the call, or what the server asks next. If the client
+// goes, or cancels the request, the call is canceled.
+func (h *Call) Await(r *Request) (result json.RawMessage, failed bool, err error) {
+	c := h.client
+	stop := context.AfterFunc(r.Ctx, h.cancel)
+	for {
+		c.mu.Lock()
+		if h.done {
+			defer c.mu.Unlock()
+			stop()
+			h.request = nil
+			h.releaseLocked()
+			return h.result, h.failed, h.err
+		}
+		if len(h.asked) > 0 && stop() {
+			if state, ok := h.holdLocked(r); ok {
+				defer c.mu.Unlock()
+				return h.requiredLocked(state), false, nil
+			}
+			for _, q := range slices.Clone(h.asked) {
+				h.answerLocked(q, heldAnswer{err: errHeldTooMuch})
+			}
+			stop = context.AfterFunc(r.Ctx, h.cancel)
+		}
+		c.mu.Unlock()
+		<-h.wake // the call ends in any case
+	}
+}
+
+// holdLocked lets the call wait for its client, and returns the requestState with which that continues. It
+// reports false if the owner has as many held calls as it may.
+func (h *Call) holdLocked(r *Request) (sealed string, ok bool) {
+	c, s := h.client, h.client.store
+	if h.id == "" {
+		if !s.reserve(c.counted, 1, r.Bytes) { // its params are kept
+			return "", false
+		}
+		h.id, h.digest, h.kept = rand.Text(), digestOf(r), r.Bytes
+		s.mu.Lock()
+		s.byID[h.id] = h
+		s.mu.Unlock()
+	}
+	h.round++
+	h.request = nil
+	round := h.round
+	expire := func() { h.expire(round) }
+	h.expires = time.AfterFunc(HoldTime, expire)
+	r.Told.Hold(expire)
+	return s.sealHeld(c.owner, &state{server: h.target.Server, digest: h.digest, instance: s.instance, id: h.id, round: strconv.Itoa(round)}), true
+}
+
+// expire ends a call for which its client did not come back, or will not.
+func (h *Call) expire(round int) {
+	h.client.mu.Lock()
+	defer h.client.mu.Unlock()
+	if h.request == nil && h.round == round {
+		h.expires.Stop()
+		h.cancel()
+		h.releaseLocked()
+	}
+}
+
+// releaseLocked gives back what the call holds. Its client cannot continue it then.
+func (h *Call) releaseLocked() {
+	s := h.client.store
+	if h.id == "" {
+		return
+	}
+	s.mu.Lock()
+	delete(s.byID, h.id)
+	s.mu.Unlock()
+	s.reserve(h.client.counted, -1, -h.kept)
+	h.id, h.kept = "", 0
+}
+
+// requiredLocked is the result that asks the client.
+func (h *Call) requiredLocked(state string) json.RawMessage {
+	b := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range h.asked {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		method, _ := json.Marshal(q.method) // text always marshals
+		b = append(append(append(append(b, '"'), q.key...), `":{"method":`...), method...)
+		if len(q.params) > 0 {
+			b = append(append(b, `,"params":`...), q.params...)
+		}
+		b = append(b, '}')
+	}
+	b = append(append(append(b, `},"requestState":"`...), state...), `"}`...)
+	return b
+}
+
+// Resume continues the held call that a requestState names ([IsHeld]) with the next request of its owner.
+func (s *Store) Resume(owner string, r *Request, raw, responses json.RawMessage) (result json.RawMessage, failed bool, err error) {
+	said, err := s.open(owner, r, raw)
+	if err != nil {
+		return nil, false, err
+	}
+	if said.instance != s.instance {
+		return nil, false, errGatewayEnded(said.server)
+	}
+	s.mu.Lock()
+	h := s.byID[said.id]
+	s.mu.Unlock()
+	if h == nil {
+		return nil, false, errStateUsed
+	}
+	if err := h.take(r, said.round, responses); err != nil {
+		return nil, false, err
+	}
+	return h.Await(r)
+}
+
+// take makes a request the one that gets what comes next, and passes its answers on. What it does not
+// answer is asked again.
+func (h *Call) take(r *Request, round string, responses json.RawMessage) error {
+	c := h.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.id == "" || h.request != nil || strconv.Itoa(h.round) != round {
+		return errStateUsed
+	}
+	if h.target.Offered != nil && !h.target.Offered() { // a reload has hidden it
+		h.expires.Stop()
+		h.cancel()
+		h.releaseLocked()
+		return errStateUsed
+	}
+	answers := map[*heldQuestion]json.RawMessage{}
+	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
+		at := slices.IndexFunc(h.asked, func(q *heldQuestion) bool { return q.key == key })
+		switch {
+		case at < 0: // the server has withdrawn it, or did not ask
+		case value[0] != '{':
+			return message.NotAnAnswer(key)
+		default:
+			answers[h.asked[at]] = value
+		}
+		return nil
+	})
+	if err != nil && len(responses) > 0 {
+		return err
+	}
+	h.expires.Stop()
+	h.request = r
+	for q, answer := range answers {
+		h.answerLocked(q, heldAnswer{result: bytes.Clone(answer)})
+	}
+	return nil
+}

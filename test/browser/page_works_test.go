@@ -239,7 +239,7 @@ func TestEvents_of_another_day(t *testing.T) {
 	p.has("#events", "Show all ")
 	require.Equal(t, 60, eval[int](p, `document.querySelectorAll("#events li").length`))
 	eval[bool](p, `(document.querySelector("#events [data-act=all-events]").click(), true)`)
-	require.Greater(t, eval[int](p, `document.querySelectorAll("#events li").length`), 110)
+	p.wait(`document.querySelectorAll("#events li").length > 110`) // they come in several parts
 	p.has("#events", "Show the last 60")
 	eval[bool](p, `(import("./format.js").then((f) => { window.times = [f.at("2020-02-03T12:00:00Z").innerText, f.at(new Date().toISOString()).innerText]; }), true)`)
 	p.wait(`window.times`)
@@ -334,7 +334,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestReconnect(t *testing.T) {
 	c := newClient(t)
 	small := mcpvisor.ServerSpec{Name: "small", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}
-	register(t, c, mcpvisor.ServerSpec{Name: "stays", InMemory: mcptest.InMemory(mcptest.Script{})})
+	stays := mcpvisor.ServerSpec{Name: "stays", InMemory: mcptest.InMemory(mcptest.Script{})}
+	stays.Policy = supervisor.Policy{StableAfter: time.Hour} // it has no event of its own meanwhile
+	register(t, c, stays)
 	g := new(gate)
 	s := serve(t, c, func(next http.Handler) http.Handler { g.next = next; return g })
 	p := newPage(t, s.URL, prefix+"/")
@@ -347,6 +349,7 @@ func TestReconnect(t *testing.T) {
 
 	// The browser reconnects by itself, with Last-Event-ID.
 	before := c.Stats().Events
+	p.wait(fmt.Sprintf(`document.querySelector("#events li").dataset.key === "%d"`, before))
 	opened := g.opened.Load()
 	s.CloseClientConnections()
 	register(t, c, small)

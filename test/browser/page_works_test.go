@@ -1,8 +1,10 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -122,17 +124,38 @@ func TestToolForm_by_keyboard(t *testing.T) {
 	tabTo("a[href='#/']")
 }
 
-// Nothing needs attention while a server starts, and that does not mean that it is ready.
+// Nothing needs attention while a server starts, and that does not mean that it is ready. A start that
+// takes ten seconds would need it, so the page is told of none.
 func TestAttention_while_servers_start(t *testing.T) {
 	c := newClient(t)
 	register(t, c, process("fs", mcptest.Script{}))
 	slow := process("slow", mcptest.Script{StartDelay: time.Hour})
 	slow.StartSupervised, slow.Timeouts.Start = true, time.Hour
 	register(t, c, slow)
-	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p := newPage(t, serve(t, c, calmly).URL, prefix+"/")
 	p.has("#attention", "Nothing yet. 1 server starting, 1 ready.")
 	require.NoError(t, c.Unregister(t.Context(), "slow"))
 	p.has("#attention", "Nothing. All servers are ready.")
+}
+
+// calmly takes what needs attention out of the status.
+func calmly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/api/status") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		r.Header.Del("Accept-Encoding")
+		answer, status := httptest.NewRecorder(), map[string]any{}
+		next.ServeHTTP(answer, r)
+		if err := json.Unmarshal(answer.Body.Bytes(), &status); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		status["attention"] = []any{}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(status)
+	})
 }
 
 // The same trouble of several servers is one entry, whose button restarts them all.

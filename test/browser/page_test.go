@@ -42,7 +42,7 @@ func newPage(t *testing.T, origin, path string) *page {
 // newTab starts a browser that shows nothing yet.
 func newTab(t *testing.T, origin string) *page {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(patience))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(ctx)
 	p := &page{t: t, ctx: ctx, origin: origin}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -379,7 +380,18 @@ func TestHandler_batches(t *testing.T) {
 // calls that were not sent wait. When it is given up, its tools leave.
 func TestHandler_server_restarts(t *testing.T) {
 	ctx := t.Context()
-	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 100*time.Millisecond)}
+	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, time.Millisecond)}
+	serve, again := spec.InMemory.Serve, make(chan struct{})
+	var starts atomic.Int32
+	spec.InMemory.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+		if starts.Add(1) > 1 {
+			select {
+			case <-again:
+			case <-ctx.Done():
+			}
+		}
+		return serve(ctx, in, out, log)
+	}
 	c := newClient(t, spec)
 	s, url := serveHTTP(t, c)
 	p := newPeer(t, url)
@@ -398,6 +410,12 @@ func TestHandler_server_restarts(t *testing.T) {
 	receive(t, down)
 	require.Empty(t, c.Tools(), "the client keeps its promise")
 	require.Equal(t, before, list())
+	go func() { // it starts when the call has come
+		defer close(again)
+		for end := time.Now().Add(patience); s.Status().InFlight == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"after"}`))
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, answer, `"text":"after"`, "the call has waited")

@@ -25,8 +25,16 @@ import (
 // serveHTTP serves a handler on a loopback address.
 func serveHTTP(t *testing.T, c *facade.Client, opts ...Option) (*Server, string) {
 	t.Helper()
+	return serveHTTPWith(t, func(*http.Server) {}, c, opts...)
+}
+
+// serveHTTPWith serves it by a server that the test changes before it starts.
+func serveHTTPWith(t *testing.T, change func(*http.Server), c *facade.Client, opts ...Option) (*Server, string) {
+	t.Helper()
 	s := Handler(c, opts...)
-	server := httptest.NewServer(s)
+	server := httptest.NewUnstartedServer(s)
+	change(server.Config)
+	server.Start()
 	t.Cleanup(func() {
 		s.Close()
 		server.Close()

@@ -115,7 +115,8 @@ func TestHandler_bounds(t *testing.T) {
 
 	status, _ := p.post(strings.Repeat(" ", 64<<20))
 	require.Equal(t, http.StatusRequestEntityTooLarge, status, "by its length")
-	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.MultiReader(strings.NewReader(strings.Repeat(" ", 2<<20))))
+	_, patient := serveHTTP(t, c, WithHTTPLimits(HTTPLimits{MaxBodyBytes: 1 << 20}))
+	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, patient, io.MultiReader(strings.NewReader(strings.Repeat(" ", 2<<20))))
 	require.NoError(t, err)
 	chunked.Header.Set("Content-Type", "application/json")
 	response, err := p.client.Do(chunked)

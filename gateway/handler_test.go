@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,8 +25,16 @@ import (
 // serveHTTP serves a handler on a loopback address.
 func serveHTTP(t *testing.T, c *facade.Client, opts ...Option) (*Server, string) {
 	t.Helper()
+	return serveHTTPWith(t, func(*http.Server) {}, c, opts...)
+}
+
+// serveHTTPWith serves it by a server that the test changes before it starts.
+func serveHTTPWith(t *testing.T, change func(*http.Server), c *facade.Client, opts ...Option) (*Server, string) {
+	t.Helper()
 	s := Handler(c, opts...)
-	server := httptest.NewServer(s)
+	server := httptest.NewUnstartedServer(s)
+	change(server.Config)
+	server.Start()
 	t.Cleanup(func() {
 		s.Close()
 		server.Close()
@@ -326,7 +335,7 @@ func TestHandler_version_of_streams_and_ends(t *testing.T) {
 func TestHandler_ends_of_sessions(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	alice, bob := NewToken(), NewToken()
-	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}), WithHTTPLimits(HTTPLimits{SessionLifetime: 3 * time.Second}))
+	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}))
 	p := newPeer(t, url)
 	status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.Equal(t, http.StatusUnauthorized, status)
@@ -360,8 +369,8 @@ func TestHandler_ends_of_sessions(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodDelete, "").StatusCode)
 	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodGet, "").StatusCode)
 
+	_, p.url = serveHTTP(t, c, WithHTTPLimits(HTTPLimits{SessionLifetime: time.Second}))
 	p.initialize("2025-06-18")
-	require.Equal(t, http.StatusOK, ping())
 	until(t, func() bool { return ping() == http.StatusNotFound }) // it expires
 }
 
@@ -394,7 +403,18 @@ func TestHandler_batches(t *testing.T) {
 // calls that were not sent wait. When it is given up, its tools leave.
 func TestHandler_server_restarts(t *testing.T) {
 	ctx := t.Context()
-	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 100*time.Millisecond)}
+	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, time.Millisecond)}
+	serve, again := spec.InMemory.Serve, make(chan struct{})
+	var starts atomic.Int32
+	spec.InMemory.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+		if starts.Add(1) > 1 {
+			select {
+			case <-again:
+			case <-ctx.Done():
+			}
+		}
+		return serve(ctx, in, out, log)
+	}
 	c := newClient(t, spec)
 	s, url := serveHTTP(t, c)
 	p := newPeer(t, url)
@@ -413,6 +433,12 @@ func TestHandler_server_restarts(t *testing.T) {
 	receive(t, down)
 	require.Empty(t, c.Tools(), "the client keeps its promise")
 	require.Equal(t, before, list())
+	go func() { // it starts when the call has come
+		defer close(again)
+		for end := time.Now().Add(patience); s.Status().InFlight == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"after"}`))
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, answer, `"text":"after"`, "the call has waited")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -46,16 +47,18 @@ func silentServer() *mcpvisor.InMemory {
 
 // A server that does not answer does not keep a session from the changes of the others.
 func TestListen_with_a_silent_server(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}), mcpvisor.ServerSpec{Name: "silent", InMemory: silentServer()})
-	transport := Transport(c)
-	transport.(*gateway).subscriptions.Bound = 2 * time.Second
-	s := openRaw(t, transport)
-	uri := c.Resources()[0].URI
-	s.send(7, "subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},
-		"notifications":{"toolsListChanged":true,"resourceSubscriptions":["mem://silent","mem://mute","`+uri+`"]}}`)
-	ack := s.read().(*jsonrpc.Request)
-	require.JSONEq(t, `{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+uri+`"]}}`, string(ack.Params))
-	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
-	require.NoError(t, err)
-	require.Equal(t, "notifications/tools/list_changed", s.read().(*jsonrpc.Request).Method)
+	synctest.Test(t, func(t *testing.T) { // what is asked of a server ends after 2 s of its clock
+		c := newClient(t, fixture("a", mcptest.Script{}), mcpvisor.ServerSpec{Name: "silent", InMemory: silentServer()})
+		transport := Transport(c)
+		transport.(*gateway).subscriptions.Bound = 2 * time.Second
+		s := openRaw(t, transport)
+		uri := c.Resources()[0].URI
+		s.send(7, "subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},
+			"notifications":{"toolsListChanged":true,"resourceSubscriptions":["mem://silent","mem://mute","`+uri+`"]}}`)
+		ack := s.read().(*jsonrpc.Request)
+		require.JSONEq(t, `{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["`+uri+`"]}}`, string(ack.Params))
+		_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
+		require.NoError(t, err)
+		require.Equal(t, "notifications/tools/list_changed", s.read().(*jsonrpc.Request).Method)
+	})
 }

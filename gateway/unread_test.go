@@ -25,7 +25,15 @@ import (
 // TestHandler_unread_answers: a client that sends requests one after the other and reads nothing loses
 // its connection, also if all of its answers are short.
 func TestHandler_unread_answers(t *testing.T) {
-	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), WithHTTPLimits(HTTPLimits{WriteTimeout: 100 * time.Millisecond}))
+	_, url := serveHTTPWith(t, func(server *http.Server) {
+		// What is sent hangs before the peer's own requests do: its system drops what comes for a full buffer,
+		// with the acknowledgements of its requests, and repeats those ever more slowly.
+		server.ConnState = func(conn net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				_ = conn.(*net.TCPConn).SetWriteBuffer(4096)
+			}
+		}
+	}, newClient(t, fixture("a", mcptest.Script{})), WithHTTPLimits(HTTPLimits{WriteTimeout: 500 * time.Millisecond}))
 	for name, method := range map[string]string{"answers": "ping", "refusals": "PUT"} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, url)

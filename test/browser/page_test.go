@@ -11,12 +11,13 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // page is a tab of a browser. At the end of a test it checks that the page has violated no
 // Content-Security-Policy, has thrown nothing, and has sent no request to another origin.
@@ -41,7 +42,7 @@ func newPage(t *testing.T, origin, path string) *page {
 // newTab starts a browser that shows nothing yet.
 func newTab(t *testing.T, origin string) *page {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(patience))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(ctx)
 	p := &page{t: t, ctx: ctx, origin: origin}
@@ -92,6 +93,13 @@ func (p *page) allow(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.allowed = append(p.allowed, part)
+}
+
+// first has the browser run a script before those of each page that it loads from now on.
+func (p *page) first(script string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	require.NoError(p.t, err)
 }
 
 // open loads the page and waits until it shows the servers.

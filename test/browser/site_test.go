@@ -58,3 +58,21 @@ func serve(t *testing.T, c *facade.Client, wrap func(http.Handler) http.Handler,
 	})
 	return s
 }
+
+// end ends a server, as the end of its process does: its connections break, and nobody can connect
+// again. A page tries that at once.
+func end(s *httptest.Server) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.Close() // it waits until all connections are closed
+	}()
+	for {
+		s.CloseClientConnections()
+		select {
+		case <-closed:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

@@ -119,8 +119,7 @@ func TestStates_fit_the_window(t *testing.T) {
 	p.open(prefix + "/")
 	p.has("#server-rows", "evicted")
 	p.has("#attention button", "Restart")
-	s.CloseClientConnections()
-	s.Listener.Close()
+	end(s)
 	p.has("#loss", "was lost at")
 	p.wait(`!document.querySelector("#attention button")`) // nobody is there who would restart it
 	for _, look := range looks {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // lingering is a server with the resource x:y. Those of its incarnations do not end before they may. The
@@ -53,6 +54,14 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 			require.NoError(t, s.call("resources/subscribe", `{"uri":"x:y"}`).Error)
 		}
 		own := s.conn.(*connection).tenant.Load()
+		until(t, func() bool { // the copy runs, as incarnation 2: a subscription is acknowledged before that
+			copied := own.copies()["a"]
+			if copied == nil {
+				return false
+			}
+			status, _ := copied.ServerStatus("a")
+			return status.State == supervisor.StateReady
+		})
 		require.NoError(t, c.Unregister(t.Context(), "a"))
 		require.NoError(t, c.Register(t.Context(), spec))
 		until(t, func() bool { return len(own.names()) == 0 })

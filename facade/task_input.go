@@ -176,6 +176,7 @@ type taskAnswer struct {
 	keys      []string
 	responses json.RawMessage
 	err       error
+	late      func() bool // reports whether who waited for the task no longer does
 }
 
 // Bounds of the input that one task may ask for. maxInputKey is in bytes: keys are kept.
@@ -287,7 +288,7 @@ func (f *follower) askHost(ctx context.Context, keys []string, requests json.Raw
 		if err != nil && hasEnded(view, err) { // which ends the handlers, too
 			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 		}
-		into <- taskAnswer{keys, responses, err}
+		into <- taskAnswer{keys, responses, err, func() bool { return ctx.Err() != nil }}
 	}()
 }
 
@@ -301,8 +302,9 @@ func hasEnded(v *actors.View, err error) bool {
 	}
 }
 
-// handled keeps what the handlers answered, until the server acknowledges it. When the session
-// has ended meanwhile, they are asked again at the next one.
+// handled keeps what the handlers answered, until the server acknowledges it. When they failed and
+// the session or the wait for the task has ended meanwhile, they are asked again: their contexts
+// ended, too, so the error may be of that.
 func (in *taskInputs) handled(a taskAnswer) error {
 	in.answers = nil
 	if a.err != nil {
@@ -310,7 +312,7 @@ func (in *taskInputs) handled(a taskAnswer) error {
 			delete(in.asked, key)
 		}
 		e := asError(a.err)
-		if e.Kind != mcpvisor.KindInputRequired {
+		if e.Kind != mcpvisor.KindInputRequired || a.late() {
 			return nil
 		}
 		own := *e

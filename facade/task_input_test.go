@@ -1,12 +1,16 @@
 package facade_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -72,20 +76,26 @@ func TestTask_Answer(t *testing.T) {
 // askingTaskServer is a modern server whose task asks until tasks/update was answered with accept.
 func askingTaskServer(update func(line string) string) *mcpvisor.InMemory {
 	return rawServer(func(method, line string) string {
-		switch method {
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
-		case "tools/call":
-			return `{"resultType":"task","taskId":"secret-1","status":"input_required","pollIntervalMs":1}`
-		case "tasks/get":
-			return `{"resultType":"complete","taskId":"secret-1","status":"input_required","statusMessage":"secret-1 waits","pollIntervalMs":1,"inputRequests":` + string(oneQuestion) + `}`
-		case "tasks/update":
+		if method == "tasks/update" {
 			return update(line)
 		}
-		return `{"resultType":"complete"}`
+		return askingTask(method)
 	})
+}
+
+// askingTask answers as a modern server whose task always asks.
+func askingTask(method string) string {
+	switch method {
+	case "server/discover":
+		return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
+	case "tools/list":
+		return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+	case "tools/call":
+		return `{"resultType":"task","taskId":"secret-1","status":"input_required","pollIntervalMs":1}`
+	case "tasks/get":
+		return `{"resultType":"complete","taskId":"secret-1","status":"input_required","statusMessage":"secret-1 waits","pollIntervalMs":1,"inputRequests":` + string(oneQuestion) + `}`
+	}
+	return `{"resultType":"complete"}`
 }
 
 // A server that refuses an answer is not asked again and again: the call ends with the reason. By
@@ -111,4 +121,60 @@ func TestTask_Answer_refused(t *testing.T) {
 	}
 	require.Equal(t, "*** waits", task.State().Message, "ids are secrets in all that is shown")
 	require.Equal(t, "*** waits", byHand.Tasks()[0].Message)
+}
+
+// A handler that fails while a Wait ends fails no later Wait, which asks it again.
+func TestTask_Wait_after_a_handler_failed_at_the_end_of_another(t *testing.T) {
+	var updates, gets atomic.Int32
+	held, release := make(chan struct{}), make(chan struct{})
+	server := rawServer(func(method, _ string) string {
+		switch method {
+		case "tasks/update":
+			updates.Add(1)
+		case "tasks/get":
+			switch n := gets.Add(1); {
+			case updates.Load() > 0:
+				return `{"resultType":"complete","taskId":"secret-1","status":"completed","result":{"content":[]}}`
+			case n == 2: // the first one has asked the handler
+				close(held)
+				<-release
+			}
+		}
+		return askingTask(method)
+	})
+	var asked atomic.Int32
+	failed := make(handlerFailed, 1)
+	c := newClient(t, facade.WithLogger(zerolog.New(failed).Level(zerolog.WarnLevel)),
+		facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			if asked.Add(1) > 1 {
+				return accepted, nil
+			}
+			<-held
+			return nil, errors.New("the user is away")
+		}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
+	task, err := c.StartTask(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-failed
+		cancel()
+	}()
+	_, err = task.Wait(ctx)
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	close(release)
+	_, err = task.Wait(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, asked.Load())
+	require.EqualValues(t, 1, updates.Load())
+}
+
+// handlerFailed gets that the handler has failed, from the log.
+type handlerFailed chan struct{}
+
+func (l handlerFailed) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("the user is away")) {
+		l <- struct{}{}
+	}
+	return len(line), nil
 }

@@ -62,8 +62,8 @@ type write struct {
 	done   chan struct{} // closed when the change is durable, or has failed
 }
 
-// Open opens the journal in a file, and creates the file if it is missing (mode 0600). It reads
-// the whole file once, to find damage before a call relies on it. A second file, whose name ends
+// Open opens the journal in a file, and creates the file (mode 0600) if it is missing or empty. It
+// reads the whole file once, to find damage before a call relies on it. A second file, whose name ends
 // in ".lock", keeps other processes out; it stays. Of a symbolic link, both are where it leads.
 //
 // Errors: ErrInUse, ErrDamaged, ErrNewer, and those of the operating system.

@@ -229,6 +229,19 @@ func TestOpen_other_files(t *testing.T) {
 	}
 }
 
+// An empty file, as of mktemp, becomes a journal. No two processes have it.
+func TestOpen_empty_file(t *testing.T) {
+	path := tempFile(t)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	j, err := Open(path, Options{})
+	require.NoError(t, err)
+	_, err = Open(path, Options{})
+	require.ErrorIs(t, err, ErrInUse)
+	require.NoError(t, j.Put(t.Context(), sent("k", time.Now())))
+	require.NoError(t, j.Close())
+	require.Len(t, entriesOf(t, path), 1)
+}
+
 // An entry that was changed on disk is found when the journal is opened.
 func TestOpen_changed_entry(t *testing.T) {
 	for _, value := range []string{"", "1234", "\x00\x00\x00\x00\x01{}"} {

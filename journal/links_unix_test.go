@@ -3,6 +3,7 @@
 package journal
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,6 +38,32 @@ func TestOpen_makes_the_file_that_a_link_names(t *testing.T) {
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&os.ModeSymlink)
+}
+
+// An empty file with two names does not become two journals.
+func TestOpen_empty_file_with_two_names(t *testing.T) {
+	path := tempFile(t)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Link(path, path+".hard"))
+	for _, name := range []string{path, path + ".hard"} {
+		_, err := Open(name, Options{})
+		require.ErrorIs(t, err, ErrDamaged)
+	}
+}
+
+// What has no size and is no file, such as a device, is never replaced.
+func TestOpen_replaces_only_files(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s") // short: the names of sockets are
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skip("no sockets here: ", err)
+	}
+	defer func() { _ = l.Close() }()
+	_, err = Open(path, Options{})
+	require.Error(t, err)
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSocket, info.Mode().Type())
 }
 
 // Links that lead nowhere are an error, and so is no path at all, which leaves no file behind.

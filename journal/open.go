@@ -89,7 +89,7 @@ func lock(path string) (unlock func(), err error) {
 
 // open opens the database, which is locked, and makes it if there is none.
 func open(path string) (*bolt.DB, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) { //nolint:gosec // the host names its file
+	if info, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && isEmpty(info) { //nolint:gosec // the host names its file
 		if err := create(path); err != nil {
 			return nil, fmt.Errorf("make the journal %s: %w", path, err)
 		}
@@ -106,7 +106,15 @@ func open(path string) (*bolt.DB, error) {
 	return db, nil
 }
 
-// create makes an empty database. It appears under its name when it is whole.
+// isEmpty reports whether a file holds nothing, as one of mktemp, so that a journal may take its
+// place. It may not if the file has another name: under that one, another process would make
+// another journal.
+func isEmpty(info os.FileInfo) bool {
+	return info.Mode().IsRegular() && info.Size() == 0 && hasOneName(info)
+}
+
+// create makes an empty database. It appears under its name when it is whole, in the place of an
+// empty file.
 func create(path string) error {
 	dir, err := os.Open(filepath.Dir(path)) //nolint:gosec // the host names its file
 	if err != nil {

@@ -158,3 +158,13 @@ func testSpec(url string) mcpvisor.ServerSpec {
 func describe(httpErr *HTTPError) string {
 	return httpErr.Message + " " + httpErr.Hint + " " + httpErr.Err.Error()
 }
+
+// The end of a session names the address in one sentence.
+func TestHTTPError_EndCause(t *testing.T) {
+	gone := &HTTPError{Message: "nothing listens at host.example:80", ServerGone: true}
+	require.Equal(t, "the server is gone: nothing listens at host.example:80 (its URL is http://host.example/mcp)",
+		gone.EndCause("http://host.example/mcp").Message)
+	lost := &HTTPError{Message: "HTTP 404 Not Found", SessionLost: true}
+	require.Equal(t, "the server forgot the session: HTTP 404 Not Found (its URL is http://host.example/mcp)",
+		lost.EndCause("http://host.example/mcp").Message)
+}

@@ -104,11 +104,12 @@ func (e *HTTPError) StartCause() *supervisor.Cause {
 // EndCause returns the cause of the end of a session. Call it only if e is SessionLost or
 // ServerGone. shownURL is the URL without its secrets.
 func (e *HTTPError) EndCause(shownURL string) *supervisor.Cause {
-	message := fmt.Sprintf("the server forgot the session (%s)", e.Message)
+	what := "the server forgot the session"
 	if e.ServerGone {
-		message = "the server is gone: " + e.Message
+		what = "the server is gone"
 	}
-	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + shownURL, Err: e.Err, RetryAfter: e.RetryAfter}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: fmt.Sprintf("%s: %s (its URL is %s)", what, e.Message, shownURL),
+		Err: e.Err, RetryAfter: e.RetryAfter}
 }
 
 // AnswerLost makes the error of a request that was sent, and whose connection ended

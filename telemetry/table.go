@@ -124,7 +124,7 @@ var table = []metricDef{
 	{name: nameCatalogCost, kind: gauge, unit: "{token}", attributes: perServer(), series: "S", observed: true,
 		description: "Estimate of the tokens that all tools of the server cost a language model (bytes divided by 4)."},
 	{name: nameCatalogChanges, kind: counter, unit: "{entry}", attributes: perServer(keyChange), series: "3·S",
-		description: "Entries of the lists of a server that were added, removed or changed, also over a restart."},
+		description: "Entries of the lists of a server that were added, removed or changed. Changes between one incarnation and the next count, too."},
 	{name: nameStandby, kind: gauge, unit: "{standby}", attributes: perServer(), series: "S", observed: true,
 		description: "1 if a standby is ready to take over, 0 otherwise."},
 	{name: nameStale, kind: counter, unit: "{message}", attributes: perServer(), series: "S + 1", observed: true,

@@ -124,7 +124,8 @@ type ToolStats struct {
 // roots/list).
 //
 // The methods are called in the goroutine of the request, by many goroutines at a time,
-// and delay it: they must not block. A panic in them is logged and has no other effect.
+// and delay it: they must not block. They may call the client, but must not wait for the request that
+// they observe, as Refresh does in one of tools/list. A panic in them is logged and has no other effect.
 type Observer interface {
 	// RequestStarted is called before anything is sent, and before any wait. The context that it
 	// returns replaces that of the request: RequestEnded gets it and, with Incoming, so does the

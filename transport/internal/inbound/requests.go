@@ -225,12 +225,37 @@ func (q *Requests) Idle() bool {
 func (q *Requests) serve(ctx context.Context, r *request, refusal error) {
 	text, err := json.RawMessage("{}"), refusal
 	if err == nil && r.method != methodPing {
-		text, err = q.Handler.answer(ctx, r, q.Calls)
+		text, err = q.answer(ctx, r)
 	}
 	written := q.finish(r)
 	defer written()
 	if line, ok := ResponseLine(r.id, text, err); ok && !q.isWithdrawn(r) {
 		q.Reply(line)
+	}
+}
+
+// answer has the handler answer a request. It returns at the end of the session even if an
+// observer does not: the release of the session waits for the caller, and the observer may wait
+// for that release, as Unregister does.
+func (q *Requests) answer(ctx context.Context, r *request) (json.RawMessage, error) {
+	if q.Handler.Observe == nil {
+		return q.Handler.answer(ctx, r, q.Calls)
+	}
+	type answer struct {
+		text json.RawMessage
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{err: errNoAnswer}
+		defer func() { done <- a }() // even if the observer ends its goroutine
+		a.text, a.err = q.Handler.answer(ctx, r, q.Calls)
+	}()
+	select {
+	case a := <-done:
+		return a.text, a.err
+	case <-q.Handler.lifetime.Dead():
+		return nil, errNoAnswer
 	}
 }
 

@@ -50,7 +50,7 @@ func resolve(path string) (string, error) {
 	for range maxLinks {
 		target, err := os.Readlink(path)
 		if err != nil { // it is no link, or does not exist
-			return path, nil
+			return path, nil //nolint:nilerr // that file is opened, or made
 		}
 		if !filepath.IsAbs(target) {
 			dir, err := filepath.EvalSymlinks(filepath.Dir(path))

@@ -216,7 +216,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	x.answer(hs.connection, requests)
 }
 
-// sessionMethods are the methods that 2026-07-28 has no more.
+// sessionMethods are the methods that 2026-07-28 no longer has.
 var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.

@@ -60,11 +60,11 @@ const comeBackTime = 5 * time.Second
 
 // stand sets the request that stands for a call. What was asked on the one before it, and did not arrive, is asked on
 // the new one (MCP, basic, transports, resumability and redelivery). seen is the place of the last question that the
-// client has seen; of one that is not known it counts as none.
+// client has seen; one that this process has not given counts as none.
 func (q *questions) stand(r *request, seen int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if seen > q.places { // of another process; with a smaller one, too, all of this one are asked again
+	if seen > q.places { // of another process; a smaller one is before all places of this one, and needs no check
 		seen = 0
 	}
 	before := [2]*request{q.fallen, q.standing}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
 )
 
@@ -154,6 +155,24 @@ func (o *options) allowPage(header http.Header, r *http.Request) {
 	header.Set("Access-Control-Expose-Headers", sessionHeader)
 	if r.Method == http.MethodOptions {
 		header.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		header.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", "Content-Type", "Last-Event-ID", sessionHeader, versionHeader, methodHeader, nameHeader}, ", "))
+		header.Set("Access-Control-Allow-Headers", strings.Join(append(argumentHeaders(r), pageHeaders...), ", "))
 	}
+}
+
+// pageHeaders are what a page may send with any request, of all versions.
+var pageHeaders = []string{"Accept", "Authorization", "Content-Type", eventHeader, sessionHeader, versionHeader, methodHeader, nameHeader}
+
+// argumentHeaders returns those headers for arguments of a tool (MCP 2026-07-28, Streamable HTTP, custom headers) that a
+// preflight request asks for: each tool has its own. Of a longer list than one call can have it returns none.
+func argumentHeaders(preflight *http.Request) (names []string) {
+	asked := strings.Join(preflight.Header.Values("Access-Control-Request-Headers"), ",")
+	if len(asked) > headerparams.MaxPreflightBytes {
+		return nil
+	}
+	for name := range strings.SplitSeq(asked, ",") {
+		if name = strings.TrimSpace(name); headerparams.IsHeader(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

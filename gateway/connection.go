@@ -266,6 +266,9 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 		r.giveUpHeld()
 		r.out.drop(r)
 		c.endRequest(r)
+	case r.out.http != nil && !r.out.http.holdAnswer(response):
+		r.giveUpHeld()
+		r.out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errManyUnread})
 	case r.out.addAnswer(r, response):
 	case r.out == c.out:
 		c.cancel(c.opts.limits.unreadError())

@@ -301,6 +301,20 @@ func TestShare_questions_on_a_broken_stream(t *testing.T) {
 			require.True(t, ok)
 			answer(question, "mark")
 			answer(later, "next")
+
+			for _, place := range []int64{1, 1 << 52} { // of another process, whose places began elsewhere
+				_, question = ask("foreign")
+				known, _, _ := parseEventID(start)
+				stream = again(eventID(known, place))
+				a.trigger(n, "later")
+				_, repeated, ok = stream.next()
+				require.True(t, ok)
+				require.Equal(t, question, repeated, "the client has not seen it")
+				answer(repeated, "foreign")
+				start, later, ok = stream.next()
+				require.True(t, ok)
+				answer(later, "later")
+			}
 			resume = start
 		})
 	}

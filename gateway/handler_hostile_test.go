@@ -72,6 +72,28 @@ func TestHandler_access(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, recorder.Code)
 }
 
+// A page that is allowed may send the headers of all versions, and those for the arguments of a tool; no others. A list
+// that is longer than one call needs is not repeated.
+func TestHandler_preflight(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t), WithOrigins("http://inspector.example:6274"))
+	allowed := func(asked string) []string {
+		t.Helper()
+		response := newPeer(t, url).do(t.Context(), http.MethodOptions, "", "Origin", "http://inspector.example:6274", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
+		require.Equal(t, http.StatusNoContent, response.StatusCode)
+		return strings.Split(strings.ToLower(response.Header.Get("Access-Control-Allow-Headers")), ", ")
+	}
+	always := []string{"accept", "authorization", "content-type", "last-event-id", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
+	require.ElementsMatch(t, always, allowed(""))
+	require.ElementsMatch(t, append([]string{"mcp-param-region", "mcp-param-depth"}, always...),
+		allowed("cookie,mcp-method,mcp-param-region, Mcp-Param-Depth,mcp-param-,mcp-param-a b,x-forwarded-for,*,mcp-param-"+strings.Repeat("x", 129)))
+	many := always
+	for i := range 64 {
+		many = append(many, fmt.Sprintf("mcp-param-%02d%s", i, strings.Repeat("x", 126)))
+	}
+	require.Subset(t, allowed(strings.Join(many, ", ")), many)
+	require.ElementsMatch(t, always, allowed(strings.Repeat("mcp-param-x,", 1000)))
+}
+
 // Frames that are malformed get an error, and cost nothing that stays.
 func TestHandler_malformed(t *testing.T) {
 	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))

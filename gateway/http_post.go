@@ -34,6 +34,10 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	wire      *httpwire.Exchange // reads r, and writes to w
+
+	// Guarded by Server.mu.
+	unread int  // of principal.unread
+	ended  bool // the answers of a POST are written
 }
 
 // fail answers with a JSON-RPC error and an HTTP status.
@@ -212,7 +216,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	x.answer(hs.connection, requests)
 }
 
-// sessionMethods are the methods that 2026-07-28 has no more.
+// sessionMethods are the methods that 2026-07-28 no longer has.
 var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.
@@ -336,7 +340,8 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		defer c.hub.leave(notify)
 	}
 	out := newOutbox(&c.opts.limits, notify)
-	out.asks = httpwire.AcceptsStream(x.r)
+	out.asks, out.http = httpwire.AcceptsStream(x.r), x
+	defer x.releaseAnswers()
 	made := make([]*request, 0, len(requests))
 	for _, r := range requests {
 		one := newRequest(c.ctx, r, out)
@@ -413,6 +418,9 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			if pass(m, ended.ID); failed && held != nil {
 				(*held)()
 			}
+			if answers == nil {
+				x.releaseAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // only an answer ends a request
+			}
 			c.endRequest(ended)
 		case streams && !failed:
 			failed = !x.wire.Event(m, "")
@@ -447,6 +455,9 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 
 // errLongBatch is the answer to a request of a batch whose answers are too long together.
 var errLongBatch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was carried out, and its answer does not fit beside the others of the batch; send such requests one by one, or accept an event stream"}
+
+// errManyUnread is the answer to a request of a principal that has too many bytes of answers unread.
+var errManyUnread = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was carried out, and its answer does not fit beside those that its principal has not read; read them first, or let the gateway raise HTTPLimits.MaxBytes"}
 
 // statusOf is the HTTP status of an answer: errors that are about the request as a whole have one.
 func statusOf(m jsonrpc.Message) int {

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
@@ -20,6 +23,7 @@ type principal struct {
 	inFlight int // requests
 	sessions int
 	bytes    int // of bodies
+	unread   int // bytes of large answers that were not read
 }
 
 // enter returns the principal of a request. Each enter needs one leave.
@@ -58,6 +62,47 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 	p.inFlight += requests
 	p.bytes += bytes
 	return true
+}
+
+// holdAnswer counts an answer towards the principal until releaseAnswer, or the end of the POST: a peer that
+// reads slowly holds it for long. It counts nothing and reports false if the principal has not read as much as it may. What is no longer than a
+// piece of an answer does not count: MaxInFlight bounds it.
+func (x *exchange) holdAnswer(a *jsonrpc.Response) bool {
+	n := answerBytes(a)
+	if n <= message.PieceBytes {
+		return true
+	}
+	s, p := x.server, x.principal
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.ended { // nobody gets the answer
+		return true
+	}
+	if p.unread > 0 && p.unread+n > s.limits.MaxBytes {
+		return false
+	}
+	p.unread += n
+	x.unread += n
+	return true
+}
+
+// releaseAnswer ends what holdAnswer began, as the peer has read the answer.
+func (x *exchange) releaseAnswer(a *jsonrpc.Response) {
+	if n := answerBytes(a); n > message.PieceBytes {
+		x.server.mu.Lock()
+		defer x.server.mu.Unlock()
+		x.principal.unread -= n
+		x.unread -= n
+	}
+}
+
+// releaseAnswers ends what holdAnswer began and what it begins later, as the POST ends.
+func (x *exchange) releaseAnswers() {
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	x.ended = true
+	x.principal.unread -= x.unread
+	x.unread = 0
 }
 
 // httpSession is a session of a version before 2026-07-28 that costs something: it has a

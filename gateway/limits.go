@@ -129,7 +129,9 @@ type HTTPLimits struct {
 	// with 429. Default 10,000.
 	MaxSessions int
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
-	// beyond it is answered with 429. Default 128 MiB.
+	// beyond it is answered with 429. It also bounds the answers over 64 KiB that the principal has not read: an
+	// answer beyond it becomes an error, which says that the request was carried out. One answer may exceed
+	// it. Default 128 MiB.
 	MaxBytes int
 	// MaxTasks is how many tasks of one principal may be open at once: those that have not ended and
 	// that it has asked for within the last 10 minutes. A call of which a task may be made is refused

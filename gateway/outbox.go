@@ -24,6 +24,7 @@ type outbox struct {
 	overflow func()        // read only: more than MaxUnreadBytes wait; nil for a whole session, which ends
 	notify   *notifier     // all notifications but progress; nil if there are no others
 	asks     bool          // read only: it may have questions, because the peer reads a stream
+	http     *exchange     // read only: whose answers it has; nil for a whole session
 
 	mu       sync.Mutex // guards the fields below
 	queue    []outgoing // oldest first

@@ -52,7 +52,6 @@ type questions struct {
 	fallen   *request      // stood before; its questions wait for the next one. nil: there is none
 	comeBack time.Duration // how long they wait; read only
 	places   int64         // of the questions that were written to a stream of the session; begins as nextID
-	first    int64         // of places
 }
 
 // comeBackTime is how long a question waits for a client whose stream has broken to open another one. Clients
@@ -61,11 +60,11 @@ const comeBackTime = 5 * time.Second
 
 // stand sets the request that stands for a call. What was asked on the one before it, and did not arrive, is asked on
 // the new one (MCP, basic, transports, resumability and redelivery). seen is the place of the last question that the
-// client has seen; of one that is not known it counts as none.
+// client has seen; one that this process has not given counts as none.
 func (q *questions) stand(r *request, seen int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if seen < q.first || seen > q.places { // of another process
+	if seen > q.places { // of another process; a smaller one is before all places of this one, and needs no check
 		seen = 0
 	}
 	before := [2]*request{q.fallen, q.standing}
@@ -122,7 +121,7 @@ func (c *connection) declare(bits uint16) {
 	}
 	// The first id need not be secret: an answer belongs to a session.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
-	q.places, q.first = q.nextID, q.nextID
+	q.places = q.nextID
 	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
 }
 

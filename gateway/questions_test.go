@@ -188,6 +188,47 @@ func TestQuestions_end_with_the_call(t *testing.T) {
 	})
 }
 
+// A server cancels its question while the call continues: the client is told, and an answer that comes then is ignored.
+func TestQuestions_canceled_by_the_server(t *testing.T) {
+	var first json.RawMessage // the id of the call that asks
+	calls := 0
+	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+		switch m.Method {
+		case "":
+			if m.Result != nil {
+				t.Errorf("the question that it has canceled is answered: %s", m.Result)
+			}
+		case "tools/call":
+			switch calls++; calls {
+			case 1:
+				first = m.ID
+				send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
+			case 2:
+				send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`)
+			case 3:
+				send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, first)
+			}
+			return noAnswer, nil
+		}
+		return "", nil
+	})}
+	c := newAskingClient(t, nil, spec)
+	s := askingSession(t, c)
+	s.send(1, "tools/call", `{"name":"a/x"}`)
+	asked := s.read().(*jsonrpc.Request)
+	require.Equal(t, "elicitation/create", asked.Method)
+	s.send(2, "tools/call", `{"name":"a/x"}`)
+	told := s.read().(*jsonrpc.Request)
+	require.Equal(t, "notifications/cancelled", told.Method)
+	require.JSONEq(t, fmt.Sprintf(`{"requestId":%d}`, asked.ID.Raw()), string(told.Params))
+	require.Empty(t, s.conn.(*connection).questions.open)
+	require.NoError(t, s.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"accept"}`)}))
+	s.send(3, "tools/call", `{"name":"a/x"}`)
+	answer := s.read().(*jsonrpc.Response)
+	require.Equal(t, int64(1), answer.ID.Raw())
+	require.Contains(t, string(answer.Result), "done")
+}
+
 // A client that does not answer is bounded by its call.
 func TestQuestions_no_answer(t *testing.T) {
 	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {

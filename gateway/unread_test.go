@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
@@ -104,6 +107,98 @@ func TestHandler_long_batch(t *testing.T) {
 		require.Contains(t, a.Error.Message, "one by one")
 	}
 	require.Equal(t, 5, whole)
+}
+
+// blockingWriter is a client that reads nothing of its answer until read is closed.
+type blockingWriter struct {
+	*httptest.ResponseRecorder
+	reached chan struct{} // gets a value when the answer is written
+	read    chan struct{}
+	bytes   *atomic.Int64 // that were read
+}
+
+func (w blockingWriter) Write(b []byte) (int, error) {
+	select {
+	case w.reached <- struct{}{}:
+	default:
+	}
+	<-w.read
+	defer w.bytes.Add(int64(len(b)))
+	return w.ResponseRecorder.Write(b)
+}
+
+func (w blockingWriter) SetWriteDeadline(time.Time) error { return nil }
+
+// TestHandler_unread_bytes_of_a_principal: the large answers that are being written to slow readers count towards their
+// principal. Small ones, and those of others, are answered meanwhile, and large ones again when the first was read.
+func TestHandler_unread_bytes_of_a_principal(t *testing.T) {
+	next := make(chan struct{})
+	inTurn := serveRaw(func(m rawMessage, _ func(string, ...any)) (string, error) {
+		if m.Method != "tools/call" {
+			return "", nil
+		}
+		<-next
+		return `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 700_000) + `"}]}`, nil
+	})
+	s, _ := serveHTTP(t, newClient(t, legacyFixture("a"), mcpvisor.ServerSpec{Name: "b", Era: mcpvisor.EraLegacy, InMemory: inTurn}), WithHTTPLimits(HTTPLimits{MaxBytes: 1 << 20}),
+		WithTokens(Token{Principal: "ann", SHA256: HashToken("ann")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+	ann, accept := s.enter("ann"), "application/json, text/event-stream"
+	defer s.leave(ann)
+	send := func(w http.ResponseWriter, token, body string) {
+		start := httptest.NewRecorder()
+		request := func(body, session string) *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+			r.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Accept": {accept}, sessionHeader: {session}}
+			return r
+		}
+		s.ServeHTTP(start, request(initializeRequest("2025-03-26"), ""))
+		s.ServeHTTP(w, request(body, start.Header().Get(sessionHeader)))
+	}
+	big := func(size int) string { return toolCallOf(1, "a__big", fmt.Sprintf(`{"bytes":%d}`, size)) }
+	answer := func(token string, size int) string {
+		w := httptest.NewRecorder()
+		send(w, token, big(size))
+		return w.Body.String()
+	}
+	start := func(body string) (w blockingWriter, ended chan struct{}) {
+		w, ended = blockingWriter{httptest.NewRecorder(), make(chan struct{}, 1), make(chan struct{}), new(atomic.Int64)}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			send(w, "ann", body)
+		}()
+		return w, ended
+	}
+	const refused = "the request was carried out"
+	slow, ended := start(big(2 << 20)) // one may exceed MaxBytes
+	receive(t, slow.reached)
+	require.Contains(t, answer("ann", 100_000), refused)
+	require.NotContains(t, answer("ann", 1000), refused)
+	require.NotContains(t, answer("bob", 100_000), refused)
+	close(slow.read)
+	<-ended
+	require.Greater(t, slow.Body.Len(), 2<<20)
+	require.NotContains(t, answer("ann", 100_000), refused)
+	// Of a batch, too, what was read does not count.
+	batch, ended := start("[" + toolCallOf(1, "b__x", "{}") + "," + toolCallOf(2, "b__x", "{}") + "]")
+	close(batch.read)
+	for n := range int64(2) {
+		next <- struct{}{}
+		until(t, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return batch.bytes.Load() > (n+1)*700_000 && ann.unread == 0
+		})
+	}
+	<-ended
+	require.NotContains(t, batch.Body.String(), refused)
+
+	accept = "application/json"
+	whole := httptest.NewRecorder()
+	send(whole, "ann", "["+big(100_000)+","+strings.Replace(big(100_000), `"id":1`, `"id":2`, 1)+"]")
+	require.Greater(t, whole.Body.Len(), 200_000)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Zero(t, ann.unread)
 }
 
 // Answers of a batch that come faster than they are passed on are not lost: those that do not fit are short.

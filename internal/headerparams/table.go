@@ -330,7 +330,7 @@ func (t *toolMarks) addProperties(to *node, properties map[string]annotatedSchem
 				return fmt.Errorf("it marks more than %d arguments with x-mcp-header", maxMarks)
 			}
 			child.mark = len(t.headers)
-			t.headers = append(t.headers, "Mcp-Param-"+header)
+			t.headers = append(t.headers, headerPrefix+header)
 			t.kept += 2*len(header) + nodeBytes
 		}
 		if err := t.addProperties(&child, p.Properties, seen); err != nil {
@@ -345,6 +345,18 @@ func (t *toolMarks) addProperties(to *node, properties map[string]annotatedSchem
 	to.under[1] = len(t.headers)
 	return nil
 }
+
+// IsHeader reports whether name is that of a header for an argument, in any case.
+func IsHeader(name string) bool {
+	return len(name) > len(headerPrefix) && strings.EqualFold(name[:len(headerPrefix)], headerPrefix) && len(name) <= len(headerPrefix)+maxHeaderName && isToken(name)
+}
+
+// MaxPreflightBytes is how long the list of headers in a preflight request is at most: those for the arguments of one call,
+// and the others, for which 1 KiB is plenty.
+const MaxPreflightBytes = maxMarks*(len(headerPrefix)+maxHeaderName+len(", ")) + 1<<10
+
+// headerPrefix begins the names of the headers.
+const headerPrefix = "Mcp-Param-"
 
 // headerName returns the name in the mark of a property.
 func headerName(property string, p annotatedSchema, seen map[string]bool) (string, error) {

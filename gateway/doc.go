@@ -5,8 +5,8 @@
 //
 //	http.Handle("/mcp", gateway.Handler(client, gateway.WithSessionKey(key)))
 //
-// [Transport] is an mcp.Transport of the go-sdk that answers from the client, with no server and
-// no pipe between. Code that takes a transport or a session of the go-sdk gets the tools, resources
+// [Transport] is an mcp.Transport of the go-sdk that answers from the client, with no server
+// process and no pipe in between. Code that takes a transport or a session of the go-sdk gets the tools, resources
 // and prompts of all servers:
 //
 //	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
@@ -21,7 +21,7 @@
 // While a server restarts, its entries stay in the lists, byte for byte, and nobody is told of a
 // change ([WithOnDown] changes that). A request that was not sent because its server is down waits
 // for the next incarnation ([WithMaxWait]). Any other request that fails is not repeated, and its
-// error says whether it may have had an effect. When a server was given up, parked or unregistered,
+// error says whether it may have had an effect. When a server is given up, parked or unregistered,
 // its entries leave the lists.
 //
 // # Names
@@ -34,18 +34,18 @@
 // template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
 // of one server in any case.
 //
-// A URI belongs to the server that lists it, or else to the one with the template that it may be
-// an expansion of; of several templates, the one with the longest literal beginning counts. On a
+// A URI belongs to the server that lists it. If no server lists it, it belongs to a server with a
+// matching template; of several templates, the one with the longest literal prefix counts. On a
 // tie the URI is refused, with an error that names the servers. A server owns what it offered
-// last until it is unregistered: while it is down, was given up or is being replaced, its URIs
-// are answered with an error, and never by another server. So a server whose template matches
+// last until it is unregistered: while it is down, given up or being replaced, requests for its
+// URIs get an error, and never the answer of another server. So a server whose template matches
 // everything gets the URIs that no other server has. A server that has never been ready owns
 // nothing, as nobody knows what it has.
 //
 // Lists contain no characters that models read but people do not see: control characters with
 // escape sequences, marks of the text direction, tag characters and other invisible ones. They are
-// removed from names of resources, titles, descriptions and instructions. From schemas, names and
-// values that contain such characters are left out. URIs and _meta are not changed.
+// removed from names of resources, titles, descriptions and instructions. Names and values in schemas
+// that contain such characters are left out. URIs and _meta are not changed.
 //
 // # Profiles
 //
@@ -93,10 +93,10 @@
 //
 // A request of a server that a call has caused (sampling, elicitation, roots) is put to the client that
 // made the call: before 2026-07-28 by a request, if the client has declared that it answers, and since
-// then by a result that requires input. If a client of 2026-07-28 answers a server before it, its call is
+// then by a result that requires input. If the server speaks an earlier version than the client of 2026-07-28, the call is
 // held: it stays in flight at the server until the client's next request continues it, for at most
-// 10 minutes. The requestState of each result is sealed: only the same principal can use it, for
-// the same request. Servers before 2026-07-28 ask for what facade.WithDeclared has declared. The
+// 10 minutes. The requestState of each result is sealed: only the same principal can use it, and only
+// for the same request. Servers before 2026-07-28 ask for what facade.WithDeclared has declared. The
 // handlers of the facade.Client answer what the client does not. A question ends with its call.
 //
 // # Servers that run once for each client
@@ -104,8 +104,8 @@
 // With [WithShare] or [Settings] a server runs once for each client: a session, a connection or, over HTTP
 // since 2026-07-28, a principal. The lists are those of the server that is registered, the same for
 // all. A copy (facade.Client.CopyServer) starts with the first request of its client that needs it,
-// and ends with the client. What it asks, reports and logs goes to that client only, even while no call is
-// in flight. See [ShareClient].
+// and ends with the client. What the copy asks, reports and logs goes to that client only, even while no
+// call is in flight. See [ShareClient].
 //
 // # Tasks
 //
@@ -138,18 +138,18 @@
 // The session speaks the versions from 2024-11-05 to 2025-11-25, and 2026-07-28 with
 // subscriptions/listen, whatever the servers speak.
 //
-// # What lies where
+// # Files
 //
-// This package is large because all three ways share one engine: requests and answers are the same over each of
-// them. A request passes these files:
+// This package is large because Handler, Transport and Serve share one engine: it treats a request and its
+// answer alike, however they travel. A request passes through these files:
 //
 //	serve.go, transport.go                lines of a peer, or a session of the go-sdk
-//	handler.go, http_post.go, access.go   HTTP, and who may
+//	handler.go, http_post.go, access.go   HTTP, and access control
 //	http_session.go, http_stream.go       sessions over HTTP before 2026-07-28, and their streams
-//	connection.go, requests.go            what is in flight, what waits, and its end
+//	connection.go, requests.go            requests in flight and waiting, and the end of a session
 //	answer.go, params.go                  which function answers; the handshake; errors
 //	call.go, contents.go                  tools; lists, prompts, resources, completions
-//	rounds.go, wait.go                    the request to the server: its rounds, the wait for one that is down
+//	rounds.go, wait.go                    the request to the server: its rounds, and the wait for a server that is down
 //	outbox.go                             what the peer has not read
 //
 // What happens without a request:
@@ -160,10 +160,13 @@
 //	tasks.go                              tasks
 //	copies.go                             servers that run once for each client
 //	settings.go, profile.go, limits.go    what a host can set
-//	clients.go                            what is counted of clients
+//	clients.go                            what the registry of clients is told
 //
-// The packages below gateway/internal know no session: message, capability and lines read and write messages;
-// listing, offer, resource and hostschema make the lists; httpwire, sessionid and seal are for HTTP and for what
-// clients bring back; notices, roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts
-// longer than a request.
+// The packages in gateway/internal know neither a connection nor a request of this package:
+//
+//	message, capability, lines                  read and write messages
+//	listing, offer, resource, hostschema        make the lists, and find resources
+//	httpwire, sessionid, seal                   HTTP, and the texts that clients bring back
+//	notices, subscriptions, elicited            what sessions are told
+//	roundtrip, opentasks, tasktext, longresult  what outlives a request: held calls, tasks, long results
 package gateway

@@ -42,24 +42,23 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	return struct{}{}, nil
 }
 
-// unsubscribe answers resources/unsubscribe. Without a subscription it does nothing.
+// unsubscribe answers resources/unsubscribe. Without a subscription it has no effect.
 func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
 	c.endSubscription(p.URI)
 	return struct{}{}, nil
 }
 
-// endSubscription ends a subscription once.
+// endSubscription ends the subscription to a URI, if there is one.
 func (c *connection) endSubscription(uri string) {
 	if s, ok := c.notify.Unsubscribe(uri); ok {
 		c.releaseSubscription(s)
 	}
 }
 
-// listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
-// reports it until the request is canceled. The answer comes when the client is closed. A
-// server that does not accept a subscription in time is not in the acknowledgement, nor is what
-// the session may not have. A session of an older version does not have the method: over HTTP its streams would
-// outlive the token of the client.
+// listen answers subscriptions/listen (2026-07-28). It acknowledges what it will report, and reports it
+// until the request is canceled, or the client is closed. The acknowledgement leaves out subscriptions
+// that a server does not accept in time, and those that the session may not have. Sessions of older
+// versions do not have the method: over HTTP such a request would outlive the token of its client.
 func (c *connection) listen(r *request, p *params) (any, error) {
 	if c.legacy.Load() && !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
@@ -88,7 +87,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions.Counter]map[string]resource.Name{} // those of wanted
+	at := map[*subscriptions.Counter]map[string]resource.Name{} // wanted, by where they are counted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
@@ -134,26 +133,27 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	return map[string]any{"_meta": map[string]any{mcp.MetaKeySubscriptionID: r.ID.Raw()}}, nil
 }
 
-// subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
-// the client has, or back to the server that all share.
+// subscription is one subscription of a session to a resource. When the share of the server changes, it
+// moves: to the copy that the client has, or back to the server that all clients share.
 type subscription struct {
 	resource.Name
-	told *notifier // of its updates
+	told *notifier // hears of its updates
 
-	at     *subscriptions.Counter // that count it; guarded by connection.subscribedMu
-	joined *tenant                // whose copies told hears because of it; nil: none. Guarded as at
+	at     *subscriptions.Counter // counts it; guarded by connection.subscribedMu
+	joined *tenant                // the tenant that told has joined because of it; nil: none. Guarded like at
 }
 
 // Resource implements [notices.Subscription].
 func (s *subscription) Resource() resource.Name { return s.Name }
 
-// A notifier holds the notifications of a session, and a listener those of a part of them.
+// A notifier holds the notifications of a session, or of one POST; a listener is one stream of them.
 type (
 	notifier = notices.Notifier[*subscription]
 	listener = notices.Listener[*subscription]
 )
 
-// holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
+// holdSubscription counts a subscription of the session. told hears of its updates. Each call needs one
+// of releaseSubscription.
 func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
 	most := int64(c.opts.limits.MaxSubscriptions)
 	for {
@@ -172,7 +172,7 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	at, err := c.subscriptionsOf(r.Server)
-	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // since it was found
+	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // a reload has hidden it since it was found
 		_, err = c.theOnly("resource", r.URI, nil)
 	}
 	if err != nil {
@@ -188,8 +188,8 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	return s, nil
 }
 
-// releaseSubscription ends what holdSubscription began, once. It does not wait; the subscription
-// counts until its server has been told.
+// releaseSubscription ends what holdSubscription began, once. It does not wait. The subscription counts
+// until its server has been told.
 func (c *connection) releaseSubscription(s *subscription) {
 	c.subscribedMu.Lock()
 	held, at, joined := c.subscribed[s], s.at, s.joined
@@ -204,8 +204,8 @@ func (c *connection) releaseSubscription(s *subscription) {
 	at.Release(s.Name, func() { c.held.Add(-1) })
 }
 
-// dropReleased ends a subscription that was released while it was being made: before its notifier had it, or its server
-// was asked for it.
+// dropReleased ends a subscription that was released while it was being made: before its notifier had
+// it, or before its server was asked for it.
 func (c *connection) dropReleased(s *subscription) {
 	c.subscribedMu.Lock()
 	held, at := c.subscribed[s], s.at
@@ -217,14 +217,14 @@ func (c *connection) dropReleased(s *subscription) {
 	}
 }
 
-// placeOf is where a subscription is counted now.
+// placeOf returns the counter that counts a subscription now.
 func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	return s.at
 }
 
-// subscribeNow makes a subscription at its server, also if it moves meanwhile.
+// subscribeNow makes a subscription at its server, and follows it if it moves meanwhile.
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
 		at := c.placeOf(s)
@@ -234,8 +234,8 @@ func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	}
 }
 
-// settingsChanged implements settingsWatcher: the subscriptions to what is not offered any more end, and those to
-// servers whose share has changed move, and count as updated, as after a restart.
+// settingsChanged implements settingsWatcher. Subscriptions to resources that are no longer offered end.
+// Subscriptions to servers whose share has changed move, and count as updated, as after a restart.
 func (c *connection) settingsChanged() {
 	c.releaseHidden()
 	type place struct {
@@ -246,7 +246,7 @@ func (c *connection) settingsChanged() {
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
 		at, err := c.subscriptionsOf(s.Server)
-		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
+		if err != nil || at == s.at { // an error: the connection has no tenant, or the server is gone
 			continue
 		}
 		at.Hold(s.Name)
@@ -281,7 +281,7 @@ func (c *connection) settingsChanged() {
 	}()
 }
 
-// releaseHidden ends the subscriptions to what is not offered any more.
+// releaseHidden ends the subscriptions to resources that are no longer offered.
 func (c *connection) releaseHidden() {
 	var hidden []*subscription
 	c.subscribedMu.Lock()

@@ -91,17 +91,17 @@ func (x *exchange) deliver(hs *httpSession) {
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
 	known, seen := x.startDelivery(hs)
-	place := seen      // position of the last question on the stream
+	position := seen   // position of the last question on the stream
 	var asked *request // nil while no server can ask without a call: most streams carry no questions
 	defer func() {
 		if asked != nil {
-			hs.questions.fall(asked)
+			hs.questions.closeStream(asked)
 		}
 	}()
 	if !hs.opts.sharesAll() { // before the client knows that it has a stream
 		asked = hs.askable(wake, seen)
 	}
-	if !x.prime(hs, eventID(known, place)) {
+	if !x.prime(hs, eventID(known, position)) {
 		return
 	}
 	// A Ticker and its channel would add to the cost of each idle stream. So would the channel of hs.ctx:
@@ -114,15 +114,15 @@ func (x *exchange) deliver(hs *httpSession) {
 			asked = hs.askable(wake, seen)
 		}
 		if m := hs.notify.NextOf(mine); m != nil {
-			if !x.notification(m, &known, place) {
+			if !x.notification(m, &known, position) {
 				return
 			}
 			continue
 		}
 		if asked != nil {
 			if m, _ := asked.out.next(); m != nil {
-				place = cmp.Or(hs.questions.written(m), place)
-				if !x.wire.Event(m, eventID(known, place)) {
+				position = cmp.Or(hs.questions.written(m), position)
+				if !x.wire.Event(m, eventID(known, position)) {
 					return
 				}
 				continue
@@ -150,10 +150,10 @@ func (x *exchange) deliver(hs *httpSession) {
 var noRequest = new(jsonrpc.Request)
 
 // askable makes a request for the whole stream of the session, on which servers can ask while no call is
-// in flight. wake wakes the stream. seen is as in questions.stand.
+// in flight. wake wakes the stream. seen is as in questions.openStream.
 func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
 	asked := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
-	hs.questions.stand(asked, seen)
+	hs.questions.openStream(asked, seen)
 	return asked
 }
 
@@ -164,9 +164,9 @@ func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) 
 	hs.follow()
 	hs.notify.StartSession()
 	known = x.gateway.catalog.Get().Digests()
-	if told, place, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
+	if told, position, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.ReportLists(listing.ChangedDigests(told, known))
-		known, seen = told, place
+		known, seen = told, position
 	}
 	return known, seen
 }
@@ -180,9 +180,9 @@ func (x *exchange) prime(hs *httpSession, id string) bool {
 }
 
 // notification writes a notification to the stream, and updates the digests that the client knows.
-func (x *exchange) notification(m jsonrpc.Message, known *[3]string, place int64) bool {
+func (x *exchange) notification(m jsonrpc.Message, known *[3]string, position int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
-	return x.wire.Event(m, eventID(*known, place))
+	return x.wire.Event(m, eventID(*known, position))
 }
 
 // endWithToken ends a long request when the token of its client expires. The client continues with a new
@@ -228,23 +228,23 @@ func (s *Server) leaveStream(hs *httpSession, mine uint64) {
 // eventID returns the id of an event: the digests of the lists that the client knows, and the position
 // of the last question; 0: there was none. A client that resumes with the id, even at another process,
 // hears of the changes since, and of the questions that it has not seen.
-func eventID(known [3]string, place int64) string {
+func eventID(known [3]string, position int64) string {
 	id := strings.Join(known[:], ".")
-	if place == 0 {
+	if position == 0 {
 		return id
 	}
-	return id + "." + strconv.FormatInt(place, 36)
+	return id + "." + strconv.FormatInt(position, 36)
 }
 
-func parseEventID(id string) (known [3]string, place int64, ok bool) {
+func parseEventID(id string) (known [3]string, position int64, ok bool) {
 	parts := strings.Split(id, ".")
 	if len(id) > 200 || len(parts) < len(known) || len(parts) > len(known)+1 {
 		return known, 0, false
 	}
 	if len(parts) > len(known) {
-		place, _ = strconv.ParseInt(parts[len(known)], 36, 64) // without a valid one, 0
+		position, _ = strconv.ParseInt(parts[len(known)], 36, 64) // an invalid one counts as unknown, see questions.openStream
 	}
-	return [3]string(parts[:len(known)]), place, true
+	return [3]string(parts[:len(known)]), position, true
 }
 
 // toldOf returns the digests that the client knows after a notification: it reads the changed list

@@ -13,24 +13,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
-// outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
-// that does not read: of the progress of a request only the newest report is kept, other
-// notifications are bounded by the notifier, and the bytes of answers by MaxUnreadBytes. While the peer
-// reads nothing, the bound is MaxQueuedBytes.
+// outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer that does
+// not read delays nobody, and what waits for it is bounded: only the newest progress report of a request is
+// kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and questions. While the
+// peer reads nothing, MaxQueuedBytes does so.
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	limits   *Limits       // read only
-	stalled  func()        // read only: the peer reads nothing, and more than MaxQueuedBytes wait; nil: something else notices
-	overflow func()        // read only: more than MaxUnreadBytes wait; nil for a whole session, which ends
-	notify   *notifier     // all notifications but progress; nil if there are no others
-	asks     bool          // read only: it may have questions, because the peer reads a stream
+	stalled  func()        // read only; called when the peer has read nothing for StallTimeout, see watchLocked; nil over HTTP
+	overflow func()        // read only; gives up the requests of a POST; nil for a session
+	notify   *notifier     // has the notifications that are not in queue; nil: there are none
+	asks     bool          // read only; it may get questions, because the peer reads a stream
 
 	mu       sync.Mutex // guards the fields below
 	queue    []outgoing // oldest first
-	bytes    int        // of the answers in queue
-	noteNext bool       // a notification is before the next of queue, so that neither waits for many of the others
+	bytes    int        // of the answers and questions in queue
+	noteNext bool       // the next message comes from notify, and not from queue: they take turns
 	logs     int        // log messages in queue
-	logBytes int        // of these
+	logBytes int        // of these log messages
 	closed   bool       // the session has ended
 	broken   bool       // see noteBreak
 	dropped  int        // requests that ended without an answer
@@ -39,8 +39,8 @@ type outbox struct {
 	watch *time.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
 }
 
-// outgoing is the answer to a request, a question because of it, a message about it or, without these,
-// its progress.
+// outgoing is one message that a request has caused: its answer, a question, or a notification. If it
+// has none of them, it is the progress of the request.
 type outgoing struct {
 	request  *request
 	answer   *jsonrpc.Response
@@ -64,7 +64,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// answerCost is what an answer holds beside its text, in bytes.
+// answerCost is the memory that a message takes in addition to its text, in bytes.
 const answerCost = 512
 
 func answerBytes(a *jsonrpc.Response) int {
@@ -78,8 +78,8 @@ func answerBytes(a *jsonrpc.Response) int {
 	return n
 }
 
-// addAnswer adds the answer to a request. It reports false if more waits than the peer may
-// leave unread: the session ends then.
+// addAnswer adds the answer to a request. It reports false if the peer has too much unread: then the
+// session ends.
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,7 +99,8 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	return fits
 }
 
-// addShort adds an answer in place of one that does not fit. It is small, and there is one for each request at most.
+// addShort adds a short answer in place of one that does not fit. Each request has one at most, so it
+// needs no bound.
 func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,7 +109,7 @@ func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
 	o.queue = append(o.queue, outgoing{request: r, answer: a})
 }
 
-// addProgress adds a report of the progress of a request. It replaces one that is not read yet.
+// addProgress adds a progress report of a request. It replaces a report that is not read yet.
 func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,8 +127,8 @@ func (g *outgoing) isProgress() bool { return g.answer == nil && g.question == n
 
 func questionBytes(q *question) int { return answerCost + len(q.Params) }
 
-// addQuestion adds a question because of a request. It reports false if the peer has too much unread, or
-// is gone.
+// addQuestion adds a question that the request causes. It reports false if the peer has too much unread,
+// or is gone.
 func (o *outbox) addQuestion(r *request, q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +150,7 @@ func (o *outbox) isSent(q *question) bool {
 	return q.sent
 }
 
-// removeLocked removes a question that was not read. It reports false if there is none.
+// removeLocked removes a question that is not read yet. It reports false if the queue does not have it.
 func (o *outbox) removeLocked(q *question) bool {
 	n := len(o.queue)
 	o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.question == q })
@@ -160,15 +161,15 @@ func (o *outbox) removeLocked(q *question) bool {
 	return true
 }
 
-// takeQuestion removes a question that was not read, to be added to another outbox. It reports false if there is
-// none.
+// takeQuestion removes a question that is not read yet, so that it can move to another outbox. It
+// reports false if the queue does not have it.
 func (o *outbox) takeQuestion(q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.removeLocked(q)
 }
 
-// noteBreak notes that the connection of the peer has broken: what was read last may not have arrived.
+// noteBreak records that the connection of the peer has broken: what was read last may not have arrived.
 func (o *outbox) noteBreak() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,7 +182,8 @@ func (o *outbox) isBroken() bool {
 	return o.broken
 }
 
-// withdrawQuestion ends a question: the peer does not get it or, if it has it, is told.
+// withdrawQuestion ends a question. If the peer has read it, it is told; otherwise it never sees the
+// question.
 func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,7 +195,7 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.signal()
 }
 
-// addNote adds a notification because of a request. Servers bound how many there are: see package elicited.
+// addNote adds a notification that the request causes. Package elicited bounds how many there are.
 func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,7 +205,7 @@ func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 	}
 }
 
-// addLog adds a log message about a request. Of those that are not read the newest stay.
+// addLog adds a log message about a request. If too many are not read, the oldest are dropped.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
 	note := message.Notification("notifications/message", notices.LogParams(m))
 	o.mu.Lock()
@@ -230,7 +232,7 @@ func (o *outbox) forgetLogLocked(waits outgoing) {
 	}
 }
 
-// drop notes that a request ends without an answer, and drops its progress.
+// drop records that a request ends without an answer, and drops its progress.
 func (o *outbox) drop(r *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -242,16 +244,16 @@ func (o *outbox) drop(r *request) {
 	}
 }
 
-// droppedAnswers is how many requests have ended without an answer.
+// droppedAnswers returns how many requests have ended without an answer.
 func (o *outbox) droppedAnswers() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.dropped
 }
 
-// next returns what the peer gets next; nil if there is nothing. ended is the request that
-// ends with it; nil if it does not end one. Whoever calls it calls it until it returns nil: wake says nothing of what
-// was there before.
+// next returns the next message for the peer; nil if there is none. ended is the request that ends with
+// the message; nil if none does. The caller must call next until it returns nil: wake is not signaled
+// again for messages that were already there.
 func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	o.mu.Lock()
 	notesFirst := o.noteNext
@@ -297,7 +299,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 		}
 		progress := first.request.progress
 		first.request.progress = nil
-		if first.request.canceled.Load() { // canceled: the peer has forgotten the token
+		if first.request.canceled.Load() { // the peer no longer knows the token
 			continue
 		}
 		if text, err := json.Marshal(progressParams{ProgressToken: first.request.token, Progress: *progress}); err == nil {
@@ -307,7 +309,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 	return nil, nil
 }
 
-// close drops everything, and what follows, when the session has ended.
+// close drops all messages, and those that are added later.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -317,15 +319,15 @@ func (o *outbox) close() {
 	}
 }
 
-// noteRead notes that the peer has read a message, or a piece of a large one.
+// noteRead records that the peer has read a message, or a piece of a large one.
 func (o *outbox) noteRead() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
 }
 
-// watchLocked looks after StallTimeout whether the peer reads, if more waits than it may leave unread for
-// that long.
+// watchLocked starts the timer that calls stalled, if more than MaxQueuedBytes wait. It calls stalled if
+// as many still wait after StallTimeout, and the peer has read nothing meanwhile.
 func (o *outbox) watchLocked() {
 	if o.stalled == nil || o.closed || o.watch != nil || o.bytes <= o.limits.MaxQueuedBytes {
 		return

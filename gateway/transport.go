@@ -164,7 +164,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
 	c.ownTenant(rand.Text(), "")
-	c.questions.stand(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out}, 0)
+	c.questions.openStream(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out}, 0)
 	c.follow()
 	return c, nil
 }

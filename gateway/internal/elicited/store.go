@@ -1,5 +1,6 @@
-// Package elicited remembers which session was sent to a URL, so that it, and nobody else, is told when a server says
-// that the interaction there has ended.
+// Package elicited remembers which session was sent to a URL. When a server says that the interaction at
+// the URL has ended, only that session is told. A Store has all of it, bounded by MaxOpen, MaxOfSession
+// and WaitTime.
 package elicited
 
 import (
@@ -25,30 +26,31 @@ import (
 // notification.
 
 const (
-	// WaitTime is how long the end of an interaction is waited for.
+	// WaitTime is how long an interaction is remembered.
 	WaitTime = time.Hour
-	// MaxOpen is how many interactions are waited for at once. Beyond it the oldest of a session that has the most is
-	// forgotten.
+	// MaxOpen bounds the interactions that are remembered. Beyond it the oldest interaction of the session
+	// with the most is forgotten.
 	MaxOpen = 1_000
-	// MaxOfSession is how many interactions of one session are waited for. Beyond it its oldest is forgotten.
+	// MaxOfSession bounds the interactions of one session. Beyond it its oldest one is forgotten.
 	MaxOfSession = 64
-	// MaxIDBytes bounds an id. Of others the client is not told.
+	// MaxIDBytes bounds an id. An interaction with a longer id is not remembered.
 	MaxIDBytes = 256
 )
 
-// Session is a session before 2026-07-28 that is asked, or told of an interaction by an error.
+// Session is a session before 2026-07-28 that a question or an error sends to a URL.
 type Session struct {
-	Key     any                        // comparable, also between connections of the session; nil: nobody would be told
-	Gateway any                        // comparable: of which it is
-	Client  *facade.Client             // where its servers are registered
-	CopyOf  func(server string) string // names the tenant whose copy of a server it uses; empty: sessions share the server
-	Tell    func(server, id string)    // tells it that an interaction has ended
+	Key     any                        // comparable; the same for all connections of the session. nil: nobody can be told
+	Gateway any                        // comparable; the gateway of the session
+	Client  *facade.Client             // its servers are registered there
+	CopyOf  func(server string) string // returns the tenant whose copy of a server it uses; empty: sessions share the server
+	Tell    func(server, id string)    // tells the session that an interaction has ended
 }
 
-// name says which interaction it is: a server must not use an id twice, but each copy may use it.
+// name identifies an interaction. A server uses an id once, but another copy of the server may use the
+// same one.
 type name struct {
-	client *facade.Client // where the server is registered
-	tenant string         // whose copy of the server it is; empty: sessions share the server
+	client *facade.Client // the server is registered there
+	tenant string         // has the copy of the server; empty: sessions share the server
 	server string
 	id     string
 }
@@ -58,21 +60,22 @@ func (s *Session) name(server, id string) name { return name{s.Client, s.CopyOf(
 // elicitation is an interaction at a URL.
 type elicitation struct {
 	session *Session
-	id      string // by which the client knows it
-	several bool   // sessions have been asked under the same id: whose it is, is not known
+	id      string // the client knows it by this id
+	several bool   // several sessions were asked under the same id, so that nobody is told
 	expires time.Time
 }
 
-// Store has the interactions of which the gateways with the same settings wait for the end. It follows a
-// facade.Client while there are any of servers that sessions share there. The zero value has none. Safe for
-// concurrent use. No lock of a gateway is taken under its lock.
+// Store has the interactions that have not ended, for all gateways with the same settings. It follows
+// each facade.Client whose shared servers have one. The zero value has none. Safe for concurrent use. No
+// lock of a gateway is taken under its lock.
 type Store struct {
 	mu      sync.Mutex // guards the fields below
 	open    map[name]*elicitation
-	follows map[*facade.Client]func() // what ends it
+	follows map[*facade.Client]func() // each function ends the following
 }
 
-// readID returns the id in the params of an elicitation by URL; empty if they have none.
+// readID returns the id in the params of an elicitation by URL; empty if they have none that is
+// remembered.
 func readID(params json.RawMessage) (id string) {
 	byURL := false
 	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) { // the engine has read it
@@ -90,8 +93,9 @@ func readID(params json.RawMessage) (id string) {
 	return id
 }
 
-// Begin notes that a session is asked by the params of an elicitation, and returns those that it is asked with: shown,
-// with another id if another server of the session uses the same one. undo is called if the session could not be asked.
+// Begin records that a session is asked with params. shown are the params for its client. Begin returns
+// them, with another id if another server has asked the session under the same one. The caller calls
+// undo if the session could not be asked.
 func (e *Store) Begin(s *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
 	undo = func() {}
 	id := readID(params)
@@ -132,15 +136,15 @@ func (e *Store) Begin(s *Session, server string, params, shown json.RawMessage) 
 	return shown, func() { e.forget(func(one *elicitation) bool { return one == made }) }
 }
 
-// Follow learns what the copy of a tenant reports, until stop or its end. registered has the server that it is a copy of.
-// Clients that are not copies need no Follow.
+// Follow follows the copy of a tenant, until stop or the end of the copy. registered is the client with
+// the server that it is a copy of. Only copies need a Follow.
 func (e *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
 	return from.FollowElicitations(func(done facade.ElicitationComplete) {
 		e.complete(name{registered, tenant, done.Server, done.ElicitationID})
 	})
 }
 
-// makeRoomLocked forgets an interaction if there are too many for one more of a session.
+// makeRoomLocked forgets an interaction if the session, or the store, has too many for another one.
 func (e *Store) makeRoomLocked(key any) {
 	of := map[any]int{}
 	for _, one := range e.open {
@@ -164,13 +168,14 @@ func (e *Store) makeRoomLocked(key any) {
 	delete(e.open, first)
 }
 
-// codeURLRequired is the code of an error that names the interactions without which a request cannot be served.
+// codeURLRequired is the code of an error that names interactions: without them the server cannot serve
+// the request.
 const codeURLRequired = -32042
 
-// maxNamed is how many interactions of one error count.
+// maxNamed bounds the interactions of one error that are remembered.
 const maxNamed = 64
 
-// BeginRequired notes the interactions that the error of a server names.
+// BeginRequired records the interactions that an error of a server names.
 func (e *Store) BeginRequired(s *Session, err error) {
 	var wire *jsonrpc.Error
 	var of *mcpvisor.Error
@@ -218,18 +223,18 @@ func (e *Store) expireLocked() {
 	}
 }
 
-// ForgetSession forgets the interactions of a session that has ended for good. One over HTTP may continue after the end of
-// its connection.
+// ForgetSession forgets the interactions of a session that has ended for good. A session over HTTP may
+// outlive its connection.
 func (e *Store) ForgetSession(key any) {
 	e.forget(func(one *elicitation) bool { return one.session.Key == key })
 }
 
-// ForgetGateways forgets those of the sessions of some gateways.
+// ForgetGateways forgets the interactions of all sessions of the gateways that which selects.
 func (e *Store) ForgetGateways(which func(gateway any) bool) {
 	e.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
 }
 
-// Len is how many interactions are waited for, and how many clients are followed because of them.
+// Len returns the number of open interactions, and of the clients that are followed because of them.
 func (e *Store) Len() (open, followed int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -244,7 +249,7 @@ func (e *Store) forget(which func(*elicitation) bool) {
 	stop()
 }
 
-// restLocked returns what ends the following of clients of which nothing is waited for.
+// restLocked returns a function that stops the following of clients without an open interaction.
 func (e *Store) restLocked() (stop func()) {
 	rest := maps.Clone(e.follows)
 	for of := range e.open {

@@ -66,8 +66,8 @@ type serverCopy struct {
 	gen, epoch uint64 // of the registered server when the copy started
 }
 
-// principalTenant is the key of a tenant that is an owner. It is not empty: that would be the key of a
-// server that all clients share.
+// principalTenant is the key of a tenant that is an owner. It is not empty: in the id of a task an empty
+// key means the server that all clients share.
 const principalTenant = "principal"
 
 func newTenant(g *gateway, key, principal string) *tenant {

@@ -16,32 +16,33 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Bounds of what one task asks for at once. The length of the params is in bytes.
+// Bounds of the open questions of one task: their number, and the bytes of each.
 const (
 	maxQuestions     = 8
 	maxQuestionBytes = 16 << 10
 )
 
-// holdIdle is how long tasks/result waits without a request about the task.
+// holdIdle is how long tasks/result keeps waiting without a request about the task.
 const holdIdle = time.Minute
 
-// firstQuestionWait is how long the first tasks/get waits for the question, so that the client need not
+// firstQuestionWait is how long the first tasks/get waits for a question, so that the client need not
 // ask again.
 const firstQuestionWait = 500 * time.Millisecond
 
-// Waiting is a tasks/result that waits. Safe for concurrent use.
+// Waiting is a tasks/result that waits for the end of a task, with the open questions of the task. Safe
+// for concurrent use.
 type Waiting struct {
 	cancel context.CancelFunc
 	idle   *time.Timer
 	asked  chan struct{} // gets an element when a question comes
 
-	mu     sync.Mutex
-	prefix string // of the keys, which are never used again, by another process neither
-	n      int
+	mu     sync.Mutex // guards the fields below
+	prefix string     // of the keys of questions; random, so that no key is used again
+	n      int        // number of questions so far
 	open   map[string]*question
 }
 
-// question is a request of the server that waits for tasks/update.
+// question is a request of the server that waits for its answer in tasks/update.
 type question struct {
 	text   json.RawMessage
 	answer chan json.RawMessage // has room for one
@@ -49,7 +50,7 @@ type question struct {
 
 var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; no client was asked"}
 
-// Ask keeps a question until it is answered.
+// Ask keeps a question until it is answered, and returns the answer.
 func (q *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	var b message.Object
 	b.Add("method", message.JSON(r.Method))
@@ -81,7 +82,7 @@ func (q *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMess
 	}
 }
 
-// Requests are the questions that wait, by their keys.
+// Requests returns the open questions, by their keys.
 func (q *Waiting) Requests(ctx context.Context) json.RawMessage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +104,8 @@ func (q *Waiting) Requests(ctx context.Context) json.RawMessage {
 	return b.Close()
 }
 
-// Answer passes answers on; those of other keys are ignored. If one is no object it passes none on, and returns an error.
+// Answer passes answers on to the server. Answers with unknown keys are ignored. If an answer is not an
+// object, Answer passes none on, and returns an error.
 func (q *Waiting) Answer(responses json.RawMessage) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,8 +130,9 @@ func (q *Waiting) Answer(responses json.RawMessage) error {
 	return nil
 }
 
-// Wait lets wait, a tasks/result, wait for a task, unless one does; nil if the task is not open. It ends when nobody
-// has called wait for the task for holdIdle.
+// Wait returns the tasks/result that waits for a task; nil if the task is not open. If none waits, Wait
+// begins one: it calls wait in a goroutine, with a context that ends when Wait was not called for the
+// task for holdIdle.
 func (h *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +175,7 @@ func (h *Store) WaitingFor(principal string, name Name) *Waiting {
 	return nil
 }
 
-// StopWaiting ends all that wait.
+// StopWaiting ends all waiting tasks/result.
 func (h *Store) StopWaiting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -107,10 +107,10 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		t.join(r.out.notify)
 		defer t.leave(r.out.notify)
 	}
-	stand := subscriptions.SubscribeAll(r.ctx, at)
-	l.URIs = make(map[string]*subscription, len(stand))
+	active := subscriptions.SubscribeAll(r.ctx, at)
+	l.URIs = make(map[string]*subscription, len(active))
 	for uri, one := range wanted {
-		if _, stands := stand[uri]; stands {
+		if _, ok := active[uri]; ok {
 			l.URIs[uri] = one
 			defer c.releaseSubscription(one)
 		} else {
@@ -121,7 +121,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	l.Acknowledge(granted)
 	if r.out.notify.Listen(l) {
 		defer r.out.notify.Leave(l)
-		for uri := range stand {
+		for uri := range active {
 			c.dropReleased(wanted[uri])
 		}
 		c.watchTasks(r.ctx, r.out.notify, l, tasks)
@@ -267,10 +267,10 @@ func (c *connection) settingsChanged() {
 		return
 	}
 	go func() {
-		stand := subscriptions.SubscribeAll(c.ctx, wanted)
+		active := subscriptions.SubscribeAll(c.ctx, wanted)
 		for at, of := range wanted {
 			for key, r := range of {
-				if _, ok := stand[key]; !ok {
+				if _, ok := active[key]; !ok {
 					at.Retry(r.Server)
 				}
 			}

@@ -1,5 +1,5 @@
-// Package tasktext says to a client what a server has said about a task, in the words of the client's
-// generation of tasks.
+// Package tasktext rewrites what a server says about a task for the client: with the names of the
+// members in the client's version, and with the sealed id in place of the server's. It keeps no state.
 package tasktext
 
 import (
@@ -11,27 +11,27 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// Text says to a client what a server has said about a task: in the words of the client's
-// generation, with the sealed id in place of the server's. What it does not know passes as it is.
+// Text rewrites what a server says about one task for one client. Unknown members are passed on
+// unchanged.
 type Text struct {
-	Modern     bool   // the client speaks the extension since 2026-07-28
-	Sealed, ID string // by which the client and the server know the task
-	// Shorten cuts a long result; nil if the text is none of a tool.
+	Modern     bool   // the client speaks the extension of 2026-07-28, and not 2025-11-25
+	Sealed, ID string // the client knows the task by Sealed, and the server by ID
+	// Shorten shortens the result of a tool; nil: results are not shortened.
 	Shorten func(json.RawMessage) json.RawMessage
 
-	notify bool // it is a notification, whose _meta is the gateway's
+	notify bool // the text is a notification; the gateway sets its _meta
 }
 
-// The members whose names differ, since 2026-07-28 and in 2025-11-25.
+// taskMembers has the names of members that differ: since 2026-07-28, and in 2025-11-25.
 var taskMembers = map[string][2]string{
 	"ttlMs": {"ttlMs", "ttl"}, "ttl": {"ttlMs", "ttl"},
 	"pollIntervalMs": {"pollIntervalMs", "pollInterval"}, "pollInterval": {"pollIntervalMs", "pollInterval"},
 }
 
-// relatedTask is the member of _meta that names a task, in 2025-11-25.
+// relatedTask is the member of _meta that names a task in 2025-11-25.
 const relatedTask = "io.modelcontextprotocol/related-task"
 
-// Created is the answer to a tool call of which a task was made.
+// Created returns the answer to a tool call that has become a task.
 func (x Text) Created(text []byte) json.RawMessage {
 	made, outer := text, []byte(nil)
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
@@ -63,8 +63,8 @@ func (x Text) Created(text []byte) json.RawMessage {
 	return b.Close()
 }
 
-// State is the answer to tasks/get. For a client since 2026-07-28
-// result and failure are what came of a task of 2025-11-25; nil for none.
+// State returns the answer to tasks/get. result and failure are the outcome of a task of 2025-11-25, for
+// a client of 2026-07-28; otherwise nil.
 func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
 	b := message.Object{}
 	if x.Modern {
@@ -80,7 +80,7 @@ func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessag
 	return b.Close()
 }
 
-// Notice are the params of a notification; with what came of the task, if detailed.
+// Notice returns the params of a notification. If detailed, they include the outcome of the task.
 func (x Text) Notice(text []byte, detailed bool) json.RawMessage {
 	var b message.Object
 	x.notify = true
@@ -88,7 +88,7 @@ func (x Text) Notice(text []byte, detailed bool) json.RawMessage {
 	return b.Close()
 }
 
-// addState adds what a server says about a task; with what came of it, if detailed.
+// addState adds the state of a task to an object. If detailed, it includes the outcome of the task.
 func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
@@ -127,8 +127,8 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 	}
 }
 
-// Result is what came of a task: as it is, except for the id of the task in its _meta, which is for
-// clients of 2025-11-25 only.
+// Result returns the result of a task. Only its length and the id of the task in its _meta change; only
+// clients of 2025-11-25 get that id.
 func (x Text) Result(raw json.RawMessage) json.RawMessage {
 	raw = x.withTaskID(raw)
 	if x.Shorten != nil {
@@ -137,7 +137,7 @@ func (x Text) Result(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// withTaskID is a result in whose _meta the sealed id is in place of the server's.
+// withTaskID returns a result whose _meta has the sealed id in place of the server's.
 func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
 	if x.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
@@ -164,7 +164,7 @@ func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
 	return b.Close()
 }
 
-// meta is the value of a member of a task: _meta without the id of the server.
+// meta returns the value of a member. If the member is _meta, it is without the server's id.
 func (x Text) meta(key string, value []byte) []byte {
 	if key != "_meta" || value[0] != '{' || !bytes.Contains(value, []byte(relatedTask)) {
 		return value
@@ -172,7 +172,7 @@ func (x Text) meta(key string, value []byte) []byte {
 	return x.metaObject(value)
 }
 
-// metaObject is a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
+// metaObject returns a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
 func (x Text) metaObject(meta []byte) json.RawMessage {
 	var b message.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
@@ -187,11 +187,11 @@ func (x Text) metaObject(meta []byte) json.RawMessage {
 	return b.Close()
 }
 
-// minSecretTask is the length from which the id of a server is looked for in texts: a shorter one is
-// no secret.
+// minSecretTask is the length from which the server's id is replaced in texts: a shorter id is no
+// secret.
 const minSecretTask = 6
 
-// hide is a value of JSON in whose texts the id of the server is the sealed one.
+// hide replaces the server's id in all strings of a JSON value by the sealed one.
 func (x Text) hide(value []byte) []byte {
 	if len(x.ID) < minSecretTask {
 		return value
@@ -200,8 +200,8 @@ func (x Text) hide(value []byte) []byte {
 	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.Sealed))
 }
 
-// Question returns the params of a question of a server, with the id that sealed returns in place of the id
-// of a task. Without one the task is not named.
+// Question returns the params of a question of a server. The id of a task in them is replaced by the one
+// that sealed returns; if that is empty, the task is left out.
 func Question(params json.RawMessage, sealed func(id string) string) json.RawMessage {
 	if !bytes.Contains(params, []byte(relatedTask)) {
 		return bytes.Clone(params)

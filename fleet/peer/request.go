@@ -27,7 +27,7 @@ type Request struct {
 	Params         json.RawMessage
 	// Options are those of the request, as for a call: its handlers answer what a task asks for.
 	Options []facade.CallOption
-	// Buffer and Into are where a large result finds room; see [Route.Into]. nil: it needs none.
+	// A large result takes room in Buffer, and Into gets the room; see [Route.Into]. nil: it needs none.
 	Buffer *budget.Budget
 	Into   *budget.Share
 }
@@ -62,11 +62,11 @@ func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallO
 	return t.server.config.Request(ctx, r)
 }
 
-var errUnreadable = errors.New("a request that cannot be read")
+var errUnreadable = errors.New("the request cannot be read")
 
-// Catalog gets the encoded catalog of a server from the node, and compares its digest, which is
-// SHA-256 in hexadecimal digits. The bytes are the caller's. A digest names one
-// content, so the request names no epoch, and needs no lease.
+// Catalog gets the encoded catalog of a server from the node, and checks its digest: SHA-256 in
+// hexadecimal digits. The caller owns the bytes. A digest identifies the content, so the request needs
+// no epoch and no lease.
 //
 // Errors: ErrUnavailable with OutcomeNotSent if the node cannot be reached, has no such catalog, or
 // does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.

@@ -32,7 +32,7 @@ const (
 	silenceLimit    = 10 * time.Second
 	helloTimeout    = 5 * time.Second
 	maxHelloBytes   = 4 << 10
-	maxReportsAhead = 64 // of progress and log messages that wait to be sent, for each call
+	maxReportsAhead = 64 // progress and log messages that wait to be sent, for each call
 )
 
 // ServerConfig configures a [Server].
@@ -41,22 +41,24 @@ type ServerConfig struct {
 	Identity Identity
 	// Local executes the calls: the facade.Client of this node. Required.
 	Local Caller
-	// Check reports whether this node may execute a call of a server that was placed with this
-	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call or request arrives, by the
-	// goroutine that makes it, and each second for each stream of notices. Required.
+	// Check returns nil if this node may execute a call of a server that was placed with this
+	// epoch, and otherwise ErrMoved or ErrLeaseOver. It is called when a call or request arrives,
+	// by the goroutine that makes it, and each second for each stream of notices. Required.
 	Check func(server string, epoch uint64) error
-	// Catalog returns the encoded catalog of a server by its digest. It must not change it. An error
-	// refuses the request. Default: [ErrUnsupported].
+	// Catalog returns the encoded catalog of a server by its digest. The bytes must not change
+	// afterwards. An error refuses the request. Default: [ErrUnsupported].
 	Catalog func(server, digest string) ([]byte, error)
 	// Request executes a request that is not a call. Default: [ErrUnsupported].
 	Request func(ctx context.Context, r Request) (json.RawMessage, error)
-	// Notices calls opened, then notify with each notice of the server, until ctx ends; it returns
-	// then, or with an error before. Neither function blocks. Default: [ErrUnsupported].
+	// Notices calls opened, and then notify with each notice of the server. It returns when ctx
+	// ends, or earlier with an error. Neither function blocks. Default: [ErrUnsupported].
 	Notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error
-	// Allow reports whether a node may connect. Default: each that the authorities have signed.
+	// Allow reports whether a node may connect. Default: each node with a certificate of the
+	// authorities may.
 	Allow func(node string) bool
-	// RoomBytes bounds the bytes of long calls (more than 32 KiB) that are received from one peer
-	// at a time. Default 32 MiB. One call may exceed a quarter of it.
+	// RoomBytes bounds the long calls (more than 32 KiB) that are received from one peer at a
+	// time, in bytes. A quarter of it is for each stream; a single call may exceed that. Default
+	// 32 MiB.
 	RoomBytes int
 	// MaxCalls bounds the calls of one peer that are executed at a time; a quarter of it is for
 	// each of its streams. Further ones fail with ErrOverloaded. Default 2,048.
@@ -111,14 +113,14 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Close closes all connections. The contexts of the calls of other nodes end. It returns when they
-// have ended.
+// Close closes all connections, and ends the contexts of the calls of other nodes. It returns when
+// these calls have ended.
 func (s *Server) Close() {
 	s.grpc.Stop()
 	s.running.Wait()
 }
 
-// nodeOf is the node at the other end of a stream.
+// nodeOf returns the id of the node at the other end of a stream.
 func nodeOf(ctx context.Context) (string, error) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
@@ -140,18 +142,18 @@ type serverStream struct {
 	beats  atomic.Bool // an answer to a beat is queued
 
 	mu        sync.Mutex
-	calls     map[uint64]*served // by their numbers; until they have returned
-	held      int                // calls whose place is taken: until their answers are sent
-	refusals  int                // answers to calls that found no place, until they are sent
-	answerers map[uint64]*answerer
-	questions map[uint64]chan reply // by their numbers
+	calls     map[uint64]*served    // by number, until they have returned
+	held      int                   // calls that count for MaxCalls: until their answers are sent
+	refusals  int                   // answers to refused calls, until they are sent
+	answerers map[uint64]*answerer  // by number
+	questions map[uint64]chan reply // by number
 	lastAsked uint64
 	greeted   bool
-	lastCall  bool                     // the client makes no further one
-	notices   map[uint64]*noticeStream // by the number of their call
-	over      bool                     // the stream has ended, and no call begins
+	lastCall  bool                     // the client makes no further calls
+	notices   map[uint64]*noticeStream // by number of their call
+	over      bool                     // the stream has ended; no further calls begin
 	deadlines *time.Timer              // fires at due
-	due       time.Time                // the first deadline of the calls, or an earlier time; zero: none has any
+	due       time.Time                // not after the first deadline of the calls; zero: none has a deadline
 
 	noticeBytes atomic.Int64 // of notices that wait to be sent
 }
@@ -162,7 +164,7 @@ type served struct {
 	call
 	number  uint64
 	stream  *serverStream
-	room    facade.ResultRoom // what the result holds of the buffers of the facade
+	room    facade.ResultRoom // the room of the result in the buffers of the facade
 	reports reports
 	answer  framing.Message
 }
@@ -175,7 +177,7 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	t := &serverStream{server: s, node: node, hello: make(chan hello, 1),
 		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}, notices: map[uint64]*noticeStream{}}
 	t.Stream = framing.New(grpc, framing.Config{RoomBytes: s.config.RoomBytes / streamsPerLink, Accept: t.onAccept, Deliver: t.onDeliver})
-	t.Start(&s.running) // until this function has returned, because the stream of gRPC ends then
+	t.Start(&s.running) // the goroutines end after this function: the stream of gRPC ends with it
 	t.run()
 	t.endCalls()
 	return t.Err()
@@ -266,7 +268,7 @@ func (t *serverStream) run() {
 	}
 }
 
-// errSilent is why a link is closed on which nothing comes.
+// errSilent is the error of a link that is closed because nothing comes on it.
 var errSilent = fmt.Errorf("nothing has come from the peer for %v", silenceLimit)
 
 func (t *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
@@ -329,7 +331,7 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *fr
 		}
 		t.hello <- h
 	case messageBeat:
-		if t.beats.CompareAndSwap(false, true) { // of beats that come faster than they are answered, one
+		if t.beats.CompareAndSwap(false, true) { // one answer waits at a time, however many beats come
 			t.Add(&framing.Message{What: messageBeatBack, Done: func() { t.beats.Store(false) }})
 		}
 	case messageCall:
@@ -372,7 +374,7 @@ func (t *serverStream) begin(number uint64, body []byte) error {
 		t.mu.Unlock()
 		return nil
 	}
-	if t.calls[number] != nil { // two long calls of one number
+	if t.calls[number] != nil { // two long calls with one number
 		t.mu.Unlock()
 		return fmt.Errorf("call %d is made twice", number)
 	}
@@ -393,8 +395,8 @@ func (t *serverStream) begin(number uint64, body []byte) error {
 	return nil
 }
 
-// execute executes a call and queues its answer. The place of the call, and what its result holds
-// of the buffers of the facade, are given back when the answer is sent.
+// execute executes a call and queues its answer. The call counts for MaxCalls, and its result keeps its room
+// in the buffers of the facade, until the answer is sent.
 func (t *serverStream) execute(e *served) {
 	defer t.server.running.Done()
 	defer e.end(context.Canceled)
@@ -425,7 +427,7 @@ func (e *served) answered() {
 	}
 }
 
-// executeSafely makes the answer to a call. A panic of a handler costs one call.
+// executeSafely returns the answer to a call. A panic of a handler ends only its own call.
 func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	c := &e.call
 	defer func() {
@@ -477,14 +479,14 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	return messageResult, result
 }
 
-// reports sends progress and log messages about a call. When the peer does not read, only some are
-// kept, and further ones are dropped.
+// reports sends progress and log messages about a call. When the peer does not read, maxReportsAhead of them
+// wait, and further ones are dropped.
 type reports struct {
 	stream *framing.Stream
 	call   uint64
 
 	mu    sync.Mutex
-	ahead int
+	ahead int // reports that wait to be sent; guarded by mu
 }
 
 func (r *reports) send(what byte, report any) {

@@ -557,25 +557,25 @@ type copyCount struct {
 }
 
 // take counts one more copy of a principal, unless there are too many.
-func (n *copyCount) take(s *settings, principal, server string) error {
+func (c *copyCount) take(s *settings, principal, server string) error {
 	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
 	setDefault(&most, DefaultMaxCopies)
 	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case n.of[principal] >= mostOf && principal != "":
-		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), n.of[principal]))
-	case n.of[principal] >= mostOf:
-		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", n.of[principal]))
-	case n.all >= most:
-		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", n.all))
+	case c.of[principal] >= mostOf && principal != "":
+		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), c.of[principal]))
+	case c.of[principal] >= mostOf:
+		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", c.of[principal]))
+	case c.all >= most:
+		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", c.all))
 	}
-	if n.of == nil {
-		n.of = map[string]int{}
+	if c.of == nil {
+		c.of = map[string]int{}
 	}
-	n.all++
-	n.of[principal]++
+	c.all++
+	c.of[principal]++
 	return nil
 }
 
@@ -584,11 +584,11 @@ func tooManyCopies(server, who string) error {
 }
 
 // give gives back a copy that has ended.
-func (n *copyCount) give(principal string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.all--
-	if n.of[principal]--; n.of[principal] == 0 {
-		delete(n.of, principal)
+func (c *copyCount) give(principal string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.of[principal]--; c.of[principal] == 0 {
+		delete(c.of, principal)
 	}
 }

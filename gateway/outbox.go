@@ -123,7 +123,7 @@ func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	r.progress = &p
 }
 
-func (g *outgoing) isProgress() bool { return g.answer == nil && g.question == nil && g.note == nil }
+func (o *outgoing) isProgress() bool { return o.answer == nil && o.question == nil && o.note == nil }
 
 func questionBytes(q *question) int { return answerCost + len(q.Params) }
 

@@ -78,14 +78,14 @@ func newRequests(limits *Limits, begin func(*request), idle func()) *requests {
 // admit accepts a request, as soon as there is room for it. If ctx or the session ends first, it returns
 // an error, and the request is not accepted. A request that the peer cancels meanwhile ends without an
 // answer.
-func (q *requests) admit(ctx context.Context, r *request) error {
-	q.mu.Lock()
-	if q.outside.Len() == 0 && q.takeLocked(r) {
-		q.mu.Unlock()
+func (rs *requests) admit(ctx context.Context, r *request) error {
+	rs.mu.Lock()
+	if rs.outside.Len() == 0 && rs.takeLocked(r) {
+		rs.mu.Unlock()
 		return nil
 	}
-	waiter := q.outside.Add(r)
-	q.mu.Unlock()
+	waiter := rs.outside.Add(r)
+	rs.mu.Unlock()
 	var err error
 	select {
 	case <-waiter.Admitted():
@@ -95,13 +95,13 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 	case <-r.ctx.Done():
 		err = fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.outside.Remove(waiter) { // it was taken at the same moment
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !rs.outside.Remove(waiter) { // it was taken at the same moment
 		return nil
 	}
 	r.cancel()
-	q.outside.Admit(q.takeLocked) // a smaller request behind this one may fit
+	rs.outside.Admit(rs.takeLocked) // a smaller request behind this one may fit
 	if r.canceled.Load() {
 		r.out.drop(r)
 		return nil
@@ -111,47 +111,47 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 
 // tryAdmit accepts a request if there is room for it. If mayRun is true and no other request is in
 // flight, it sets byReader: the caller serves the request.
-func (q *requests) tryAdmit(r *request, mayRun bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	r.byReader = mayRun && q.inFlight == 0
-	return q.outside.Len() == 0 && q.takeLocked(r)
+func (rs *requests) tryAdmit(r *request, mayRun bool) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.byReader = mayRun && rs.inFlight == 0
+	return rs.outside.Len() == 0 && rs.takeLocked(r)
 }
 
 // takeLocked accepts a request if there is room for it.
-func (q *requests) takeLocked(r *request) bool {
-	held := q.inFlight + len(q.line)
-	if held >= q.limits.MaxRequests+q.limits.MaxWaiting || q.bytes > 0 && q.bytes+r.bytes > q.limits.MaxRequestBytes {
+func (rs *requests) takeLocked(r *request) bool {
+	held := rs.inFlight + len(rs.line)
+	if held >= rs.limits.MaxRequests+rs.limits.MaxWaiting || rs.bytes > 0 && rs.bytes+r.bytes > rs.limits.MaxRequestBytes {
 		return false
 	}
-	q.bytes += r.bytes
-	switch _, twice := q.byID[r.ID]; {
+	rs.bytes += r.bytes
+	switch _, twice := rs.byID[r.ID]; {
 	case twice:
 		r.refusal = "a request with this id is in flight"
-	case q.draining:
+	case rs.draining:
 		r.refusal = "the client is closed"
 	case r.Method != "subscriptions/listen":
-	case q.listens == q.limits.MaxListens:
-		r.refusal = fmt.Sprintf("%d requests subscriptions/listen are in flight, which is the most; cancel one, or ask for more in one request", q.listens)
+	case rs.listens == rs.limits.MaxListens:
+		r.refusal = fmt.Sprintf("%d requests subscriptions/listen are in flight, which is the most; cancel one, or ask for more in one request", rs.listens)
 	default:
 		r.isListen = true
-		q.listens++
+		rs.listens++
 	}
 	if r.refusal == "" {
-		if q.byID == nil { // an idle session has none
-			q.byID = map[jsonrpc.ID]*request{}
+		if rs.byID == nil { // an idle session has none
+			rs.byID = map[jsonrpc.ID]*request{}
 		}
-		q.byID[r.ID] = r
-		q.takeTurnLocked(r)
+		rs.byID[r.ID] = r
+		rs.takeTurnLocked(r)
 	}
 	switch {
 	case r.isListen:
-		q.begin(r)
-	case q.inFlight < q.limits.MaxRequests:
-		q.inFlight++
-		q.begin(r)
+		rs.begin(r)
+	case rs.inFlight < rs.limits.MaxRequests:
+		rs.inFlight++
+		rs.begin(r)
 	default:
-		q.line = append(q.line, r)
+		rs.line = append(rs.line, r)
 	}
 	return true
 }
@@ -173,70 +173,70 @@ func (r *request) giveUpHeld() {
 
 // cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It gets no
 // answer, unless the answer already waits to be read.
-func (q *requests) cancel(id jsonrpc.ID) {
-	q.mu.Lock()
-	r := q.byID[id]
+func (rs *requests) cancel(id jsonrpc.ID) {
+	rs.mu.Lock()
+	r := rs.byID[id]
 	if r == nil {
-		for waits := range q.outside.All() {
+		for waits := range rs.outside.All() {
 			if waits.ID == id {
 				r = waits
 				break
 			}
 		}
 	}
-	q.mu.Unlock()
+	rs.mu.Unlock()
 	if r != nil {
 		r.abandon()
 	}
 }
 
 // freeID lets the peer use the id of a request again while the answer is being written.
-func (q *requests) freeID(r *request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.byID[r.ID] == r {
-		delete(q.byID, r.ID)
+func (rs *requests) freeID(r *request) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.byID[r.ID] == r {
+		delete(rs.byID, r.ID)
 	}
 }
 
 // end frees what a request has. The peer may use its id again, and waiting requests may begin.
-func (q *requests) end(r *request) {
+func (rs *requests) end(r *request) {
 	r.cancel()
-	q.mu.Lock()
-	if q.byID[r.ID] == r {
-		delete(q.byID, r.ID)
+	rs.mu.Lock()
+	if rs.byID[r.ID] == r {
+		delete(rs.byID, r.ID)
 	}
-	q.bytes -= r.bytes
+	rs.bytes -= r.bytes
 	if r.isListen {
-		q.listens--
+		rs.listens--
 	} else {
-		q.inFlight--
+		rs.inFlight--
 	}
-	for len(q.line) > 0 && q.inFlight < q.limits.MaxRequests {
-		next := q.line[0]
-		q.line[0] = nil
-		q.line = q.line[1:]
-		q.inFlight++
-		q.begin(next)
+	for len(rs.line) > 0 && rs.inFlight < rs.limits.MaxRequests {
+		next := rs.line[0]
+		rs.line[0] = nil
+		rs.line = rs.line[1:]
+		rs.inFlight++
+		rs.begin(next)
 	}
-	q.outside.Admit(q.takeLocked)
-	idle := q.isIdleLocked()
-	q.mu.Unlock()
+	rs.outside.Admit(rs.takeLocked)
+	idle := rs.isIdleLocked()
+	rs.mu.Unlock()
 	if idle {
-		q.idle()
+		rs.idle()
 	}
 }
 
-func (q *requests) isIdleLocked() bool { return q.draining && q.inFlight+q.listens == 0 }
+func (rs *requests) isIdleLocked() bool { return rs.draining && rs.inFlight+rs.listens == 0 }
 
 // drain refuses further requests. Those in flight, and those in line, are served.
-func (q *requests) drain() {
-	q.mu.Lock()
-	q.draining = true
-	idle := q.isIdleLocked()
-	q.mu.Unlock()
+func (rs *requests) drain() {
+	rs.mu.Lock()
+	rs.draining = true
+	idle := rs.isIdleLocked()
+	rs.mu.Unlock()
 	if idle {
-		q.idle()
+		rs.idle()
 	}
 }
 
@@ -262,12 +262,12 @@ func newTurn(r *request) *turn {
 }
 
 // takeTurnLocked puts a request at the end of its queue.
-func (q *requests) takeTurnLocked(r *request) {
+func (rs *requests) takeTurnLocked(r *request) {
 	if t := r.turn; t != nil {
-		if q.turns == nil {
-			q.turns = map[string]chan struct{}{}
+		if rs.turns == nil {
+			rs.turns = map[string]chan struct{}{}
 		}
-		t.before, q.turns[t.uri] = q.turns[t.uri], t.ended
+		t.before, rs.turns[t.uri] = rs.turns[t.uri], t.ended
 	}
 }
 
@@ -280,15 +280,15 @@ func (t *turn) await() {
 }
 
 // endTurn lets the next request of the queue begin.
-func (q *requests) endTurn(r *request) {
+func (rs *requests) endTurn(r *request) {
 	t := r.turn
 	if t == nil || r.refusal != "" {
 		return
 	}
 	close(t.ended)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.turns[t.uri] == t.ended { // it was the last one
-		delete(q.turns, t.uri)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.turns[t.uri] == t.ended { // it was the last one
+		delete(rs.turns, t.uri)
 	}
 }

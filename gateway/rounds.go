@@ -52,17 +52,17 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 }
 
 // valid reports whether the answers, if any, are an object.
-func (s *rounds) valid() bool {
-	return len(s.next.InputResponses) == 0 || s.next.InputResponses[0] == '{'
+func (r *rounds) valid() bool {
+	return len(r.next.InputResponses) == 0 || r.next.InputResponses[0] == '{'
 }
 
 var errInputResponses = message.InvalidParams("the inputResponses in params are not an object")
 
 // relays reports whether the server's need for input goes to the client. If the client can answer
 // nothing, the handlers of the facade.Client answer.
-func (s *rounds) relays() bool {
-	return len(s.next.InputResponses) > 0 || len(s.next.RequestState) > 0 || s.declared != 0 ||
-		s.tasks // the questions of a task go to the client
+func (r *rounds) relays() bool {
+	return len(r.next.InputResponses) > 0 || len(r.next.RequestState) > 0 || r.declared != 0 ||
+		r.tasks // the questions of a task go to the client
 }
 
 // upstreamRequest is a request that a session makes at a server.

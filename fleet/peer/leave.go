@@ -58,9 +58,9 @@ func (s *Server) leave(t *serverStream) {
 }
 
 // endIfAnsweredLocked ends the stream when its client makes no further calls and has all answers.
-func (t *serverStream) endIfAnsweredLocked() {
-	if t.lastCall && t.held == 0 && t.refusals == 0 {
-		t.EndWhenEmpty()
+func (s *serverStream) endIfAnsweredLocked() {
+	if s.lastCall && s.held == 0 && s.refusals == 0 {
+		s.EndWhenEmpty()
 	}
 }
 

@@ -99,19 +99,19 @@ func tooManyNotices(c *call) *mcpvisor.Error {
 }
 
 // sendNotices passes notices on until the call or the route ends.
-func (t *serverStream) sendNotices(ctx context.Context, number uint64, c *call) error {
-	if t.server.config.Notices == nil {
+func (s *serverStream) sendNotices(ctx context.Context, number uint64, c *call) error {
+	if s.server.config.Notices == nil {
 		return refused(c.server, c.epoch, ErrUnsupported)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.mu.Lock()
-	n := t.notices[number]
-	t.mu.Unlock()
+	s.mu.Lock()
+	n := s.notices[number]
+	s.mu.Unlock()
 	n.mu.Lock()
 	n.cancel = cancel
 	n.mu.Unlock()
-	err := t.server.config.Notices(ctx, Request{Node: t.node, Server: c.server, Epoch: c.epoch}, func() { n.send(notice{Kind: noticeOpen}) }, n.notify)
+	err := s.server.config.Notices(ctx, Request{Node: s.node, Server: c.server, Epoch: c.epoch}, func() { n.send(notice{Kind: noticeOpen}) }, n.notify)
 	if cause := context.Cause(ctx); errors.Is(cause, ErrMoved) || errors.Is(cause, ErrLeaseOver) {
 		err = refused(c.server, c.epoch, cause)
 	}
@@ -119,13 +119,13 @@ func (t *serverStream) sendNotices(ctx context.Context, number uint64, c *call) 
 }
 
 // checkNotices ends the streams of notices whose servers this node may no longer serve.
-func (t *serverStream) checkNotices() {
-	t.mu.Lock()
-	all := make([]*noticeStream, 0, len(t.notices))
-	for _, n := range t.notices {
+func (s *serverStream) checkNotices() {
+	s.mu.Lock()
+	all := make([]*noticeStream, 0, len(s.notices))
+	for _, n := range s.notices {
 		all = append(all, n)
 	}
-	t.mu.Unlock()
+	s.mu.Unlock()
 	for _, n := range all {
 		n.check()
 	}

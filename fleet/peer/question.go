@@ -63,48 +63,48 @@ type reply struct {
 var refusing facade.CallHandlers
 
 // answererOf returns the answerer of a call, and adds the call to it.
-func (t *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.answerers[c.answerer]
+func (s *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.answerers[c.answerer]
 	if a == nil {
-		if len(t.answerers) >= maxAnswerers {
+		if len(s.answerers) >= maxAnswerers {
 			return nil, errors.New("the calls in flight have too many different handlers")
 		}
 		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]string{}}
 		if c.all || c.answers != (facade.Declared{}) {
-			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return t.ask(ctx, a, r) }
+			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return s.ask(ctx, a, r) }
 			a.handlers.RawAnswers = c.answers
 		}
-		t.answerers[c.answerer] = a
+		s.answerers[c.answerer] = a
 	}
 	a.calls[number] = c.server
 	return a, nil
 }
 
 // leave removes a call from its answerer. The answerer ends with its last call.
-func (t *serverStream) leave(id, number uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a := t.answerers[id]; a != nil {
+func (s *serverStream) leave(id, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.answerers[id]; a != nil {
 		if delete(a.calls, number); len(a.calls) == 0 {
-			delete(t.answerers, id)
+			delete(s.answerers, id)
 		}
 	}
 }
 
 // ask sends a question to the node of the caller, and waits for the answer. If the caller has given up the
 // call with whose number it was sent, ask sends it with that of another call.
-func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
+func (s *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
 	if len(r.Params) > maxQuestionBytes {
 		return nil, fmt.Errorf("the request has %d bytes", len(r.Params))
 	}
 	givenUp := map[uint64]bool{}
 	for {
-		t.mu.Lock()
+		s.mu.Lock()
 		number := a.callOf(r.Server, givenUp)
-		t.mu.Unlock()
-		result, err := t.askBy(ctx, number, r)
+		s.mu.Unlock()
+		result, err := s.askBy(ctx, number, r)
 		if !errors.Is(err, errGivenUp) {
 			return result, err
 		}
@@ -116,34 +116,34 @@ func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequ
 var errGivenUp = errors.New("the caller has given up the call")
 
 // askBy sends a question with the number of a call, and waits for the answer.
-func (t *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
-	t.mu.Lock()
-	if number == 0 || len(t.questions) >= maxQuestions {
-		t.mu.Unlock()
+func (s *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
+	s.mu.Lock()
+	if number == 0 || len(s.questions) >= maxQuestions {
+		s.mu.Unlock()
 		return nil, errors.New("no call is in flight that the request belongs to, or too many requests wait")
 	}
-	t.lastAsked++
-	id, answered := t.lastAsked, make(chan reply, 1)
-	t.questions[id] = answered
-	t.mu.Unlock()
+	s.lastAsked++
+	id, answered := s.lastAsked, make(chan reply, 1)
+	s.questions[id] = answered
+	s.mu.Unlock()
 	defer func() {
-		t.mu.Lock()
-		delete(t.questions, id)
-		t.mu.Unlock()
+		s.mu.Lock()
+		delete(s.questions, id)
+		s.mu.Unlock()
 	}()
 	body := binary.AppendUvarint(nil, id)
 	body = varint.AppendText(varint.AppendText(body, r.Server), r.Method)
 	question := &framing.Message{What: messageQuestion, Call: number, Body: append(body, r.Params...)}
-	t.Add(question)
+	s.Add(question)
 	select {
 	case got := <-answered:
 		return got.result, got.err
 	case <-ctx.Done():
-		if !t.Withdraw(question) {
-			t.Send(messageWithdraw, number, binary.AppendUvarint(nil, id))
+		if !s.Withdraw(question) {
+			s.Send(messageWithdraw, number, binary.AppendUvarint(nil, id))
 		}
 		return nil, context.Cause(ctx)
-	case <-t.Ended():
+	case <-s.Ended():
 		return nil, errors.New("the node of the caller is gone")
 	}
 }
@@ -157,7 +157,7 @@ const (
 )
 
 // answered hands an answer to the goroutine that waits for it.
-func (t *serverStream) answered(body []byte) error {
+func (s *serverStream) answered(body []byte) error {
 	r := varint.Reader{Rest: body}
 	id, kind := r.Uint(), r.Byte()
 	var got reply
@@ -176,10 +176,10 @@ func (t *serverStream) answered(body []byte) error {
 	default:
 		got.err = errors.New(string(r.Rest))
 	}
-	t.mu.Lock()
-	waiting := t.questions[id]
-	delete(t.questions, id)
-	t.mu.Unlock()
+	s.mu.Lock()
+	waiting := s.questions[id]
+	delete(s.questions, id)
+	s.mu.Unlock()
 	if waiting != nil {
 		waiting <- got
 	}

@@ -46,8 +46,8 @@ func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error
 }
 
 // request executes a request of another node.
-func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallOption) (json.RawMessage, error) {
-	if t.server.config.Request == nil {
+func (s *serverStream) request(ctx context.Context, c *call, opts []facade.CallOption) (json.RawMessage, error) {
+	if s.server.config.Request == nil {
 		return nil, refused(c.server, c.epoch, ErrUnsupported)
 	}
 	args := varint.Reader{Rest: c.args}
@@ -55,11 +55,11 @@ func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallO
 	if args.Failed {
 		return nil, refused(c.server, c.epoch, errUnreadable)
 	}
-	r := Request{Node: t.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
+	r := Request{Node: s.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
 	if len(args.Rest) > 0 {
 		r.Params = args.Rest
 	}
-	return t.server.config.Request(ctx, r)
+	return s.server.config.Request(ctx, r)
 }
 
 var errUnreadable = errors.New("the request cannot be read")

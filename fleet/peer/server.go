@@ -184,40 +184,40 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 }
 
 // endCalls ends the contexts of all calls when the stream has ended, and lets none begin.
-func (t *serverStream) endCalls() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.over = true
-	if t.deadlines != nil {
-		t.deadlines.Stop()
+func (s *serverStream) endCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.deadlines != nil {
+		s.deadlines.Stop()
 	}
-	for _, e := range t.calls {
+	for _, e := range s.calls {
 		e.end(context.Canceled)
 	}
 }
 
 // watchDeadlineLocked makes sure that a call ends at its deadline.
-func (t *serverStream) watchDeadlineLocked(until time.Time) {
+func (s *serverStream) watchDeadlineLocked(until time.Time) {
 	switch {
-	case until.IsZero(), !t.due.IsZero() && !until.Before(t.due):
+	case until.IsZero(), !s.due.IsZero() && !until.Before(s.due):
 		return
-	case t.deadlines == nil:
-		t.deadlines = time.AfterFunc(time.Until(until), t.endOverdue)
+	case s.deadlines == nil:
+		s.deadlines = time.AfterFunc(time.Until(until), s.endOverdue)
 	default:
-		t.deadlines.Reset(time.Until(until))
+		s.deadlines.Reset(time.Until(until))
 	}
-	t.due = until
+	s.due = until
 }
 
 // endOverdue ends the contexts of the calls whose deadlines have passed.
-func (t *serverStream) endOverdue() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.over {
+func (s *serverStream) endOverdue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
 		return
 	}
 	now, next := time.Now(), time.Time{}
-	for _, e := range t.calls {
+	for _, e := range s.calls {
 		switch {
 		case e.until.IsZero():
 		case !e.until.After(now):
@@ -226,42 +226,42 @@ func (t *serverStream) endOverdue() {
 			next = e.until
 		}
 	}
-	t.due = time.Time{}
-	t.watchDeadlineLocked(next)
+	s.due = time.Time{}
+	s.watchDeadlineLocked(next)
 }
 
 // run greets the client and watches it, until the stream ends.
-func (t *serverStream) run() {
+func (s *serverStream) run() {
 	timer := time.NewTimer(helloTimeout)
 	defer timer.Stop()
 	select {
-	case h := <-t.hello:
-		if h.Node != t.node || h.Version < version-1 || h.Version < 1 {
-			t.End(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", t.node, h.Node, h.Version, version, version-1))
+	case h := <-s.hello:
+		if h.Node != s.node || h.Version < version-1 || h.Version < 1 {
+			s.End(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", s.node, h.Node, h.Version, version, version-1))
 			return
 		}
 	case <-timer.C:
-		t.End(errors.New("the client does not say who it is"))
+		s.End(errors.New("the client does not say who it is"))
 		return
-	case <-t.Ended():
+	case <-s.Ended():
 		return
 	}
-	b, err := json.Marshal(hello{Version: version, Node: t.server.node})
+	b, err := json.Marshal(hello{Version: version, Node: s.server.node})
 	if err != nil {
-		t.End(err)
+		s.End(err)
 		return
 	}
-	t.Send(messageWelcome, 0, b)
-	t.server.join(t)
-	defer t.server.leave(t)
+	s.Send(messageWelcome, 0, b)
+	s.server.join(s)
+	defer s.server.leave(s)
 	for tick := time.NewTicker(beatInterval); ; {
 		select {
 		case <-tick.C:
-			if t.Silence() > silenceLimit {
-				t.End(errSilent)
+			if s.Silence() > silenceLimit {
+				s.End(errSilent)
 			}
-			t.checkNotices()
-		case <-t.Ended():
+			s.checkNotices()
+		case <-s.Ended():
 			tick.Stop()
 			return
 		}
@@ -271,57 +271,57 @@ func (t *serverStream) run() {
 // errSilent is the error of a link that is closed because nothing comes on it.
 var errSilent = fmt.Errorf("nothing has come from the peer for %v", silenceLimit)
 
-func (t *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.greeted != (what != messageHello) {
+func (s *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeted != (what != messageHello) {
 		return framing.Ignore, fmt.Errorf("a message of kind %d at a time when none may come", what)
 	}
 	switch what {
 	case messageHello:
-		t.greeted = true
+		s.greeted = true
 		return framing.Keep, tooLong(what, total, maxHelloBytes)
 	case messageCall:
 		switch {
-		case t.lastCall:
+		case s.lastCall:
 			return framing.Ignore, errors.New("a call after the last one")
-		case t.calls[number] != nil:
+		case s.calls[number] != nil:
 			return framing.Ignore, fmt.Errorf("call %d is made twice", number)
-		case total > uint64(t.server.config.MaxCallBytes):
-			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, t.server.config.MaxCallBytes)})
-		case t.held >= t.server.config.MaxCalls/streamsPerLink:
-			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+		case total > uint64(s.server.config.MaxCallBytes):
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, s.server.config.MaxCallBytes)})
+		case s.held >= s.server.config.MaxCalls/streamsPerLink:
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 				RetryAfter: refusedRetryAfter, Cause: errors.New("the node executes as many calls of this node as it may")})
 		}
-		if t.Incoming() >= t.server.config.MaxCalls/streamsPerLink {
+		if s.Incoming() >= s.server.config.MaxCalls/streamsPerLink {
 			return framing.Ignore, errors.New("too many calls begin and do not come")
 		}
 		return framing.Keep, nil
 	case messageCancel, messageBeat, messageLastCall:
 		return framing.Keep, tooLong(what, total, 16)
 	case messageAnswer:
-		return framing.Keep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
+		return framing.Keep, tooLong(what, total, uint64(s.server.config.MaxCallBytes))
 	}
 	return framing.Ignore, nil // of a later version
 }
 
 // refuseLocked answers a call that is not kept.
-func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
-	if t.refusals >= t.server.config.MaxCalls {
+func (s *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
+	if s.refusals >= s.server.config.MaxCalls {
 		return errors.New("it makes calls that are refused, and reads no answer")
 	}
-	t.refusals++
-	t.Add(&framing.Message{What: messageFailure, Call: number, Body: encodeFailure(e), Done: func() {
-		t.mu.Lock()
-		t.refusals--
-		t.endIfAnsweredLocked()
-		t.mu.Unlock()
+	s.refusals++
+	s.Add(&framing.Message{What: messageFailure, Call: number, Body: encodeFailure(e), Done: func() {
+		s.mu.Lock()
+		s.refusals--
+		s.endIfAnsweredLocked()
+		s.mu.Unlock()
 	}})
 	return nil
 }
 
-func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
+func (s *serverStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
 	held.Release()
 	switch what {
 	case messageHello:
@@ -329,87 +329,87 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *fr
 		if err := json.Unmarshal(body, &h); err != nil {
 			return err
 		}
-		t.hello <- h
+		s.hello <- h
 	case messageBeat:
-		if t.beats.CompareAndSwap(false, true) { // one answer waits at a time, however many beats come
-			t.Add(&framing.Message{What: messageBeatBack, Done: func() { t.beats.Store(false) }})
+		if s.beats.CompareAndSwap(false, true) { // one answer waits at a time, however many beats come
+			s.Add(&framing.Message{What: messageBeatBack, Done: func() { s.beats.Store(false) }})
 		}
 	case messageCall:
-		return t.begin(number, body)
+		return s.begin(number, body)
 	case messageCancel:
-		t.mu.Lock()
-		c := t.calls[number]
-		t.mu.Unlock()
+		s.mu.Lock()
+		c := s.calls[number]
+		s.mu.Unlock()
 		if c != nil {
 			c.end(context.Canceled)
 		}
 	case messageAnswer:
-		return t.answered(body)
+		return s.answered(body)
 	case messageLastCall:
-		t.mu.Lock()
-		t.lastCall = true
-		t.endIfAnsweredLocked()
-		t.mu.Unlock()
+		s.mu.Lock()
+		s.lastCall = true
+		s.endIfAnsweredLocked()
+		s.mu.Unlock()
 	}
 	return nil
 }
 
 // begin begins to execute a call, in a goroutine of its own.
-func (t *serverStream) begin(number uint64, body []byte) error {
-	e := &served{number: number, stream: t}
+func (s *serverStream) begin(number uint64, body []byte) error {
+	e := &served{number: number, stream: s}
 	err := e.read(body)
 	switch {
 	case errors.Is(err, errUnknownMethod):
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.refuseLocked(number, refused(e.server, e.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refuseLocked(number, refused(e.server, e.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
 	case err != nil:
 		return err
 	}
 	if e.left > 0 {
 		e.until = time.Now().Add(e.left)
 	}
-	t.mu.Lock()
-	if t.over {
-		t.mu.Unlock()
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
 		return nil
 	}
-	if t.calls[number] != nil { // two long calls with one number
-		t.mu.Unlock()
+	if s.calls[number] != nil { // two long calls with one number
+		s.mu.Unlock()
 		return fmt.Errorf("call %d is made twice", number)
 	}
 	if e.method == methodNotices {
-		if len(t.notices) >= maxNoticeStreams/streamsPerLink {
-			defer t.mu.Unlock()
-			return t.refuseLocked(number, tooManyNotices(&e.call))
+		if len(s.notices) >= maxNoticeStreams/streamsPerLink {
+			defer s.mu.Unlock()
+			return s.refuseLocked(number, tooManyNotices(&e.call))
 		}
-		t.notices[number] = &noticeStream{stream: t, number: number, server: e.server, epoch: e.epoch}
+		s.notices[number] = &noticeStream{stream: s, number: number, server: e.server, epoch: e.epoch}
 	} else {
-		t.held++
+		s.held++
 	}
-	t.calls[number] = e
-	t.watchDeadlineLocked(e.callContext.until)
-	t.mu.Unlock()
-	t.server.running.Add(1)
-	go t.execute(e)
+	s.calls[number] = e
+	s.watchDeadlineLocked(e.callContext.until)
+	s.mu.Unlock()
+	s.server.running.Add(1)
+	go s.execute(e)
 	return nil
 }
 
 // execute executes a call and queues its answer. The call counts for MaxCalls, and its result keeps its room
 // in the buffers of the facade, until the answer is sent.
-func (t *serverStream) execute(e *served) {
-	defer t.server.running.Done()
+func (s *serverStream) execute(e *served) {
+	defer s.server.running.Done()
 	defer e.end(context.Canceled)
 	e.answer.Call, e.answer.Done = e.number, e.answered
-	e.answer.What, e.answer.Body = t.executeSafely(e)
-	t.mu.Lock()
-	delete(t.calls, e.number)
-	delete(t.notices, e.number)
-	few := len(t.calls) < fewCalls
-	t.mu.Unlock()
-	send := t.Add
+	e.answer.What, e.answer.Body = s.executeSafely(e)
+	s.mu.Lock()
+	delete(s.calls, e.number)
+	delete(s.notices, e.number)
+	few := len(s.calls) < fewCalls
+	s.mu.Unlock()
+	send := s.Add
 	if few {
-		send = t.SendNow
+		send = s.SendNow
 	}
 	if !send(&e.answer) {
 		e.answered()
@@ -417,18 +417,18 @@ func (t *serverStream) execute(e *served) {
 }
 
 // answered is called when the answer is sent.
-func (e *served) answered() {
-	e.room.Release()
-	if e.method != methodNotices {
-		e.stream.mu.Lock()
-		e.stream.held--
-		e.stream.endIfAnsweredLocked()
-		e.stream.mu.Unlock()
+func (s *served) answered() {
+	s.room.Release()
+	if s.method != methodNotices {
+		s.stream.mu.Lock()
+		s.stream.held--
+		s.stream.endIfAnsweredLocked()
+		s.stream.mu.Unlock()
 	}
 }
 
 // executeSafely returns the answer to a call. A panic of a handler ends only its own call.
-func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
+func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	c := &e.call
 	defer func() {
 		if p := recover(); p != nil {
@@ -437,12 +437,12 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 		}
 	}()
 	if c.method == methodCatalog {
-		return t.server.catalog(c)
+		return s.server.catalog(c)
 	}
-	if err := t.server.config.Check(c.server, c.epoch); err != nil {
+	if err := s.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}
-	e.reports.stream, e.reports.call = t.Stream, e.number
+	e.reports.stream, e.reports.call = s.Stream, e.number
 	if c.progress {
 		c.settings.Progress = func(p mcpvisor.Progress) { e.reports.send(messageProgress, p) }
 	}
@@ -453,22 +453,22 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 		c.settings.Handlers = &refusing
 	}
 	if c.answerer != 0 {
-		a, err := t.answererOf(c, e.number)
+		a, err := s.answererOf(c, e.number)
 		if err != nil {
 			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
 		}
-		defer t.leave(c.answerer, e.number)
+		defer s.leave(c.answerer, e.number)
 		c.settings.Handlers = a.handlers
 	}
 	var result json.RawMessage
 	var err error
 	switch opts := []facade.CallOption{facade.WithSettings(&c.settings), facade.WithResultRoom(&e.room)}; c.method {
 	case methodRequest:
-		result, err = t.request(&e.callContext, c, opts)
+		result, err = s.request(&e.callContext, c, opts)
 	case methodNotices:
-		err = t.sendNotices(&e.callContext, e.number, c)
+		err = s.sendNotices(&e.callContext, e.number, c)
 	default:
-		result, err = c.do(&e.callContext, t.server.config.Local, opts)
+		result, err = c.do(&e.callContext, s.server.config.Local, opts)
 	}
 	switch relay := c.settings.TaskRelay; {
 	case err != nil:

@@ -96,76 +96,76 @@ func readID(params json.RawMessage) (id string) {
 // Begin records that a session is asked with params. shown are the params for its client. Begin returns
 // them, with another id if another server has asked the session under the same one. The caller calls
 // undo if the session could not be asked.
-func (e *Store) Begin(s *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
+func (s *Store) Begin(session *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
 	undo = func() {}
 	id := readID(params)
-	if id == "" || s.Key == nil {
+	if id == "" || session.Key == nil {
 		return shown, undo
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expireLocked()
-	of := s.name(server, id)
-	if before := e.open[of]; before != nil {
-		if before.session.Key != s.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked()
+	of := session.name(server, id)
+	if before := s.open[of]; before != nil {
+		if before.session.Key != session.Key {
 			before.several = true
 			return shown, undo
 		}
-		before.session, before.expires = s, time.Now().Add(WaitTime)
+		before.session, before.expires = session, time.Now().Add(WaitTime)
 		if before.id != id {
 			return message.ReplaceMember(shown, "elicitationId", message.JSON(before.id)), undo
 		}
 		return shown, undo
 	}
-	e.makeRoomLocked(s.Key)
-	made := &elicitation{session: s, id: id, expires: time.Now().Add(WaitTime)}
-	for _, other := range e.open {
-		if other.session.Key == s.Key && other.id == id {
+	s.makeRoomLocked(session.Key)
+	made := &elicitation{session: session, id: id, expires: time.Now().Add(WaitTime)}
+	for _, other := range s.open {
+		if other.session.Key == session.Key && other.id == id {
 			made.id = rand.Text()
 			shown = message.ReplaceMember(shown, "elicitationId", message.JSON(made.id))
 			break
 		}
 	}
-	if e.open == nil {
-		e.open, e.follows = map[name]*elicitation{}, map[*facade.Client]func(){}
+	if s.open == nil {
+		s.open, s.follows = map[name]*elicitation{}, map[*facade.Client]func(){}
 	}
-	e.open[of] = made
-	if of.tenant == "" && e.follows[s.Client] == nil {
-		e.follows[s.Client] = e.Follow(s.Client, s.Client, "")
+	s.open[of] = made
+	if of.tenant == "" && s.follows[session.Client] == nil {
+		s.follows[session.Client] = s.Follow(session.Client, session.Client, "")
 	}
-	return shown, func() { e.forget(func(one *elicitation) bool { return one == made }) }
+	return shown, func() { s.forget(func(one *elicitation) bool { return one == made }) }
 }
 
 // Follow follows the copy of a tenant, until stop or the end of the copy. registered is the client with
 // the server that it is a copy of. Only copies need a Follow.
-func (e *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
+func (s *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
 	return from.FollowElicitations(func(done facade.ElicitationComplete) {
-		e.complete(name{registered, tenant, done.Server, done.ElicitationID})
+		s.complete(name{registered, tenant, done.Server, done.ElicitationID})
 	})
 }
 
 // makeRoomLocked forgets an interaction if the session, or the store, has too many for another one.
-func (e *Store) makeRoomLocked(key any) {
+func (s *Store) makeRoomLocked(key any) {
 	of := map[any]int{}
-	for _, one := range e.open {
+	for _, one := range s.open {
 		of[one.session.Key]++
 	}
 	most := of[key]
 	own := most >= MaxOfSession
 	if !own {
-		if len(e.open) < MaxOpen {
+		if len(s.open) < MaxOpen {
 			return
 		}
 		most = slices.Max(slices.Collect(maps.Values(of)))
 	}
 	var first name
 	var oldest *elicitation
-	for n, one := range e.open {
+	for n, one := range s.open {
 		if of[one.session.Key] == most && (!own || one.session.Key == key) && (oldest == nil || one.expires.Before(oldest.expires)) {
 			first, oldest = n, one
 		}
 	}
-	delete(e.open, first)
+	delete(s.open, first)
 }
 
 // codeURLRequired is the code of an error that names interactions: without them the server cannot serve
@@ -176,17 +176,17 @@ const codeURLRequired = -32042
 const maxNamed = 64
 
 // BeginRequired records the interactions that an error of a server names.
-func (e *Store) BeginRequired(s *Session, err error) {
+func (s *Store) BeginRequired(session *Session, err error) {
 	var wire *jsonrpc.Error
 	var of *mcpvisor.Error
-	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || s.Key == nil {
+	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || session.Key == nil {
 		return
 	}
 	_ = jsonscan.EachMember(wire.Data, func(key string, value []byte) error { // it is valid JSON, or has no members
 		if key == "elicitations" {
 			named := 0
 			jsonscan.EachItem(value, func(item []byte) bool {
-				if shown, undo := e.Begin(s, of.Server, item, item); !bytes.Equal(shown, item) {
+				if shown, undo := s.Begin(session, of.Server, item, item); !bytes.Equal(shown, item) {
 					undo() // another server has the id, and the error is passed on as it is
 				}
 				named++
@@ -198,67 +198,67 @@ func (e *Store) BeginRequired(s *Session, err error) {
 }
 
 // complete tells the session whose interaction has ended.
-func (e *Store) complete(of name) {
-	e.mu.Lock()
-	one := e.open[of]
+func (s *Store) complete(of name) {
+	s.mu.Lock()
+	one := s.open[of]
 	if one == nil {
-		e.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
-	delete(e.open, of)
-	stop := e.restLocked()
-	e.mu.Unlock()
+	delete(s.open, of)
+	stop := s.restLocked()
+	s.mu.Unlock()
 	stop()
 	if !one.several && time.Now().Before(one.expires) {
 		one.session.Tell(of.server, one.id)
 	}
 }
 
-func (e *Store) expireLocked() {
+func (s *Store) expireLocked() {
 	now := time.Now()
-	for of, one := range e.open {
+	for of, one := range s.open {
 		if !now.Before(one.expires) {
-			delete(e.open, of)
+			delete(s.open, of)
 		}
 	}
 }
 
 // ForgetSession forgets the interactions of a session that has ended for good. A session over HTTP may
 // outlive its connection.
-func (e *Store) ForgetSession(key any) {
-	e.forget(func(one *elicitation) bool { return one.session.Key == key })
+func (s *Store) ForgetSession(key any) {
+	s.forget(func(one *elicitation) bool { return one.session.Key == key })
 }
 
 // ForgetGateways forgets the interactions of all sessions of the gateways that which selects.
-func (e *Store) ForgetGateways(which func(gateway any) bool) {
-	e.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
+func (s *Store) ForgetGateways(which func(gateway any) bool) {
+	s.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
 }
 
 // Len returns the number of open interactions, and of the clients that are followed because of them.
-func (e *Store) Len() (open, followed int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.open), len(e.follows)
+func (s *Store) Len() (open, followed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open), len(s.follows)
 }
 
-func (e *Store) forget(which func(*elicitation) bool) {
-	e.mu.Lock()
-	maps.DeleteFunc(e.open, func(_ name, one *elicitation) bool { return which(one) })
-	stop := e.restLocked()
-	e.mu.Unlock()
+func (s *Store) forget(which func(*elicitation) bool) {
+	s.mu.Lock()
+	maps.DeleteFunc(s.open, func(_ name, one *elicitation) bool { return which(one) })
+	stop := s.restLocked()
+	s.mu.Unlock()
 	stop()
 }
 
 // restLocked returns a function that stops the following of clients without an open interaction.
-func (e *Store) restLocked() (stop func()) {
-	rest := maps.Clone(e.follows)
-	for of := range e.open {
+func (s *Store) restLocked() (stop func()) {
+	rest := maps.Clone(s.follows)
+	for of := range s.open {
 		if of.tenant == "" {
 			delete(rest, of.client)
 		}
 	}
 	for client := range rest {
-		delete(e.follows, client)
+		delete(s.follows, client)
 	}
 	return func() {
 		for _, end := range rest {

@@ -89,28 +89,28 @@ type Object struct{ text []byte }
 func OpenObject(made json.RawMessage) Object { return Object{made[:len(made)-1]} }
 
 // Add appends a member.
-func (b *Object) Add(name string, value []byte) {
-	if len(b.text) == 0 {
-		b.text = append(b.text, '{')
+func (o *Object) Add(name string, value []byte) {
+	if len(o.text) == 0 {
+		o.text = append(o.text, '{')
 	} else {
-		b.text = append(b.text, ',')
+		o.text = append(o.text, ',')
 	}
-	b.text = append(append(append(b.text, JSON(name)...), ':'), value...)
+	o.text = append(append(append(o.text, JSON(name)...), ':'), value...)
 }
 
 // AddAll appends the members of another object.
-func (b *Object) AddAll(other Object) {
+func (o *Object) AddAll(other Object) {
 	if len(other.text) > 0 {
-		b.text = append(append(b.text, ','), other.text[1:]...)
+		o.text = append(append(o.text, ','), other.text[1:]...)
 	}
 }
 
 // Close returns the complete object.
-func (b *Object) Close() json.RawMessage {
-	if len(b.text) == 0 {
+func (o *Object) Close() json.RawMessage {
+	if len(o.text) == 0 {
 		return json.RawMessage("{}")
 	}
-	return append(b.text, '}')
+	return append(o.text, '}')
 }
 
 // JSON returns a text as a JSON string.

@@ -73,42 +73,42 @@ func New(most int) *Store {
 	return &Store{max: most, of: map[string]*principalTasks{}}
 }
 
-func (h *Store) ofLocked(principal string) *principalTasks {
-	p := h.of[principal]
+func (s *Store) ofLocked(principal string) *principalTasks {
+	p := s.of[principal]
 	if p == nil {
 		p = &principalTasks{open: map[Name]*openTask{}}
-		h.of[principal] = p
+		s.of[principal] = p
 	}
 	return p
 }
 
 // tidyLocked forgets a principal without tasks.
-func (h *Store) tidyLocked(principal string, p *principalTasks) {
+func (s *Store) tidyLocked(principal string, p *principalTasks) {
 	if p.calls+p.watches+len(p.open) == 0 {
-		delete(h.of, principal)
+		delete(s.of, principal)
 	}
 }
 
 // hasRoomLocked reports whether the principal may have one more task. If it has too many, it first
 // forgets tasks that have ended, and tasks without a request for taskIdle.
-func (h *Store) hasRoomLocked(p *principalTasks, now time.Time) bool {
-	if p.calls+len(p.open) >= h.max {
+func (s *Store) hasRoomLocked(p *principalTasks, now time.Time) bool {
+	if p.calls+len(p.open) >= s.max {
 		for name, one := range p.open {
 			if now.Sub(one.used) > taskIdle || one.shown.Status.Final() {
 				p.forgetLocked(name)
 			}
 		}
 	}
-	return p.calls+len(p.open) < h.max
+	return p.calls+len(p.open) < s.max
 }
 
 // Reserve counts a call that may become a task.
-func (h *Store) Reserve(principal string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
-	if !h.hasRoomLocked(p, time.Now()) {
+func (s *Store) Reserve(principal string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
+	if !s.hasRoomLocked(p, time.Now()) {
 		return &jsonrpc.Error{Code: message.CodeBusy, Message: fmt.Sprintf("%d tasks are open, which is the most; wait until some have ended, or cancel them. Nothing was sent.", len(p.open))}
 	}
 	p.calls++
@@ -116,29 +116,29 @@ func (h *Store) Reserve(principal string) error {
 }
 
 // Release ends what Reserve began.
-func (h *Store) Release(principal string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil {
+func (s *Store) Release(principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil {
 		p.calls--
-		h.tidyLocked(principal, p)
+		s.tidyLocked(principal, p)
 	}
 }
 
 // Said records what a server has said about a task that the client knows as sealed. text is what the
 // server has said; nil: nothing new.
-func (h *Store) Said(principal string, by Maker, name Name, sealed string, text []byte, ended bool) {
+func (s *Store) Said(principal string, by Maker, name Name, sealed string, text []byte, ended bool) {
 	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
 	one := p.open[name]
 	switch {
 	case ended:
 		p.forgetLocked(name)
 		return
-	case one == nil && !h.hasRoomLocked(p, now) && len(p.open) >= h.max: // a task of an earlier process; its id is valid
+	case one == nil && !s.hasRoomLocked(p, now) && len(p.open) >= s.max: // a task of an earlier process; its id is valid
 		return
 	case one == nil:
 		_, tool, _ := mcpvisor.SplitName(by.Tool)
@@ -188,11 +188,11 @@ func (s *Summary) read(text []byte) {
 
 // List returns the open tasks of a principal, sorted by their creation as far as that is known. Tasks of
 // copies are included only if they are of this tenant.
-func (h *Store) List(principal, tenant string) []Summary {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (s *Store) List(principal, tenant string) []Summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := []Summary{}
-	if p := h.of[principal]; p != nil {
+	if p := s.of[principal]; p != nil {
 		for name, one := range p.open {
 			if name.Copy == "" || name.Copy == tenant {
 				all = append(all, one.shown)
@@ -206,10 +206,10 @@ func (h *Store) List(principal, tenant string) []Summary {
 }
 
 // ForgetCopies forgets the tasks of the copies of one tenant, which have ended.
-func (h *Store) ForgetCopies(principal, tenant string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.of[principal]
+func (s *Store) ForgetCopies(principal, tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of[principal]
 	if p == nil {
 		return
 	}
@@ -218,14 +218,14 @@ func (h *Store) ForgetCopies(principal, tenant string) {
 			p.forgetLocked(name)
 		}
 	}
-	h.tidyLocked(principal, p)
+	s.tidyLocked(principal, p)
 }
 
 // SealedOf returns the id by which the client knows a task; empty if the task is not open.
-func (h *Store) SealedOf(principal string, name Name) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil && p.open[name] != nil {
+func (s *Store) SealedOf(principal string, name Name) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil && p.open[name] != nil {
 		return p.open[name].sealed
 	}
 	return ""
@@ -233,12 +233,12 @@ func (h *Store) SealedOf(principal string, name Name) string {
 
 // Watch counts a watch of a task of the principal, and reports false if there are too many: it may have
 // as many watches as tasks.
-func (h *Store) Watch(principal string) (taken bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
-	if p.watches >= h.max {
+func (s *Store) Watch(principal string) (taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
+	if p.watches >= s.max {
 		return false
 	}
 	p.watches++
@@ -246,11 +246,11 @@ func (h *Store) Watch(principal string) (taken bool) {
 }
 
 // Unwatch ends what Watch began.
-func (h *Store) Unwatch(principal string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil {
+func (s *Store) Unwatch(principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil {
 		p.watches--
-		h.tidyLocked(principal, p)
+		s.tidyLocked(principal, p)
 	}
 }

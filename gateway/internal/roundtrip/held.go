@@ -228,19 +228,19 @@ func (c *Client) Begin(ctx context.Context, r *Request, target Target, call func
 	return h
 }
 
-func (h *Call) signal() {
+func (call *Call) signal() {
 	select {
-	case h.wake <- struct{}{}:
+	case call.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Tell calls f with the receiver of reports about the call, unless the call is held.
-func (h *Call) Tell(f func(Told)) {
-	h.client.mu.Lock()
-	defer h.client.mu.Unlock()
-	if h.request != nil {
-		f(h.request.Told)
+func (call *Call) Tell(f func(Told)) {
+	call.client.mu.Lock()
+	defer call.client.mu.Unlock()
+	if call.request != nil {
+		f(call.request.Told)
 	}
 }
 
@@ -294,9 +294,9 @@ func (c *Client) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessa
 }
 
 // answerLocked ends a question of a call.
-func (h *Call) answerLocked(q *heldQuestion, a heldAnswer) {
-	h.asked = slices.DeleteFunc(h.asked, func(other *heldQuestion) bool { return other == q })
-	h.client.store.reserve(h.client.counted, 0, -q.bytes())
+func (call *Call) answerLocked(q *heldQuestion, a heldAnswer) {
+	call.asked = slices.DeleteFunc(call.asked, func(other *heldQuestion) bool { return other == q })
+	call.client.store.reserve(call.client.counted, 0, -q.bytes())
 	q.answer <- a
 }
 
@@ -304,118 +304,118 @@ var errResultLost = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "th
 
 // end records how the call has ended at the server. Its questions move to another call at the same
 // server, because they may belong to that one; without such a call they end.
-func (h *Call) end(result json.RawMessage, failed bool, err error) {
-	c := h.client
+func (call *Call) end(result json.RawMessage, failed bool, err error) {
+	c := call.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	canceled := h.ctx.Err() != nil
-	h.cancel()
-	c.calls = slices.DeleteFunc(c.calls, func(other *Call) bool { return other == h })
-	for _, q := range slices.Clone(h.asked) {
+	canceled := call.ctx.Err() != nil
+	call.cancel()
+	c.calls = slices.DeleteFunc(c.calls, func(other *Call) bool { return other == call })
+	for _, q := range slices.Clone(call.asked) {
 		if next := c.carrierLocked(q.server); next != nil {
 			q.call = next
 			next.asked = append(next.asked, q)
 			next.signal()
 			continue
 		}
-		h.answerLocked(q, heldAnswer{err: message.ErrCallEnded})
+		call.answerLocked(q, heldAnswer{err: message.ErrCallEnded})
 	}
-	h.asked = nil
-	h.done, h.result, h.failed, h.err = true, result, failed, err
+	call.asked = nil
+	call.done, call.result, call.failed, call.err = true, result, failed, err
 	switch {
-	case h.request != nil || h.id == "":
+	case call.request != nil || call.id == "":
 	case canceled: // with the session, or the gateway
-		h.expires.Stop()
-		h.releaseLocked()
+		call.expires.Stop()
+		call.releaseLocked()
 	case !c.store.reserve(c.counted, 0, len(result)):
-		h.result, h.err = nil, errResultLost
+		call.result, call.err = nil, errResultLost
 	default:
-		h.kept += len(result)
+		call.kept += len(result)
 	}
-	h.signal()
+	call.signal()
 }
 
 // Await returns the answer to a request: the result of the call, or the questions of the server. failed
 // says that it is an error of the call. If the client cancels the request, or is gone, the call is
 // canceled.
-func (h *Call) Await(r *Request) (result json.RawMessage, failed bool, err error) {
-	c := h.client
-	stop := context.AfterFunc(r.Ctx, h.cancel)
+func (call *Call) Await(r *Request) (result json.RawMessage, failed bool, err error) {
+	c := call.client
+	stop := context.AfterFunc(r.Ctx, call.cancel)
 	for {
 		c.mu.Lock()
-		if h.done {
+		if call.done {
 			defer c.mu.Unlock()
 			stop()
-			h.request = nil
-			h.releaseLocked()
-			return h.result, h.failed, h.err
+			call.request = nil
+			call.releaseLocked()
+			return call.result, call.failed, call.err
 		}
-		if len(h.asked) > 0 && stop() {
-			if state, ok := h.holdLocked(r); ok {
+		if len(call.asked) > 0 && stop() {
+			if state, ok := call.holdLocked(r); ok {
 				defer c.mu.Unlock()
-				return h.requiredLocked(state), false, nil
+				return call.requiredLocked(state), false, nil
 			}
-			for _, q := range slices.Clone(h.asked) {
-				h.answerLocked(q, heldAnswer{err: errHeldTooMuch})
+			for _, q := range slices.Clone(call.asked) {
+				call.answerLocked(q, heldAnswer{err: errHeldTooMuch})
 			}
-			stop = context.AfterFunc(r.Ctx, h.cancel)
+			stop = context.AfterFunc(r.Ctx, call.cancel)
 		}
 		c.mu.Unlock()
-		<-h.wake // the call ends in any case
+		<-call.wake // the call ends in any case
 	}
 }
 
 // holdLocked holds the call, and returns the requestState that continues it. It reports false if the
 // owner has too many held calls.
-func (h *Call) holdLocked(r *Request) (sealed string, ok bool) {
-	c, s := h.client, h.client.store
-	if h.id == "" {
+func (call *Call) holdLocked(r *Request) (sealed string, ok bool) {
+	c, s := call.client, call.client.store
+	if call.id == "" {
 		if !s.reserve(c.counted, 1, r.Bytes) { // its params are kept
 			return "", false
 		}
-		h.id, h.digest, h.kept = rand.Text(), digestOf(r), r.Bytes
+		call.id, call.digest, call.kept = rand.Text(), digestOf(r), r.Bytes
 		s.mu.Lock()
-		s.byID[h.id] = h
+		s.byID[call.id] = call
 		s.mu.Unlock()
 	}
-	h.round++
-	h.request = nil
-	round := h.round
-	expire := func() { h.expire(round) }
-	h.expires = time.AfterFunc(HoldTime, expire)
+	call.round++
+	call.request = nil
+	round := call.round
+	expire := func() { call.expire(round) }
+	call.expires = time.AfterFunc(HoldTime, expire)
 	r.Told.Hold(expire)
-	return s.sealHeld(c.owner, &state{server: h.target.Server, digest: h.digest, instance: s.instance, id: h.id, round: strconv.Itoa(round)}), true
+	return s.sealHeld(c.owner, &state{server: call.target.Server, digest: call.digest, instance: s.instance, id: call.id, round: strconv.Itoa(round)}), true
 }
 
 // expire ends a call if it is still held as it was in that round: its client did not come back, or will
 // not.
-func (h *Call) expire(round int) {
-	h.client.mu.Lock()
-	defer h.client.mu.Unlock()
-	if h.request == nil && h.round == round {
-		h.expires.Stop()
-		h.cancel()
-		h.releaseLocked()
+func (call *Call) expire(round int) {
+	call.client.mu.Lock()
+	defer call.client.mu.Unlock()
+	if call.request == nil && call.round == round {
+		call.expires.Stop()
+		call.cancel()
+		call.releaseLocked()
 	}
 }
 
 // releaseLocked gives back what the call has reserved. After that, its client cannot continue it.
-func (h *Call) releaseLocked() {
-	s := h.client.store
-	if h.id == "" {
+func (call *Call) releaseLocked() {
+	s := call.client.store
+	if call.id == "" {
 		return
 	}
 	s.mu.Lock()
-	delete(s.byID, h.id)
+	delete(s.byID, call.id)
 	s.mu.Unlock()
-	s.reserve(h.client.counted, -1, -h.kept)
-	h.id, h.kept = "", 0
+	s.reserve(call.client.counted, -1, -call.kept)
+	call.id, call.kept = "", 0
 }
 
 // requiredLocked returns the result with the questions of the call.
-func (h *Call) requiredLocked(state string) json.RawMessage {
+func (call *Call) requiredLocked(state string) json.RawMessage {
 	b := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for i, q := range h.asked {
+	for i, q := range call.asked {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -454,38 +454,38 @@ func (s *Store) Resume(owner string, r *Request, raw, responses json.RawMessage)
 
 // take makes r the request of a held call, and passes its answers on. Questions that r does not answer
 // are asked again.
-func (h *Call) take(r *Request, round string, responses json.RawMessage) error {
-	c := h.client
+func (call *Call) take(r *Request, round string, responses json.RawMessage) error {
+	c := call.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.id == "" || h.request != nil || strconv.Itoa(h.round) != round {
+	if call.id == "" || call.request != nil || strconv.Itoa(call.round) != round {
 		return errStateUsed
 	}
-	if h.target.Offered != nil && !h.target.Offered() { // a reload has hidden it
-		h.expires.Stop()
-		h.cancel()
-		h.releaseLocked()
+	if call.target.Offered != nil && !call.target.Offered() { // a reload has hidden it
+		call.expires.Stop()
+		call.cancel()
+		call.releaseLocked()
 		return errStateUsed
 	}
 	answers := map[*heldQuestion]json.RawMessage{}
 	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
-		at := slices.IndexFunc(h.asked, func(q *heldQuestion) bool { return q.key == key })
+		at := slices.IndexFunc(call.asked, func(q *heldQuestion) bool { return q.key == key })
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
 			return message.NotAnAnswer(key)
 		default:
-			answers[h.asked[at]] = value
+			answers[call.asked[at]] = value
 		}
 		return nil
 	})
 	if err != nil && len(responses) > 0 {
 		return err
 	}
-	h.expires.Stop()
-	h.request = r
+	call.expires.Stop()
+	call.request = r
 	for q, answer := range answers {
-		h.answerLocked(q, heldAnswer{result: bytes.Clone(answer)})
+		call.answerLocked(q, heldAnswer{result: bytes.Clone(answer)})
 	}
 	return nil
 }

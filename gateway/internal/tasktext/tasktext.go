@@ -32,7 +32,7 @@ var taskMembers = map[string][2]string{
 const relatedTask = "io.modelcontextprotocol/related-task"
 
 // Created returns the answer to a tool call that has become a task.
-func (x Text) Created(text []byte) json.RawMessage {
+func (t Text) Created(text []byte) json.RawMessage {
 	made, outer := text, []byte(nil)
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
 		if key == "task" && value[0] == '{' {
@@ -44,20 +44,20 @@ func (x Text) Created(text []byte) json.RawMessage {
 	if outer != nil {
 		_ = jsonscan.EachMember(outer, func(key string, value []byte) error {
 			if key != "task" && key != "resultType" {
-				rest.Add(key, x.meta(key, value))
+				rest.Add(key, t.meta(key, value))
 			}
 			return nil
 		})
 	}
-	if x.Modern {
+	if t.Modern {
 		b := message.Object{}
 		b.Add("resultType", []byte(`"task"`))
-		x.addState(&b, made, false)
+		t.addState(&b, made, false)
 		b.AddAll(rest)
 		return b.Close()
 	}
 	b, state := message.Object{}, message.Object{}
-	x.addState(&state, made, false)
+	t.addState(&state, made, false)
 	b.Add("task", state.Close())
 	b.AddAll(rest)
 	return b.Close()
@@ -65,14 +65,14 @@ func (x Text) Created(text []byte) json.RawMessage {
 
 // State returns the answer to tasks/get. result and failure are the outcome of a task of 2025-11-25, for
 // a client of 2026-07-28; otherwise nil.
-func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
+func (t Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
 	b := message.Object{}
-	if x.Modern {
+	if t.Modern {
 		b.Add("resultType", []byte(`"complete"`))
 	}
-	x.addState(&b, text, x.Modern)
+	t.addState(&b, text, t.Modern)
 	if result != nil {
-		b.Add("result", x.Result(result))
+		b.Add("result", t.Result(result))
 	}
 	if failure != nil {
 		b.Add("error", failure)
@@ -81,18 +81,18 @@ func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessag
 }
 
 // Notice returns the params of a notification. If detailed, they include the outcome of the task.
-func (x Text) Notice(text []byte, detailed bool) json.RawMessage {
+func (t Text) Notice(text []byte, detailed bool) json.RawMessage {
 	var b message.Object
-	x.notify = true
-	x.addState(&b, text, detailed && x.Modern)
+	t.notify = true
+	t.addState(&b, text, detailed && t.Modern)
 	return b.Close()
 }
 
 // addState adds the state of a task to an object. If detailed, it includes the outcome of the task.
-func (x Text) addState(b *message.Object, text []byte, detailed bool) {
+func (t Text) addState(b *message.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
-	if x.Modern {
+	if t.Modern {
 		which = 0
 	}
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
@@ -103,21 +103,21 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 		}
 		switch key {
 		case "taskId":
-			b.Add(key, message.JSON(x.Sealed))
+			b.Add(key, message.JSON(t.Sealed))
 		case "resultType", "requestState", "task":
 		case "statusMessage":
-			b.Add(key, x.hide(value))
+			b.Add(key, t.hide(value))
 		case "result":
 			if detailed {
-				b.Add(key, x.Result(value))
+				b.Add(key, t.Result(value))
 			}
 		case "error", "inputRequests":
 			if detailed {
-				b.Add(key, x.hide(value))
+				b.Add(key, t.hide(value))
 			}
 		default:
-			if key != "_meta" || !x.notify {
-				b.Add(key, x.meta(key, value))
+			if key != "_meta" || !t.notify {
+				b.Add(key, t.meta(key, value))
 			}
 		}
 		return nil
@@ -129,28 +129,28 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 
 // Result returns the result of a task. Only its length and the id of the task in its _meta change; only
 // clients of 2025-11-25 get that id.
-func (x Text) Result(raw json.RawMessage) json.RawMessage {
-	raw = x.withTaskID(raw)
-	if x.Shorten != nil {
-		raw = x.Shorten(raw)
+func (t Text) Result(raw json.RawMessage) json.RawMessage {
+	raw = t.withTaskID(raw)
+	if t.Shorten != nil {
+		raw = t.Shorten(raw)
 	}
 	return raw
 }
 
 // withTaskID returns a result whose _meta has the sealed id in place of the server's.
-func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
-	if x.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
+func (t Text) withTaskID(raw json.RawMessage) json.RawMessage {
+	if t.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}
 	var b message.Object
 	named := false
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
-		if key == "resultType" && !x.Modern {
+		if key == "resultType" && !t.Modern {
 			return nil
 		}
 		if key == "_meta" && value[0] == '{' {
 			named = true
-			value = x.metaObject(value)
+			value = t.metaObject(value)
 		}
 		b.Add(key, value)
 		return nil
@@ -158,22 +158,22 @@ func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
 	if err != nil { // no object: it is passed on as it is
 		return raw
 	}
-	if !named && !x.Modern {
-		b.Add("_meta", x.metaObject([]byte("{}")))
+	if !named && !t.Modern {
+		b.Add("_meta", t.metaObject([]byte("{}")))
 	}
 	return b.Close()
 }
 
 // meta returns the value of a member. If the member is _meta, it is without the server's id.
-func (x Text) meta(key string, value []byte) []byte {
+func (t Text) meta(key string, value []byte) []byte {
 	if key != "_meta" || value[0] != '{' || !bytes.Contains(value, []byte(relatedTask)) {
 		return value
 	}
-	return x.metaObject(value)
+	return t.metaObject(value)
 }
 
 // metaObject returns a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
-func (x Text) metaObject(meta []byte) json.RawMessage {
+func (t Text) metaObject(meta []byte) json.RawMessage {
 	var b message.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
 		if key != relatedTask {
@@ -181,8 +181,8 @@ func (x Text) metaObject(meta []byte) json.RawMessage {
 		}
 		return nil
 	})
-	if !x.Modern {
-		b.Add(relatedTask, task.Params(x.Sealed))
+	if !t.Modern {
+		b.Add(relatedTask, task.Params(t.Sealed))
 	}
 	return b.Close()
 }
@@ -192,12 +192,12 @@ func (x Text) metaObject(meta []byte) json.RawMessage {
 const minSecretTask = 6
 
 // hide replaces the server's id in all strings of a JSON value by the sealed one.
-func (x Text) hide(value []byte) []byte {
-	if len(x.ID) < minSecretTask {
+func (t Text) hide(value []byte) []byte {
+	if len(t.ID) < minSecretTask {
 		return value
 	}
-	own := message.JSON(x.ID)
-	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.Sealed))
+	own := message.JSON(t.ID)
+	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(t.Sealed))
 }
 
 // Question returns the params of a question of a server. The id of a task in them is replaced by the one

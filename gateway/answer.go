@@ -62,7 +62,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	}
 	c.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
-		if err := r.acquire(c.placesOf().listing); err != nil {
+		if err := r.acquire(c.slotsOf().listing); err != nil {
 			return nil, err
 		}
 		r.lists = true
@@ -295,7 +295,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
 	}
 	c.notify.SetLogLevel(level)
-	levelling := c.placesOf().levelling
+	levelling := c.slotsOf().levelling
 	if err := r.acquire(levelling); err != nil {
 		return nil, err
 	}

@@ -29,13 +29,14 @@ type toolCall struct {
 	meta      json.RawMessage
 	of        callMeta
 	version   string
-	rounds    rounds
+	input     inputParams
 	task      json.RawMessage // what the client wants of the task that it asks for, in 2025-11-25
 	key       string          // the value of KeyMeta, if hasKey
 	hasKey    bool
 }
 
-// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those of _meta.
+// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those
+// of _meta.
 var (
 	// toolCallNames and toolMetaNames are the exact names of the members that readToolCall reads, in
 	// params and in _meta.
@@ -73,9 +74,9 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		case "arguments":
 			t.arguments = value
 		case "inputResponses":
-			t.rounds.next.InputResponses = value
+			t.input.next.InputResponses = value
 		case "requestState":
-			t.rounds.next.RequestState = value
+			t.input.next.RequestState = value
 		case "task":
 			if value[0] == '{' {
 				t.task = value
@@ -97,7 +98,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 				case mcp.MetaKeyProtocolVersion:
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
-					t.rounds.declared, t.rounds.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
+					t.input.declared, t.input.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return err
 			})
@@ -111,7 +112,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		return t, message.InvalidParams("params of tools/call have no name of a tool")
 	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
 		return t, message.InvalidParams("the arguments in params of tools/call are not an object")
-	case !t.rounds.valid():
+	case !t.input.valid():
 		return t, errInputResponses
 	}
 	t.name = strings.Clone(t.name) // otherwise it would keep the memory of the arguments
@@ -129,7 +130,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	modern := t.version >= modernVersion
 	c.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
-		t.rounds = rounds{}
+		t.input = inputParams{}
 	}
 	answerTo := func(err error) (json.RawMessage, error) {
 		if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
@@ -140,7 +141,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		}
 		return message.Result(c.client.ErrorForModel(t.name, err), modern)
 	}
-	if result, held, err := c.resumeHeld(r, modern, &t.rounds, t.of, answerTo); held {
+	if result, held, err := c.resumeHeld(r, modern, &t.input, t.of, answerTo); held {
 		return result, err
 	}
 	tool, err := c.findTool(r.ctx, t.name)
@@ -149,7 +150,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	}
 	server := serverOf(tool)
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
+		server: server, meta: t.meta, of: t.of, modern: modern, input: t.input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
 			tasks, opts, err := c.beginTaskCall(&t, tool, opts)
 			if err != nil {
@@ -266,11 +267,11 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		opts = append(opts, facade.WithCallHandlers(h))
 	}
 	if u.modern {
-		if u.rounds.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(c.roundClient(u.rounds.declared).Handlers()))
+		if u.input.declared != 0 {
+			opts = append(opts, facade.WithCallHandlers(c.tripClient(u.input.declared).Handlers()))
 		}
-		if u.rounds.relays() {
-			opts = append(opts, facade.WithRelay(u.rounds.next))
+		if u.input.relays() {
+			opts = append(opts, facade.WithRelay(u.input.next))
 		}
 	}
 	if len(u.meta) > 0 && u.meta[0] == '{' {

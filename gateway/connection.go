@@ -16,8 +16,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 )
 
-// connection serves requests. In a Transport it is a session. Over HTTP before 2026-07-28 it is an active session (see
-// httpSession), and since then a single request. Each request in flight has a goroutine.
+// connection serves requests. In a Transport it is a session. Over HTTP before 2026-07-28 it is an
+// active session (see httpSession), and since then a single request. Each request in flight has a
+// goroutine.
 //
 // Four terms say who something belongs to:
 //
@@ -55,13 +56,13 @@ type connection struct {
 	connected  bool            // of a Transport: the client ends with the connection. Set before the first request
 	introduced atomic.Bool     // the registry knows the name of the client
 
-	holdContext  context.Context // held calls end with it; set before the first request
-	holdOwner    roundtrip.Owner // held calls count for it; set like holdContext
-	roundMu      sync.Mutex
-	roundClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by roundMu
+	holdContext context.Context // held calls end with it; set before the first request
+	holdOwner   roundtrip.Owner // held calls count for it; set like holdContext
+	tripMu      sync.Mutex
+	tripClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by tripMu
 
-	places atomic.Pointer[places] // made when first needed: most sessions never do
-	held   atomic.Int64           // subscriptions of the session
+	slots             atomic.Pointer[slots] // made when first needed: most sessions never do
+	subscriptionCount atomic.Int64          // subscriptions of the session
 
 	subscribedMu sync.Mutex             // guards subscribed. May be locked while the tenant is made
 	subscribed   map[*subscription]bool // those that are not released
@@ -79,19 +80,19 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	return c
 }
 
-// places lets one request of a session at a time do certain things. Each channel has a value while a
+// slots lets one request of a session at a time do certain things. Each channel has a value while a
 // request does it.
-type places struct {
+type slots struct {
 	listing   chan struct{} // a list is made, or waits to be read
 	levelling chan struct{} // the level of log messages is being set
 }
 
-func (c *connection) placesOf() *places {
-	if p := c.places.Load(); p != nil {
+func (c *connection) slotsOf() *slots {
+	if p := c.slots.Load(); p != nil {
 		return p
 	}
-	c.places.CompareAndSwap(nil, &places{make(chan struct{}, 1), make(chan struct{}, 1)})
-	return c.places.Load()
+	c.slots.CompareAndSwap(nil, &slots{make(chan struct{}, 1), make(chan struct{}, 1)})
+	return c.slots.Load()
 }
 
 func (c *connection) requests() *requests {
@@ -279,7 +280,7 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 // endRequest frees what a request has.
 func (c *connection) endRequest(r *request) {
 	if r.lists {
-		<-c.placesOf().listing
+		<-c.slotsOf().listing
 	}
 	c.requests().end(r)
 }
@@ -294,10 +295,10 @@ func (c *connection) answerSafely(r *request) (result []byte, err error) {
 	return c.answer(r)
 }
 
-// acquire puts a value into one of the channels of places, when it is free.
-func (r *request) acquire(places chan<- struct{}) error {
+// acquire puts a value into one of the channels of slots, when it is free.
+func (r *request) acquire(slot chan<- struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case slot <- struct{}{}:
 		return nil
 	case <-r.ctx.Done():
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was canceled"}

@@ -30,12 +30,12 @@ func listOf(list func(*listing.Listing) *listing.List) func(*connection, *reques
 
 // getPrompt answers prompts/get.
 func (c *connection) getPrompt(r *request, p *params) (any, error) {
-	rounds := readRounds(r.Params, p)
-	if !rounds.valid() {
+	input := readInput(r.Params, p)
+	if !input.valid() {
 		return nil, errInputResponses
 	}
 	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
 	server, name, err := c.findPrompt(r.ctx, p.Name)
@@ -43,18 +43,18 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
-				if rounds.relays() {
-					result, err = readRound[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+				if input.relays() {
+					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
 					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
 				}
 				return err
 			})
-			return encodeRound(result, err, p.modern())
+			return encodeResult(result, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return c.view.Rules().OffersPrompt(server, name) },
 	})
@@ -108,12 +108,12 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if result, ok, err := c.readResult(p); ok {
 		return result, err
 	}
-	rounds := readRounds(r.Params, p)
-	if !rounds.valid() {
+	input := readInput(r.Params, p)
+	if !input.valid() {
 		return nil, errInputResponses
 	}
 	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
 	found, err := c.findResource(p.URI)
@@ -121,12 +121,12 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, notFound(err, p)
 	}
 	return c.perform(r, &upstreamRequest{
-		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
 			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
-				if rounds.relays() {
-					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
+				if input.relays() {
+					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
 					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}
@@ -135,7 +135,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
 				result.CacheScope = listing.CacheScope
 			}
-			return encodeRound(whole, err, p.modern())
+			return encodeResult(whole, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return c.view.OffersUpdate(found.Server, found.URI) },
 	})

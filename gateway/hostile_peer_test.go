@@ -149,7 +149,7 @@ func TestHostilePeer(t *testing.T) {
 		"lists, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("tools/list", "{}"))
 			out := p.session().out
-			until(p.t, func() bool { return len(p.session().placesOf().listing) == 1 && len(out.wake) == 1 })
+			until(p.t, func() bool { return len(p.session().slotsOf().listing) == 1 && len(out.wake) == 1 })
 			out.mu.Lock()
 			defer out.mu.Unlock()
 			require.LessOrEqual(p.t, len(out.queue), 1, "lists are made one at a time")

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
-// outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer that does
-// not read delays nobody, and what waits for it is bounded: only the newest progress report of a request is
-// kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and questions. While the
-// peer reads nothing, MaxQueuedBytes does so.
+// outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer
+// that does not read delays nobody, and what waits for it is bounded: only the newest progress report of
+// a request is kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and
+// questions. While the peer reads nothing, MaxQueuedBytes does so.
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	limits   *Limits       // read only
@@ -25,15 +25,15 @@ type outbox struct {
 	notify   *notifier     // has the notifications that are not in queue; nil: there are none
 	asks     bool          // read only; it may get questions, because the peer reads a stream
 
-	mu       sync.Mutex // guards the fields below
-	queue    []outgoing // oldest first
-	bytes    int        // of the answers and questions in queue
-	noteNext bool       // the next message comes from notify, and not from queue: they take turns
-	logs     int        // log messages in queue
-	logBytes int        // of these log messages
-	closed   bool       // the session has ended
-	broken   bool       // see noteBreak
-	dropped  int        // requests that ended without an answer
+	mu         sync.Mutex // guards the fields below
+	queue      []outgoing // oldest first
+	bytes      int        // of the answers and questions in queue
+	notifyNext bool       // the next message comes from notify, and not from queue: they take turns
+	logs       int        // log messages in queue
+	logBytes   int        // of these log messages
+	closed     bool       // the session has ended
+	broken     bool       // see noteBreak
+	dropped    int        // requests that ended without an answer
 
 	reads uint64      // what the peer has read so far: messages, and pieces of large ones
 	watch *time.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
@@ -42,11 +42,11 @@ type outbox struct {
 // outgoing is one message that a request has caused: its answer, a question, or a notification. If it
 // has none of them, it is the progress of the request.
 type outgoing struct {
-	request  *request
-	answer   *jsonrpc.Response
-	question *question
-	note     jsonrpc.Message
-	logBytes int // of a note that is a log message
+	request      *request
+	answer       *jsonrpc.Response
+	question     *question
+	notification jsonrpc.Message
+	logBytes     int // of a notification that is a log message
 }
 
 func newOutbox(limits *Limits, notify *notifier) *outbox {
@@ -123,7 +123,9 @@ func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	r.progress = &p
 }
 
-func (o *outgoing) isProgress() bool { return o.answer == nil && o.question == nil && o.note == nil }
+func (o *outgoing) isProgress() bool {
+	return o.answer == nil && o.question == nil && o.notification == nil
+}
 
 func questionBytes(q *question) int { return answerCost + len(q.Params) }
 
@@ -191,30 +193,30 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	if !q.sent || o.closed {
 		return
 	}
-	o.queue = append(o.queue, outgoing{request: r, note: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
+	o.queue = append(o.queue, outgoing{request: r, notification: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
 	o.signal()
 }
 
-// addNote adds a notification that the request causes. Package elicited bounds how many there are.
-func (o *outbox) addNote(r *request, note jsonrpc.Message) {
+// addNotification adds a notification that the request causes. Package elicited bounds how many there are.
+func (o *outbox) addNotification(r *request, notification jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed && !r.canceled.Load() {
-		o.queue = append(o.queue, outgoing{request: r, note: note})
+		o.queue = append(o.queue, outgoing{request: r, notification: notification})
 		o.signal()
 	}
 }
 
 // addLog adds a log message about a request. If too many are not read, the oldest are dropped.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
-	note := message.Notification("notifications/message", notices.LogParams(m))
+	notification := message.Notification("notifications/message", notices.LogParams(m))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || r.canceled.Load() || note == nil {
+	if o.closed || r.canceled.Load() || notification == nil {
 		return
 	}
 	n := answerCost + len(m.Text)
-	o.queue = append(o.queue, outgoing{request: r, note: note, logBytes: n})
+	o.queue = append(o.queue, outgoing{request: r, notification: notification, logBytes: n})
 	o.logs++
 	o.logBytes += n
 	for o.logs > notices.MaxLogs || o.logBytes > notices.MaxLogBytes+answerCost*notices.MaxLogs {
@@ -256,20 +258,20 @@ func (o *outbox) droppedAnswers() int {
 // again for messages that were already there.
 func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	o.mu.Lock()
-	notesFirst := o.noteNext
-	o.noteNext = !notesFirst
+	notifyFirst := o.notifyNext
+	o.notifyNext = !notifyFirst
 	o.mu.Unlock()
 	defer func() {
 		if m != nil {
 			o.noteRead()
 		}
 	}()
-	if notesFirst && o.notify != nil {
+	if notifyFirst && o.notify != nil {
 		if m = o.notify.Next(); m != nil {
 			return m, nil
 		}
 	}
-	if m, ended = o.nextOfQueue(); m != nil || notesFirst || o.notify == nil {
+	if m, ended = o.nextOfQueue(); m != nil || notifyFirst || o.notify == nil {
 		return m, ended
 	}
 	return o.notify.Next(), nil
@@ -293,9 +295,9 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 			q.sent = true
 			return q.Request, nil
 		}
-		if first.note != nil {
+		if first.notification != nil {
 			o.forgetLogLocked(first)
-			return first.note, nil
+			return first.notification, nil
 		}
 		progress := first.request.progress
 		first.request.progress = nil

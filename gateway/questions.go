@@ -298,7 +298,7 @@ func (c *connection) tellElicited(server, id string) {
 	carrier := c.questions.carrierLocked(server)
 	c.questions.mu.Unlock()
 	if carrier != nil {
-		carrier.out.addNote(carrier, notices.ElicitedNotification(id))
+		carrier.out.addNotification(carrier, notices.ElicitedNotification(id))
 		return
 	}
 	c.hub.each(func(n *notifier) {

@@ -21,7 +21,7 @@ type request struct {
 	cancel context.CancelFunc
 	out    *outbox // gets its answer and its progress
 	bytes  int     // what it counts of MaxRequestBytes
-	turn   *turn   // its place in the queue of its URI; nil unless it changes a subscription
+	turn   *turn   // its position in the queue of its URI; nil unless it changes a subscription
 
 	// Set before it begins.
 	refusal  string // why it is refused; empty otherwise
@@ -32,7 +32,7 @@ type request struct {
 	failed   bool                   // the result is an error of the call; owned by its goroutine
 	canceled atomic.Bool            // by the peer, which expects no answer
 	unhold   atomic.Pointer[func()] // gives up the call that its answer holds; nil: none, or the answer was read
-	lists    bool                   // it has places.listing until it ends; owned by its goroutine, then by Read
+	lists    bool                   // it has slots.listing until it ends; owned by its goroutine, then by Read
 
 	server string // where it is in flight; empty if only the client knows; guarded by questions.mu
 

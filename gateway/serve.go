@@ -18,30 +18,29 @@ import (
 )
 
 // Serve answers a peer outside this program, such as a host that has started the program as a server. It
-// opens one session of each transport and passes the messages on. session is a [Transport] of a client, and
-// peer is connected with the peer:
+// opens one session of each transport and passes the messages on. session is a [Transport] of a client,
+// and peer is connected with the peer:
 //
 //	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
 //
-// A program with many peers calls Serve for each of them with the same transport of a client,
-// and an mcp.IOTransport for a connection of its listener. For Streamable HTTP use [Handler]. Serve
+// A program with many peers calls Serve for each of them with the same transport of a client, and an
+// mcp.IOTransport for a connection of its listener. For Streamable HTTP use [Handler]. Serve
 // authenticates no peer: each may call all tools.
 //
-// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length of a
-// message, by its MaxLineLength. While a request waits for room (Limits.MaxWaiting,
-// Limits.MaxRequestBytes), later messages of the peer wait, too, cancellations included. When more
-// than 2 MiB of them wait, further requests are refused after 2 seconds, and further notifications
-// are lost.
+// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length of a message,
+// by its MaxLineLength. While a request waits for room (Limits.MaxWaiting, Limits.MaxRequestBytes),
+// later messages of the peer wait, too, cancellations included. When more than 2 MiB of them wait,
+// further requests are refused after 2 seconds, and further notifications are lost.
 //
 // With an mcp.IOTransport or an mcp.StdioTransport, a line that is not a message is answered with an
 // error, and the session continues; the messages of a JSON-RPC batch are answered one by one, as version
 // 2025-03-26 allows and newer ones demand. Another transport has to split batches itself.
 //
-// Serve returns nil when the peer has closed its side, which cancels the requests in flight. It also returns
-// nil when the client was closed, after the answers in flight were sent. Otherwise it returns the error of ctx,
-// [ErrPeerDoesNotRead], or the error of a transport that cannot connect, read or write. Both sessions are
-// closed then. A peer that does not read delays the return by 3 seconds at most. A write to the peer that
-// Close does not end keeps a goroutine. Safe for concurrent use.
+// Serve returns nil when the peer has closed its side, which cancels the requests in flight. It also
+// returns nil when the client was closed, after the answers in flight were sent. Otherwise it returns
+// the error of ctx, [ErrPeerDoesNotRead], or the error of a transport that cannot connect, read or
+// write. Both sessions are closed then. A peer that does not read delays the return by 3 seconds at
+// most. A write to the peer that Close does not end keeps a goroutine. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	transport, stream := lines.Of(peer)
 	far, err := transport.Connect(ctx)

@@ -197,9 +197,9 @@ func (n *Names) naming() *listing.Naming {
 	return &listing.Naming{Prefix: listing.Prefix(n.Prefix), HostPrefix: n.HostPrefix}
 }
 
-// OnDown says how long the entries of a server stay in the lists while it is down and its
-// policy starts it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was
-// given up, parked or unregistered, or that needs an authorization, always leave the lists. The zero value is Withdraw.
+// OnDown says how long the entries of a server stay in the lists while it is down and its policy starts
+// it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was given up, parked or
+// unregistered, or that needs an authorization, always leave the lists. The zero value is Withdraw.
 type OnDown struct {
 	grace     time.Duration
 	unlimited bool

@@ -12,19 +12,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
-// StandaloneQuestions passes requests that servers before 2026-07-28 make while no call is in flight to the only
-// client of a [Transport]. An example is the request for the roots when a session begins:
+// StandaloneQuestions passes requests that servers before 2026-07-28 make while no call is in flight to
+// the only client of a [Transport]. An example is the request for the roots when a session begins:
 //
 //	var questions gateway.StandaloneQuestions
 //	client, err := facade.New(questions.Option(), facade.WithDeclared(facade.Declared{Roots: true}))
 //	err = gateway.Serve(ctx, gateway.Transport(client, gateway.WithStandaloneQuestions(&questions)), &mcp.StdioTransport{})
 //
-// It is for a facade.Client that nothing else uses: if others use a server, too, its question may
-// belong to any of them. A question waits until a client has sent notifications/initialized. It is
-// refused if several clients are connected, or if the client speaks 2026-07-28, which has no requests
-// outside of a call. A question ends when the server withdraws it, and when the session of the
-// server or of the client ends. The zero value has no Transport yet.
-// Safe for concurrent use. It must not be copied.
+// It is for a facade.Client that nothing else uses: if others use a server, too, its question may belong
+// to any of them. A question waits until a client has sent notifications/initialized. It is refused if
+// several clients are connected, or if the client speaks 2026-07-28, which has no requests outside of a
+// call. A question ends when the server withdraws it, and when the session of the server or of the
+// client ends. The zero value has no Transport yet. Safe for concurrent use. It must not be copied.
 type StandaloneQuestions struct {
 	once     sync.Once // makes handlers
 	handlers facade.CallHandlers

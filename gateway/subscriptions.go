@@ -97,7 +97,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		if err != nil {
 			continue
 		}
-		of := c.placeOf(one)
+		of := c.counterOf(one)
 		if wanted[uri] = one; at[of] == nil {
 			at[of] = map[string]resource.Name{}
 		}
@@ -157,11 +157,11 @@ type (
 func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
 	most := int64(c.opts.limits.MaxSubscriptions)
 	for {
-		n := c.held.Load()
+		n := c.subscriptionCount.Load()
 		if n >= most {
 			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
 		}
-		if c.held.CompareAndSwap(n, n+1) {
+		if c.subscriptionCount.CompareAndSwap(n, n+1) {
 			break
 		}
 	}
@@ -176,7 +176,7 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 		_, err = c.theOnly("resource", r.URI, nil)
 	}
 	if err != nil {
-		c.held.Add(-1)
+		c.subscriptionCount.Add(-1)
 		return nil, err
 	}
 	at.Hold(r)
@@ -201,7 +201,7 @@ func (c *connection) releaseSubscription(s *subscription) {
 	if joined != nil {
 		joined.leave(s.told)
 	}
-	at.Release(s.Name, func() { c.held.Add(-1) })
+	at.Release(s.Name, func() { c.subscriptionCount.Add(-1) })
 }
 
 // dropReleased ends a subscription that was released while it was being made: before its notifier had
@@ -217,8 +217,8 @@ func (c *connection) dropReleased(s *subscription) {
 	}
 }
 
-// placeOf returns the counter that counts a subscription now.
-func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
+// counterOf returns the counter that counts a subscription now.
+func (c *connection) counterOf(s *subscription) *subscriptions.Counter {
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	return s.at
@@ -227,8 +227,8 @@ func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
 // subscribeNow makes a subscription at its server, and follows it if it moves meanwhile.
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
-		at := c.placeOf(s)
-		if err := at.Subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
+		at := c.counterOf(s)
+		if err := at.Subscribe(ctx, s.Name); err == nil || c.counterOf(s) == at {
 			return err
 		}
 	}
@@ -238,11 +238,11 @@ func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 // Subscriptions to servers whose share has changed move, and count as updated, as after a restart.
 func (c *connection) settingsChanged() {
 	c.releaseHidden()
-	type place struct {
+	type target struct {
 		told   *notifier
 		server string
 	}
-	moved, wanted := map[place]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
+	moved, wanted := map[target]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
 		at, err := c.subscriptionsOf(s.Server)
@@ -260,7 +260,7 @@ func (c *connection) settingsChanged() {
 			wanted[at] = map[string]resource.Name{}
 		}
 		wanted[at][s.Server+" "+s.URI] = s.Name
-		moved[place{s.told, s.Server}] = true
+		moved[target{s.told, s.Server}] = true
 	}
 	c.subscribedMu.Unlock()
 	if len(moved) == 0 {

@@ -24,11 +24,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// When a server makes a task of a call, the gateway passes the task on to a client that follows tasks: a client
-// of 2026-07-28 that declares the extension, or a client of 2025-11-25 that has declared tasks and asks for
-// one. The client names the task by a sealed id, and each of its requests about the task becomes one request to
-// the current incarnation of the server. For other clients the gateway follows the task itself, unless client
-// and server both speak 2026-07-28: then the server is asked to answer without a task.
+// When a server makes a task of a call, the gateway passes the task on to a client that follows tasks: a
+// client of 2026-07-28 that declares the extension, or a client of 2025-11-25 that has declared tasks
+// and asks for one. The client names the task by a sealed id, and each of its requests about the task
+// becomes one request to the current incarnation of the server. For other clients the gateway follows
+// the task itself, unless client and server both speak 2026-07-28: then the server is asked to answer
+// without a task.
 
 // tasksVersion is the version in which tasks are a part of the protocol. Since 2026-07-28 they are an
 // extension.
@@ -56,7 +57,7 @@ var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapa
 // checkTasks refuses a request about a task if its client does not follow tasks.
 func (c *connection) checkTasks(r *request, p *params) error {
 	switch {
-	case p.modern() && !readRounds(r.Params, p).tasks:
+	case p.modern() && !readInput(r.Params, p).tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !c.followsTasks.Load():
 		return message.MethodNotFound(r.Method)
@@ -79,7 +80,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	switch {
 	case t.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
-	case made.modern && t.rounds.tasks:
+	case made.modern && t.input.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
 		return made, append(opts, facade.WithoutTasks()), nil
@@ -175,7 +176,7 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	}
 	h := &taskHandle{c: c, name: name, sealed: p.TaskID, modern: p.modern()}
 	if h.modern {
-		h.answers = readRounds(r.Params, p).declared
+		h.answers = readInput(r.Params, p).declared
 	}
 	return h, nil
 }
@@ -285,7 +286,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
 		b := message.OpenObject(state)
-		if held := h.hold(h.answers); held != nil {
+		if held := h.awaitQuestions(h.answers); held != nil {
 			b.Add("inputRequests", held.Requests(ctx))
 		} else {
 			b.Add("inputRequests", []byte("{}"))
@@ -304,17 +305,17 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rounds := readRounds(r.Params, p)
-	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
+	input := readInput(r.Params, p)
+	if len(input.next.InputResponses) == 0 || !input.valid() {
 		return nil, errInputResponses
 	}
 	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
-		if err := held.Answer(rounds.next.InputResponses); err != nil {
+		if err := held.Answer(input.next.InputResponses); err != nil {
 			return nil, err
 		}
 		return struct{}{}, nil
 	}
-	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
+	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, input.next.InputResponses) })
 	switch {
 	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
 		return nil, errNoTaskQuestion
@@ -461,9 +462,9 @@ func (c *connection) openTask(sealed string) (opentasks.Name, error) {
 // 2026-07-28 reads the questions of a task in the answer to tasks/get, and answers with tasks/update. So the
 // gateway makes a tasks/result wait while such a client asks about a task that requires input.
 
-// hold has tasks/result wait for a task, unless it does; nil if the client has no place for the task.
-// bits is what the client answers.
-func (h *taskHandle) hold(bits uint16) *opentasks.Waiting {
+// awaitQuestions makes a tasks/result wait for the task, unless one does, and returns it; nil if the
+// task is not open. bits says what the client answers.
+func (h *taskHandle) awaitQuestions(bits uint16) *opentasks.Waiting {
 	return h.c.tasks.Wait(h.c.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
 		if t, err := h.find(inputHandlers(q, bits)...); err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
@@ -512,7 +513,7 @@ func (c *connection) watchedTasks(r *request, p *params) (map[string]opentasks.N
 	switch {
 	case len(ids) == 0:
 		return map[string]opentasks.Name{}, nil
-	case !p.modern() || !readRounds(r.Params, p).tasks:
+	case !p.modern() || !readInput(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))

@@ -88,7 +88,8 @@ type call struct {
 	taskRelay bool         // settings has a TaskRelay; only its TTL travels
 }
 
-// flagFields returns the boolean fields of a call that travel, lowest bit first. New ones are added at the end.
+// flagFields returns the boolean fields of a call that travel, lowest bit first. New ones are added at
+// the end.
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
 		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,

@@ -75,8 +75,8 @@ func (c *callContext) Err() error {
 // Value implements [context.Context]. There are none.
 func (c *callContext) Value(any) any { return nil }
 
-// AfterFunc calls f in a goroutine when the context has ended. [context.AfterFunc] and derived contexts use it;
-// without it, each of them would need a goroutine.
+// AfterFunc calls f in a goroutine when the context has ended. [context.AfterFunc] and derived contexts
+// use it; without it, each of them would need a goroutine.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

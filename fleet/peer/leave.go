@@ -7,14 +7,15 @@ import (
 	"io"
 )
 
-// A server that ends says so on each stream, and still executes the calls that were sent before its clients knew:
+// A server that ends says so on each stream, and still executes the calls that were sent before its
+// clients knew:
 //
 //	server → client  leaving    further calls are refused
 //	client → server  last call  no further call comes
 //	server           answers the calls that it has, and ends the stream
 //
-// So no call is lost between two nodes that can reach each other. A client of the version before does not
-// send the last call message: its calls in flight have an unknown outcome.
+// So no call is lost between two nodes that can reach each other. A client of the version before does
+// not send the last call message: its calls in flight have an unknown outcome.
 
 // ErrLeaving is the cause of a call that was not sent because the other node is leaving.
 var ErrLeaving = errors.New("the node is leaving")

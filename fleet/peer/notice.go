@@ -131,7 +131,8 @@ func (s *serverStream) checkNotices() {
 	}
 }
 
-// check ends the stream if this node may no longer serve the server. It sends a gap that had to wait for room.
+// check ends the stream if this node may no longer serve the server. It sends a gap that had to wait for
+// room.
 func (n *noticeStream) check() {
 	err := n.stream.server.config.Check(n.server, n.epoch)
 	n.mu.Lock()

@@ -28,10 +28,11 @@ const (
 	maxAnswerers = 4096
 )
 
-// answerer stands for the handlers of a caller on the node of the server. All calls of one stream with the
-// same handlers share one answerer, because the facade tells callers apart by their handlers. Example: calls 7
-// and 9 have the same handlers, and both servers get those of one answerer. A question of the server of call 9
-// travels with the number 9; if both calls are at that server, with either number.
+// answerer stands for the handlers of a caller on the node of the server. All calls of one stream with
+// the same handlers share one answerer, because the facade tells callers apart by their handlers.
+// Example: calls 7 and 9 have the same handlers, and both servers get those of one answerer. A question
+// of the server of call 9 travels with the number 9; if both calls are at that server, with either
+// number.
 type answerer struct {
 	handlers *facade.CallHandlers
 	calls    map[uint64]string // the servers of the calls in flight; guarded by the mutex of the stream
@@ -186,8 +187,8 @@ func (s *serverStream) answered(body []byte) error {
 	return nil
 }
 
-// question answers a question in a goroutine of its own. number is that of its call, and p is the call; nil: it
-// has ended on this node.
+// question answers a question in a goroutine of its own. number is that of its call, and p is the call;
+// nil: it has ended on this node.
 func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 	r := varint.Reader{Rest: body}
 	id := r.Uint()

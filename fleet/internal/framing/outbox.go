@@ -2,12 +2,12 @@ package framing
 
 import "sync"
 
-// maxControl bounds the control frames that wait to be sent. They answer frames of the peer: a peer that sends
-// such frames and reads nothing loses its stream.
+// maxControl bounds the control frames that wait to be sent. They answer frames of the peer: a peer that
+// sends such frames and reads nothing loses its stream.
 const maxControl = 4096
 
-// Message is one message to be sent. Its maker sets the exported fields before it is added. Then the stream owns
-// it.
+// Message is one message to be sent. Its maker sets the exported fields before it is added. Then the
+// stream owns it.
 type Message struct {
 	What byte   // its kind
 	Call uint64 // what it is about

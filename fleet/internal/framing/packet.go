@@ -99,9 +99,9 @@ type packet struct {
 	unsent *atomic.Int64 // Stream.unsent; nil until it is sent
 }
 
-// smallPacket is the longest packet in a short buffer. gRPC bounds its queue by the lengths of the packets and
-// not of their buffers, so many short packets in long buffers would take much memory. The short buffers have
-// 2 KiB, because gRPC does not give back buffers of 1 KiB or less.
+// smallPacket is the longest packet in a short buffer. gRPC bounds its queue by the lengths of the
+// packets and not of their buffers, so many short packets in long buffers would take much memory. The
+// short buffers have 2 KiB, because gRPC does not give back buffers of 1 KiB or less.
 const smallPacket = 1 << 10
 
 var (

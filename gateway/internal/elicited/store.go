@@ -21,9 +21,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A server before 2026-07-28 that sends a user to a URL may say later that the interaction there has ended (MCP,
-// client, elicitation, completion notifications). Since 2026-07-28 elicitations have no id, and there is no such
-// notification.
+// A server before 2026-07-28 that sends a user to a URL may say later that the interaction there has
+// ended (MCP, client, elicitation, completion notifications). Since 2026-07-28 elicitations have no id,
+// and there is no such notification.
 
 const (
 	// WaitTime is how long an interaction is remembered.

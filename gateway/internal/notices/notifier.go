@@ -83,9 +83,10 @@ type Notifier[S Subscription] struct {
 	elicited  []string // ids of interactions at a URL that have ended, oldest first; for sessions before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
-	// unheard are the lists that have changed while no listener asked for such changes. The first listener that
-	// does hears of them. Example: a peer of 2026-07-28 reads tools/list, a server adds a tool, and only then the
-	// peer sends subscriptions/listen. Without unheard the peer would keep the old list.
+	// unheard are the lists that have changed while no listener asked for such changes. The first
+	// listener that does hears of them. Example: a peer of 2026-07-28 reads tools/list, a server adds a
+	// tool, and only then the peer sends subscriptions/listen. Without unheard the peer would keep the
+	// old list.
 	unheard listing.Lists
 }
 

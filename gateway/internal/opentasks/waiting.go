@@ -22,8 +22,8 @@ const (
 	maxQuestionBytes = 16 << 10
 )
 
-// holdIdle is how long tasks/result keeps waiting without a request about the task.
-const holdIdle = time.Minute
+// waitIdle is how long tasks/result keeps waiting without a request about the task.
+const waitIdle = time.Minute
 
 // firstQuestionWait is how long the first tasks/get waits for a question, so that the client need not
 // ask again.
@@ -132,7 +132,7 @@ func (w *Waiting) Answer(responses json.RawMessage) error {
 
 // Wait returns the tasks/result that waits for a task; nil if the task is not open. If none waits, Wait
 // begins one: it calls wait in a goroutine, with a context that ends when Wait was not called for the
-// task for holdIdle.
+// task for waitIdle.
 func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 	}
 	one := p.open[name]
 	if one.waiting != nil {
-		one.waiting.idle.Reset(holdIdle)
+		one.waiting.idle.Reset(waitIdle)
 		return one.waiting
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,7 +162,7 @@ func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 }
 
 func newWaiting(prefix string, cancel context.CancelFunc) *Waiting {
-	return &Waiting{cancel: cancel, idle: time.AfterFunc(holdIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
+	return &Waiting{cancel: cancel, idle: time.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
 }
 
 // WaitingFor returns the tasks/result that waits for a task; nil if none does.

@@ -25,9 +25,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A server before 2026-07-28 asks a question while its call is in flight. A client of 2026-07-28 gets the question
-// as the result of its request, and answers with the next request (MCP, multi round-trip requests). Between these
-// two requests the call is held: it is in flight at the server, and no request of the client waits for it.
+// A server before 2026-07-28 asks a question while its call is in flight. A client of 2026-07-28 gets
+// the question as the result of its request, and answers with the next request (MCP, multi round-trip
+// requests). Between these two requests the call is held: it is in flight at the server, and no request
+// of the client waits for it.
 //
 //	client                      gateway                              server
 //	  tools/call            ->    tools/call                     ->    runs
@@ -53,8 +54,8 @@ type Request struct {
 type Told interface {
 	ReportProgress(p mcpvisor.Progress)
 	ReportLog(m mcpvisor.LogMessage)
-	// Hold is called when the call is held after the answer to the request. giveUp ends the call, for when the
-	// client will not get that answer. Hold must not call giveUp.
+	// Hold is called when the call is held after the answer to the request. giveUp ends the call, for
+	// when the client will not get that answer. Hold must not call giveUp.
 	Hold(giveUp func())
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Each requestState that a client of 2026-07-28 gets is sealed, whether it is that of a server or that of a held
-// call. A server does not know the clients of the gateway apart, so the gateway checks whether a state belongs to
-// the client and to the request.
+// Each requestState that a client of 2026-07-28 gets is sealed, whether it is that of a server or that
+// of a held call. A server does not know the clients of the gateway apart, so the gateway checks whether
+// a state belongs to the client and to the request.
 
 // StateTime is how long the requestState of a server is valid.
 const StateTime = time.Hour

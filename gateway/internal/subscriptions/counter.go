@@ -94,7 +94,8 @@ func (c *Counter) subscribeAll(ctx context.Context, wanted map[string]resource.N
 	return active
 }
 
-// SubscribeAll makes subscriptions at several counters concurrently, and returns those that succeeded in time.
+// SubscribeAll makes subscriptions at several counters concurrently, and returns those that succeeded in
+// time.
 func SubscribeAll(ctx context.Context, at map[*Counter]map[string]resource.Name) map[string]resource.Name {
 	active := map[string]resource.Name{}
 	var mu sync.Mutex // guards active

@@ -71,9 +71,10 @@ const (
 // dialPause is the wait between attempts to connect.
 var dialPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
-// Run passes messages between a host and the processes that opts.Dial connects to, until in ends, out fails or
-// ctx ends. It returns nil when in has ended; then requests in flight get no answer. A read of in or a write to
-// out that does not return keeps a goroutine. Such a write delays the return by 3 seconds at most.
+// Run passes messages between a host and the processes that opts.Dial connects to, until in ends, out
+// fails or ctx ends. It returns nil when in has ended; then requests in flight get no answer. A read of
+// in or a write to out that does not return keeps a goroutine. Such a write delays the return by 3
+// seconds at most.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,8 +114,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return nil
 }
 
-// bridge is one session of the host. One goroutine handles the lines of the host; another one makes connections
-// and handles their lines.
+// bridge is one session of the host. One goroutine handles the lines of the host; another one makes
+// connections and handles their lines.
 type bridge struct {
 	opts Options
 	end  context.CancelCauseFunc

@@ -55,7 +55,8 @@ func (b *bridge) noteLocked(m message) {
 	}
 }
 
-// noteAnswerLocked remembers what the host has set up with r, or the list that it has read, when the answer comes.
+// noteAnswerLocked remembers what the host has set up with r, or the list that it has read, when the
+// answer comes.
 func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	if answer.result == nil {
 		return
@@ -114,10 +115,11 @@ func (b *bridge) nextIDLocked() []byte {
 	return fmt.Appendf(nil, `"mcpvisor-%d"`, b.next)
 }
 
-// setUp repeats on a new connection what the host has set up. The answers are not passed on. If the host still
-// waits for the answer to initialize, setUp does nothing, and flush sends the request. Each resource that the
-// host has subscribed to counts as updated: it may have changed while there was no connection. refused are the
-// subscriptions that the connection has refused: their servers may not be ready yet.
+// setUp repeats on a new connection what the host has set up. The answers are not passed on. If the host
+// still waits for the answer to initialize, setUp does nothing, and flush sends the request. Each
+// resource that the host has subscribed to counts as updated: it may have changed while there was no
+// connection. refused are the subscriptions that the connection has refused: their servers may not be
+// ready yet.
 func (b *bridge) setUp(l *link, lines *linereader.Reader) (refused []string, err error) {
 	b.mu.Lock()
 	initialize, initialized, level := b.initialize, b.initialized, b.level
@@ -158,8 +160,8 @@ func (b *bridge) setUp(l *link, lines *linereader.Reader) (refused []string, err
 // subscribePause is the wait before a refused subscription is requested again.
 var subscribePause = backoff.Backoff{First: time.Second, Max: time.Minute}
 
-// subscribeAgain requests the refused subscriptions again until the connection accepts them, the host ends them,
-// or ctx ends.
+// subscribeAgain requests the refused subscriptions again until the connection accepts them, the host
+// ends them, or ctx ends.
 func (b *bridge) subscribeAgain(ctx context.Context, l *link, refused []string) {
 	pause := time.Duration(0)
 	for len(refused) > 0 {
@@ -309,8 +311,8 @@ func (b *bridge) flush(l *link) {
 	}
 }
 
-// compareListsLocked makes requests for the lists that the host has read. Their answers tell the host which lists
-// have changed.
+// compareListsLocked makes requests for the lists that the host has read. Their answers tell the host
+// which lists have changed.
 func (b *bridge) compareListsLocked(l *link) (own []*request) {
 	for method, before := range b.lists {
 		if !before.read {

@@ -347,7 +347,7 @@ func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err
 	}
 	text, found := c.results.Get(c.owner, id)
 	if !found {
-		if slices.Contains(c.client.Servers(), longresult.Server) { // a server has that name, and may have the resource
+		if slices.Contains(c.client.Servers(), longresult.Server) { // a server of that name
 			return nil, false, nil
 		}
 		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)

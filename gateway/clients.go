@@ -42,7 +42,7 @@ func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 
 // readClientInfo reads the name and the version of a client in a member of an object.
 func readClientInfo(object json.RawMessage, member string) (name, version string) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // whoever decodes the request reports errors
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // the caller checks the request
 		if key != member {
 			return nil
 		}

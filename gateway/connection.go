@@ -22,7 +22,7 @@ import (
 //
 // Four terms say who something belongs to:
 //
-//	principal   the owner of the token; empty without tokens. HTTPLimits, held calls and copies count by principal
+//	principal   the owner of the token; empty without tokens. HTTPLimits, held calls and copies count for it
 //	owner       the principal with its profile (ownerName). Sessions, tasks and requestStates belong to it
 //	tenant      has copies of servers: a session or, since 2026-07-28 over HTTP, an owner
 //	tenantKey   names the tenant in ids of tasks, which also name the owner
@@ -51,10 +51,12 @@ type connection struct {
 	tenant      atomic.Pointer[tenant]
 	legacy      atomic.Bool // the session speaks a version before 2026-07-28
 
-	peer       *clients.Client // the client in the registry; nil: not counted. Set before the first request
-	unwatched  func()          // called when a watch of a task has ended; may be nil. Set before the first request
-	connected  bool            // of a Transport: the client ends with the connection. Set before the first request
-	introduced atomic.Bool     // the registry knows the name of the client
+	// Set before the first request.
+	peer      *clients.Client // the client in the registry; nil: not counted
+	unwatched func()          // called when a watch of a task has ended; may be nil
+	connected bool            // of a Transport: the client ends with the connection
+
+	introduced atomic.Bool // the registry knows the name of the client
 
 	holdContext context.Context // held calls end with it; set before the first request
 	holdOwner   roundtrip.Owner // held calls count for it; set like holdContext

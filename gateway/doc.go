@@ -147,7 +147,7 @@
 //	connection.go, requests.go            requests in flight and waiting, and the end of a session
 //	answer.go, params.go                  which function answers; the handshake; errors
 //	call.go, contents.go                  tools; lists, prompts, resources, completions
-//	rounds.go, wait.go                    the request to the server: its input, and the wait for a server that is down
+//	rounds.go, wait.go                    the request to the server: input that it requires, and the wait for it
 //	outbox.go                             what the peer has not read
 //
 // What happens without a request:

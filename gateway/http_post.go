@@ -220,7 +220,7 @@ var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resourc
 // postModern answers a message of 2026-07-28, which has no sessions.
 func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	r, ok := m.(*jsonrpc.Request)
-	if !ok || !r.ID.IsValid() { // notifications and answers have no effect: the end of its connection cancels a request
+	if !ok || !r.ID.IsValid() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
 		return
 	}

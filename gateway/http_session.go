@@ -72,7 +72,7 @@ type httpSession struct {
 
 	// Guarded by Server.mu.
 	users      int         // requests in flight, and streams
-	wakeStream func()      // wakes the stream, so that it checks whether it is still the one of the session; nil without one
+	wakeStream func()      // wakes the stream, which then calls hasStream; nil without one
 	streams    uint64      // number of streams so far; the last one is the stream of the session
 	idle       *time.Timer // runs while users is 0
 }

@@ -242,7 +242,8 @@ func parseEventID(id string) (known [3]string, position int64, ok bool) {
 		return known, 0, false
 	}
 	if len(parts) > len(known) {
-		position, _ = strconv.ParseInt(parts[len(known)], 36, 64) // an invalid one counts as unknown, see questions.openStream
+		// An invalid position counts as unknown; see questions.openStream.
+		position, _ = strconv.ParseInt(parts[len(known)], 36, 64)
 	}
 	return [3]string(parts[:len(known)]), position, true
 }

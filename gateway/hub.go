@@ -36,7 +36,8 @@ func (h *hub) join(n *notifier, closed func()) bool {
 	if h.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.stop = cancel
-		events := h.gateway.client.Watch(ctx, watchedKinds...) // before the lists are read, so that no change is missed
+		// The events are watched before the lists are read, so that no change is missed.
+		events := h.gateway.client.Watch(ctx, watchedKinds...)
 		h.gateway.opts.settings.watch(h)
 		h.told = h.gateway.catalog.Get()
 		go h.follow(ctx, events)

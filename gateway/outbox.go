@@ -20,7 +20,7 @@ import (
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	limits   *Limits       // read only
-	stalled  func()        // read only; called when the peer has read nothing for StallTimeout, see watchLocked; nil over HTTP
+	stalled  func()        // read only; called when the peer reads nothing, see watchLocked; nil over HTTP
 	overflow func()        // read only; gives up the requests of a POST; nil for a session
 	notify   *notifier     // has the notifications that are not in queue; nil: there are none
 	asks     bool          // read only; it may get questions, because the peer reads a stream

@@ -39,7 +39,7 @@ type question struct {
 // questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
 	handlers atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
-	declared uint16                              // what the peer answers, as bits of package capability; not changed after handlers is set
+	declared uint16                              // what the peer answers, as bits; not changed after handlers is set
 	isAlone  func(server string) bool            // read only; whether all questions of the server are for this peer
 
 	mu     sync.Mutex // guards the fields below

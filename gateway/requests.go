@@ -68,7 +68,7 @@ type requests struct {
 	line     []*request                // waiting for one of MaxRequests, oldest first
 	outside  waitqueue.Queue[*request] // waiting in Write
 	turns    map[string]chan struct{}  // by URI: turn.ended of the last request in its queue
-	draining bool                      // the client is closed: requests in flight are answered, further ones refused
+	draining bool                      // the client is closed: further requests are refused
 }
 
 func newRequests(limits *Limits, begin func(*request), idle func()) *requests {

@@ -151,7 +151,7 @@ func (n *noticeStream) notify(from transport.Notice) {
 		n.send(notice{Kind: noticeLog, Log: from.Log})
 	case transport.Gap:
 		n.send(notice{Kind: noticeGap})
-	case transport.ListChanged, transport.Acknowledged, transport.TaskChanged: // changes of lists travel with the catalog
+	case transport.ListChanged, transport.Acknowledged, transport.TaskChanged: // lists: the catalog has them
 	}
 }
 

@@ -168,7 +168,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 			p.handlers = nil
 		}
 	}
-	if p.handlers != nil { // calls with the same handlers share a stream, on which the number of the handlers is known
+	if p.handlers != nil { // calls with the same handlers share a stream, and the number of the handlers there
 		var leave func()
 		p.answerer, leave = l.join(p.handlers)
 		defer leave()

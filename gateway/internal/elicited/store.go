@@ -39,10 +39,10 @@ const (
 
 // Session is a session before 2026-07-28 that a question or an error sends to a URL.
 type Session struct {
-	Key     any                        // comparable; the same for all connections of the session. nil: nobody can be told
+	Key     any                        // comparable; the same for all connections of the session; nil: none
 	Gateway any                        // comparable; the gateway of the session
 	Client  *facade.Client             // its servers are registered there
-	CopyOf  func(server string) string // returns the tenant whose copy of a server it uses; empty: sessions share the server
+	CopyOf  func(server string) string // the tenant whose copy of a server it uses; empty: a shared one
 	Tell    func(server, id string)    // tells the session that an interaction has ended
 }
 

@@ -38,7 +38,7 @@ type Subscription interface {
 type Listener[S Subscription] struct {
 	ID    jsonrpc.ID    // of subscriptions/listen; not valid for a whole session
 	Lists listing.Lists // changes of these are reported
-	URIs  map[string]S  // the subscriptions, by the URI that the peer has used. After Listen guarded by Notifier.mu
+	URIs  map[string]S  // subscriptions, by the URI that the peer has used; after Listen guarded by Notifier.mu
 	Ended chan struct{} // closed and set to nil when the client is closed; nil for a whole session
 
 	// What the peer has not read yet; guarded by Notifier.mu.
@@ -73,14 +73,14 @@ type Notifier[S Subscription] struct {
 	wake      func()     // called when there may be something to read; nil while nobody reads
 	reader    uint64     // number of the stream that reads, for a session over HTTP; otherwise 0
 	listeners []*Listener[S]
-	session   *Listener[S] // the whole session before 2026-07-28; joins listeners when there is something to report
+	session   *Listener[S] // the whole session before 2026-07-28; in listeners once it has something to hear
 	logLevel  int          // index in LogLevels; messages below it are not passed on
 	logs      []mcpvisor.LogMessage
 	logBytes  int      // of logs
 	partBytes int      // of the updates of parts, of all listeners
 	taskBytes int      // of the notifications about tasks, of all listeners
 	watches   int      // number of tasks whose changes are reported to session
-	elicited  []string // ids of interactions at a URL that have ended, oldest first; for sessions before 2026-07-28
+	elicited  []string // ids of interactions that have ended, oldest first; of sessions before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that have changed while no listener asked for such changes. The first

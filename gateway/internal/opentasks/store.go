@@ -138,7 +138,7 @@ func (s *Store) Said(principal string, by Maker, name Name, sealed string, text 
 	case ended:
 		p.forgetLocked(name)
 		return
-	case one == nil && !s.hasRoomLocked(p, now) && len(p.open) >= s.max: // a task of an earlier process; its id is valid
+	case one == nil && !s.hasRoomLocked(p, now) && len(p.open) >= s.max: // of an earlier process; its id is valid
 		return
 	case one == nil:
 		_, tool, _ := mcpvisor.SplitName(by.Tool)

@@ -160,7 +160,7 @@ type Call struct {
 	err     error
 	failed  bool // the result is an error of the call
 
-	id      string      // its key in Store.byID, from the first time that it is held until its end; otherwise empty
+	id      string      // its key in Store.byID, since it was first held and until its end; else empty
 	digest  string      // of its request; set with id
 	round   int         // how many times it was held
 	expires *time.Timer // calls expire after HoldTime

@@ -76,7 +76,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.questions.comeBack = comeBackTime
 	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
-	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
+	c.questions.isOnlyPeer = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = notices.New[*subscription]()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)
 	return c

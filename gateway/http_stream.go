@@ -91,15 +91,15 @@ func (x *exchange) deliver(hs *httpSession) {
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
 	known, seen := x.startDelivery(hs)
-	position := seen   // position of the last question on the stream
-	var asked *request // nil while no server can ask without a call: most streams carry no questions
+	position := seen           // position of the last question on the stream
+	var streamRequest *request // nil while no server can ask without a call: most streams carry no questions
 	defer func() {
-		if asked != nil {
-			hs.questions.closeStream(asked)
+		if streamRequest != nil {
+			hs.questions.closeStream(streamRequest)
 		}
 	}()
 	if !hs.opts.sharesAll() { // before the client knows that it has a stream
-		asked = hs.askable(wake, seen)
+		streamRequest = hs.newStreamRequest(wake, seen)
 	}
 	if !x.prime(hs, eventID(known, position)) {
 		return
@@ -110,8 +110,8 @@ func (x *exchange) deliver(hs *httpSession) {
 	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
 	for {
-		if asked == nil && !hs.opts.sharesAll() {
-			asked = hs.askable(wake, seen)
+		if streamRequest == nil && !hs.opts.sharesAll() {
+			streamRequest = hs.newStreamRequest(wake, seen)
 		}
 		if m := hs.notify.NextOf(mine); m != nil {
 			if !x.notification(m, &known, position) {
@@ -119,8 +119,8 @@ func (x *exchange) deliver(hs *httpSession) {
 			}
 			continue
 		}
-		if asked != nil {
-			if m, _ := asked.out.next(); m != nil {
+		if streamRequest != nil {
+			if m, _ := streamRequest.out.next(); m != nil {
 				position = cmp.Or(hs.questions.written(m), position)
 				if !x.wire.Event(m, eventID(known, position)) {
 					return
@@ -146,15 +146,15 @@ func (x *exchange) deliver(hs *httpSession) {
 	}
 }
 
-// noRequest is the jsonrpc.Request of the requests that askable makes. It is never changed.
+// noRequest is the jsonrpc.Request of the requests that newStreamRequest makes. It is never changed.
 var noRequest = new(jsonrpc.Request)
 
-// askable makes a request for the whole stream of the session, on which servers can ask while no call is
-// in flight. wake wakes the stream. seen is as in questions.openStream.
-func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
-	asked := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
-	hs.questions.openStream(asked, seen)
-	return asked
+// newStreamRequest makes a request for the whole stream of the session, on which servers can ask while
+// no call is in flight. wake wakes the stream. seen is as in questions.openStream.
+func (hs *httpSession) newStreamRequest(wake chan struct{}, seen int64) *request {
+	streamRequest := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
+	hs.questions.openStream(streamRequest, seen)
+	return streamRequest
 }
 
 // startDelivery lets the session hear of changes from now on, and of those since the last event that the

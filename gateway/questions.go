@@ -38,9 +38,9 @@ type question struct {
 
 // questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
-	handlers atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
-	declared uint16                              // what the peer answers, as bits; not changed after handlers is set
-	isAlone  func(server string) bool            // read only; whether all questions of the server are for this peer
+	handlers   atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
+	declared   uint16                              // what the peer answers, as bits; not changed after handlers is set
+	isOnlyPeer func(server string) bool            // read only; whether all questions of the server are for this peer
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // starts at a random number: an answer to a question of an earlier process fits none
@@ -143,7 +143,7 @@ func (q *questions) carrierLocked(server string) *request {
 			return r
 		}
 	}
-	if q.isAlone(server) {
+	if q.isOnlyPeer(server) {
 		return q.stream
 	}
 	return nil
@@ -213,7 +213,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	if carrier == nil {
 		q.mu.Unlock()
 		undo()
-		if q.isAlone(r.Server) {
+		if q.isOnlyPeer(r.Server) {
 			return nil, errNoStream
 		}
 		return nil, message.ErrNotAsked

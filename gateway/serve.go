@@ -19,7 +19,7 @@ import (
 
 // Serve answers a peer outside this program, such as a host that has started the program as a server. It
 // opens one session of each transport and passes the messages on. session is a [Transport] of a client,
-// and peer is connected with the peer:
+// and peer is a transport to the peer:
 //
 //	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
 //

@@ -344,11 +344,11 @@ func TestHostilePeer(t *testing.T) {
 }
 
 // byIDs returns the requests that have not ended.
-func (q *requests) byIDs() []jsonrpc.ID {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (rs *requests) byIDs() []jsonrpc.ID {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	var ids []jsonrpc.ID
-	for id := range q.byID {
+	for id := range rs.byID {
 		ids = append(ids, id)
 	}
 	return ids

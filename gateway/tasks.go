@@ -218,7 +218,7 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 }
 
 // errTaskGone is the error of a task that its server does not know.
-var errTaskGone = message.InvalidParams("the server no longer knows the task: it has expired, or did not survive the end of the server")
+var errTaskGone = message.InvalidParams("the server does not know the task any longer: it has expired, or did not survive the end of the server")
 
 // failure returns the error of a request about the task, without the server's id of the task.
 func (h *taskHandle) failure(err error) error {

@@ -19,7 +19,7 @@ import (
 
 // WithTokenVerifier makes a [Handler] require a bearer token. verify returns whose token it is:
 // TokenInfo.UserID is the principal, and must not be empty. Its error wraps
-// auth.ErrInvalidToken if the token is not valid (401), or auth.ErrOAuth (400); any other one says that
+// auth.ErrInvalidToken if the token is not valid (401), or auth.ErrOAuth (400). Any other error says that
 // the token cannot be checked at the moment (503). verify is called for each request, by many
 // goroutines at once. details may be nil; see auth.RequireBearerToken. Of several WithTokenVerifier
 // and [WithTokens] the last one counts. Default: no token, and then only this machine is served.
@@ -27,8 +27,8 @@ func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTok
 	return func(o *options) { o.verify, o.verifyDetails = verify, details }
 }
 
-// requireToken serves requests with a valid token. A token that cannot be checked at the moment is answered
-// with 503.
+// requireToken passes requests with a valid token on to inner. A token that cannot be checked at the
+// moment is answered with 503.
 func requireToken(o *options, inner http.Handler) http.Handler {
 	checked := auth.RequireBearerToken(o.verify, o.verifyDetails)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner.ServeHTTP(w.(verdict).ResponseWriter, r) //nolint:forcetypeassert // it is the one below
@@ -36,7 +36,7 @@ func requireToken(o *options, inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { checked.ServeHTTP(verdict{w}, r) })
 }
 
-// verdict writes the answer to a request without a valid token.
+// verdict writes the answer to a request whose token is not valid, or cannot be checked.
 type verdict struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter. The go-sdk answers with 500 if a verifier fails.
@@ -127,8 +127,8 @@ func (o *options) refuse(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// allowsOrigin reports whether the page that sends a request may do so. Programs that are no
-// browsers send no Origin.
+// allowsOrigin reports whether the page that sends a request may use the gateway. Only browsers send an
+// Origin.
 func (o *options) allowsOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -144,7 +144,7 @@ func (o *options) allowsOrigin(r *http.Request) bool {
 	return err == nil && page.Host != "" && strings.EqualFold(page.Host, r.Host)
 }
 
-// allowPage lets the pages of an origin that is allowed read the answer.
+// allowPage lets a page of an allowed origin read the answer (CORS).
 func (o *options) allowPage(header http.Header, r *http.Request) {
 	origin := r.Header.Get("Origin")
 	if !slices.Contains(o.origins, origin) {

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// methods are the requests that a session answers, tools/call excepted.
+// methods has the function for each request that a session answers, except tools/call.
 var methods = map[string]func(*connection, *request, *params) (any, error){
 	"initialize":               (*connection).initialize,
 	"server/discover":          (*connection).discover,
@@ -62,7 +62,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	}
 	c.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
-		if err := r.acquire(c.placesOf().listing); err != nil {
+		if err := r.acquire(c.slotsOf().listing); err != nil {
 			return nil, err
 		}
 		r.lists = true
@@ -77,11 +77,10 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	return message.Result(result, p.modern())
 }
 
-// maxNotificationBytes bounds the params of a notification, which is read while Write waits.
+// maxNotificationBytes bounds the params of a notification. They are read while Write waits.
 const maxNotificationBytes = 64 << 10
 
-// receiveNotification handles a notification of the peer. Those that it does not know are
-// ignored.
+// receiveNotification handles a notification of the peer. An unknown one is ignored.
 func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
@@ -108,11 +107,11 @@ func (c *connection) receiveNotification(r *jsonrpc.Request) {
 // modernVersion is the first version without initialize.
 const modernVersion = "2026-07-28"
 
-// legacyVersions begin with initialize; the newest is the last.
+// legacyVersions are the versions with initialize, oldest first.
 var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-// capabilities are what every session declares. Servers come and go during a session, so
-// they do not depend on what the servers have at its beginning.
+// capabilities are declared by every session. Servers come and go during a session, so capabilities do
+// not depend on what the servers offer when it begins.
 var capabilities = &mcp.ServerCapabilities{
 	Tools:       &mcp.ToolCapabilities{ListChanged: true},
 	Prompts:     &mcp.PromptCapabilities{ListChanged: true},
@@ -121,19 +120,19 @@ var capabilities = &mcp.ServerCapabilities{
 	Logging:     &mcp.LoggingCapabilities{},
 }
 
-// initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). A
-// version that is not known is answered with the newest.
+// initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). An unknown
+// version is answered with the newest of them.
 func (c *connection) initialize(r *request, p *params) (any, error) {
 	version := sessionVersion(p.ProtocolVersion)
 	bits := sessionBits(version, r.Params)
 	c.legacy.Store(true)
-	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
+	c.declare(bits) // only a Transport comes here: over HTTP the id of the session carries them
 	c.speak(version)
 	c.introduce(r.Params, "clientInfo", version)
 	return c.initializeResult(version, bits), nil
 }
 
-// sessionVersion is the version of a session whose client offers one.
+// sessionVersion returns the version of a session whose client has offered one.
 func sessionVersion(offered string) string {
 	if slices.Contains(legacyVersions, offered) {
 		return offered
@@ -141,7 +140,8 @@ func sessionVersion(offered string) string {
 	return legacyVersions[len(legacyVersions)-1]
 }
 
-// initializeResult is the answer to initialize. The types of the go-sdk have no tasks of 2025-11-25.
+// initializeResult returns the answer to initialize. The types of the go-sdk do not have the tasks of
+// 2025-11-25.
 func (c *connection) initializeResult(version string, bits uint16) any {
 	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
 	if bits&capability.Tasks == 0 {
@@ -167,14 +167,15 @@ func (c *connection) discover(*request, *params) (any, error) {
 	return r, nil
 }
 
-// supportedVersions are all versions, newest first.
+// supportedVersions returns all versions, newest first.
 func supportedVersions() []string {
 	versions := append(slices.Clone(legacyVersions), modernVersion)
 	slices.Reverse(versions)
 	return versions
 }
 
-// checkVersion refuses the version that a request names, unless it is known.
+// checkVersion refuses a request that names an unknown version. An empty version is valid: older
+// requests name none.
 func checkVersion(version string) error {
 	if version == "" || version == modernVersion || slices.Contains(legacyVersions, version) {
 		return nil
@@ -190,7 +191,8 @@ func (c *connection) serverInfo() *mcp.Implementation {
 // maxInstructions bounds the instructions of all servers together, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions are those of the option, or else of the servers that are ready.
+// instructions returns the text of WithInstructions or, without it, the instructions of the servers that
+// are ready.
 func (c *connection) instructions() string {
 	if c.opts.instructions != nil {
 		return *c.opts.instructions
@@ -209,11 +211,11 @@ func (c *connection) instructions() string {
 	return b.String()
 }
 
-// protocolError returns the JSON-RPC error of a request that the client could not answer:
-// the error of the server, if it answered with one, and otherwise the text for a model, with
-// a facade.ModelError as data.
+// protocolError returns the JSON-RPC error for a request that the client could not answer. If the server
+// has answered with an error, it is that error. Otherwise it has the text for a model, and a
+// facade.ModelError as data.
 func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
-	if refused, ok := err.(*jsonrpc.Error); ok { // no server was asked
+	if refused, ok := err.(*jsonrpc.Error); ok { // the gateway has refused the request itself
 		return refused
 	}
 	var wire *jsonrpc.Error
@@ -241,8 +243,9 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 
 const errEndedEarly = "the session was ended, or the gateway is shutting down"
 
-// giveUp is the answer to a request whose session has ended before it. admitted: a server may have executed it.
-// An HTTP status such as 503 would say that it may be repeated.
+// giveUp returns the answer to a request that outlives its session. admitted says that a server may have
+// executed the request. The HTTP status is not an error such as 503, which would say that the request
+// may be repeated.
 func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
 	answer := &jsonrpc.Response{ID: r.ID}
 	failure := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
@@ -265,7 +268,7 @@ func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
 	return answer
 }
 
-// isUnknown reports whether the name of the request stands for nothing.
+// isUnknown reports whether no tool and no server has the name in the request.
 func isUnknown(err error) bool {
 	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)
 }
@@ -279,19 +282,20 @@ func textOf(result *mcp.CallToolResult) string {
 	return ""
 }
 
-// setLevelTimeout bounds the requests to the servers. One that does not answer keeps its
+// setLevelTimeout bounds the requests to the servers. A server that does not answer in time keeps its
 // level.
 const setLevelTimeout = 5 * time.Second
 
-// setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is offered.
-// Those that refuse it, or have no log messages, do not matter. A session sets one level at a time.
+// setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is
+// offered. Errors of servers that refuse it, or have no log messages, are ignored. A session sets one
+// level at a time.
 func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	level := slices.Index(notices.LogLevels, p.Level)
 	if level < 0 {
 		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
 	}
 	c.notify.SetLogLevel(level)
-	levelling := c.placesOf().levelling
+	levelling := c.slotsOf().levelling
 	if err := r.acquire(levelling); err != nil {
 		return nil, err
 	}
@@ -300,7 +304,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, server := range c.view.ServerNames() {
-		if !c.isCopied(server) { // a copy that starts later gets the level, too
+		if !c.isCopied(server) { // copies get it below, and those that start later from copyLevel
 			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
 		}
 	}

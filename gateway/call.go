@@ -29,22 +29,26 @@ type toolCall struct {
 	meta      json.RawMessage
 	of        callMeta
 	version   string
-	rounds    rounds
-	task      json.RawMessage // that the client asks for, in 2025-11-25
-	key       string          // of the journal
+	input     inputParams
+	task      json.RawMessage // what the client wants of the task that it asks for, in 2025-11-25
+	key       string          // the value of KeyMeta, if hasKey
 	hasKey    bool
 }
 
-// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those of _meta.
+// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those
+// of _meta.
 var (
+	// toolCallNames and toolMetaNames are the exact names of the members that readToolCall reads, in
+	// params and in _meta.
 	toolCallNames = []string{"name", "arguments", "_meta", "inputResponses", "requestState", "task"}
 	toolMetaNames = []string{"progressToken", KeyMeta, mcp.MetaKeyLogLevel, mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities}
 )
 
-// membersSeen are those of a list of names that an object has so far, as bits.
+// membersSeen is the set of the listed members that have been read so far: bit i is for the i-th name of
+// the list.
 type membersSeen uint
 
-// add refuses a member of the list that is there twice; see memberNames.check.
+// add refuses a listed member that an object has twice; see memberNames.check.
 func (s *membersSeen) add(names []string, key string) error {
 	at := slices.Index(names, key)
 	if at < 0 {
@@ -70,9 +74,9 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		case "arguments":
 			t.arguments = value
 		case "inputResponses":
-			t.rounds.next.InputResponses = value
+			t.input.next.InputResponses = value
 		case "requestState":
-			t.rounds.next.RequestState = value
+			t.input.next.RequestState = value
 		case "task":
 			if value[0] == '{' {
 				t.task = value
@@ -94,7 +98,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 				case mcp.MetaKeyProtocolVersion:
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
-					t.rounds.declared, t.rounds.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
+					t.input.declared, t.input.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return err
 			})
@@ -108,10 +112,10 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		return t, message.InvalidParams("params of tools/call have no name of a tool")
 	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
 		return t, message.InvalidParams("the arguments in params of tools/call are not an object")
-	case !t.rounds.valid():
+	case !t.input.valid():
 		return t, errInputResponses
 	}
-	t.name = strings.Clone(t.name) // it would keep the arguments
+	t.name = strings.Clone(t.name) // otherwise it would keep the memory of the arguments
 	return t, checkVersion(t.version)
 }
 
@@ -126,7 +130,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	modern := t.version >= modernVersion
 	c.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
-		t.rounds = rounds{}
+		t.input = inputParams{}
 	}
 	answerTo := func(err error) (json.RawMessage, error) {
 		if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
@@ -137,7 +141,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		}
 		return message.Result(c.client.ErrorForModel(t.name, err), modern)
 	}
-	if result, held, err := c.resumeHeld(r, modern, &t.rounds, t.of, answerTo); held {
+	if result, held, err := c.resumeHeld(r, modern, &t.input, t.of, answerTo); held {
 		return result, err
 	}
 	tool, err := c.findTool(r.ctx, t.name)
@@ -146,7 +150,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	}
 	server := serverOf(tool)
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
+		server: server, meta: t.meta, of: t.of, modern: modern, input: t.input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
 			tasks, opts, err := c.beginTaskCall(&t, tool, opts)
 			if err != nil {
@@ -195,8 +199,9 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 	return o.Qualified(), err
 }
 
-// qualifiedOf returns a name that only the client knows as it is, unless a server has copies: then it must
-// be known which server has it.
+// qualifiedOf resolves a name that the gateway does not list. The client resolves it itself, so it is
+// returned as it is. Only if some server has copies must the gateway know which server the name belongs
+// to.
 func (c *connection) qualifiedOf(name string) (string, error) {
 	if c.opts.sharesAll() || len(name) > toolname.MaxAliasBytes {
 		return name, nil
@@ -221,7 +226,7 @@ func (c *connection) qualifiedOf(name string) (string, error) {
 	return found[0], nil
 }
 
-// serverOf is the server of a tool; empty for a name that only the client knows.
+// serverOf returns the server of a tool; empty for a name that only the client can resolve.
 func serverOf(tool string) string {
 	if server, _, ok := mcpvisor.SplitName(tool); ok {
 		return server
@@ -230,7 +235,7 @@ func serverOf(tool string) string {
 	return server
 }
 
-// metaOf is the _meta of params.
+// metaOf returns the _meta of params.
 func metaOf(raw json.RawMessage) (meta json.RawMessage) {
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
 		if key == "_meta" {
@@ -241,7 +246,7 @@ func metaOf(raw json.RawMessage) (meta json.RawMessage) {
 	return meta
 }
 
-// callMeta are the members of _meta that ask for messages about a request.
+// callMeta holds the members of _meta that ask for messages about a request.
 type callMeta struct {
 	progressToken json.RawMessage
 	logLevel      string // since 2026-07-28; before, the session has one
@@ -249,9 +254,9 @@ type callMeta struct {
 
 func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.Meta.LogLevel} }
 
-// callOptions are the options of a request: its _meta, who answers questions, that its log messages are passed on
-// to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
-// utilities, progress). tell calls a function with who is told about it.
+// callOptions returns the options of a request to a server. They carry its _meta and its handlers for
+// questions. They pass its log messages on to its client only, and its progress if the request has a
+// token (MCP, basic, utilities, progress). tell calls a function with the receiver of these reports.
 func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
 	if u.modern {
 		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
@@ -262,11 +267,11 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		opts = append(opts, facade.WithCallHandlers(h))
 	}
 	if u.modern {
-		if u.rounds.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(c.roundClient(u.rounds.declared).Handlers()))
+		if u.input.declared != 0 {
+			opts = append(opts, facade.WithCallHandlers(c.tripClient(u.input.declared).Handlers()))
 		}
-		if u.rounds.relays() {
-			opts = append(opts, facade.WithRelay(u.rounds.next))
+		if u.input.relays() {
+			opts = append(opts, facade.WithRelay(u.input.next))
 		}
 	}
 	if len(u.meta) > 0 && u.meta[0] == '{' {
@@ -283,7 +288,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	}
 	if level < notices.NoLogs {
 		opts = append(opts, facade.WithLogMessages(notices.LogLevels[level], func(m mcpvisor.LogMessage) {
-			if slices.Index(notices.LogLevels, m.Level) >= level { // another session may have asked the server for more
+			if slices.Index(notices.LogLevels, m.Level) >= level { // another session may have set a lower level
 				tell(func(t roundtrip.Told) { t.ReportLog(m) })
 			}
 		}))
@@ -301,20 +306,20 @@ type progressParams struct {
 	mcpvisor.Progress
 }
 
-// isProgressToken reports whether a value may be a token: text or a number.
+// isProgressToken reports whether a value may be a token: a string or a number.
 func isProgressToken(token json.RawMessage) bool {
 	return len(token) > 0 && (token[0] == '"' || token[0] == '-' || token[0] >= '0' && token[0] <= '9')
 }
 
-// WithMaxResultBytes bounds the text in the result of a tool, as it is encoded in JSON. Of longer
-// text the result has the beginning, and a link to a resource with the whole text, which is kept for
-// 10 minutes and can be read by the same principal only, with the same profile. At most 64 MiB are
-// kept for one principal and 256 MiB for all; the oldest go first. Text that does not fit is not
-// shortened, and neither is anything but text: structured content, images and embedded resources
-// are passed on as they are. 0 or less: nothing is shortened, which is the default.
+// WithMaxResultBytes bounds the text in the result of a tool, in bytes as it is encoded in JSON. A
+// longer text is cut, and a link to a resource with the whole text follows it. That resource is kept for
+// 10 minutes, and only the same principal with the same profile can read it. At most 64 MiB are kept for
+// one principal and 256 MiB for all; the oldest are dropped first. A text that is too long to be kept is
+// not shortened. Structured content, images and embedded resources are never shortened. 0 or less:
+// nothing is shortened, which is the default.
 func WithMaxResultBytes(n int) Option { return func(o *options) { o.maxResult = max(n, 0) } }
 
-// maxResultNow is the bound of the text of a result; 0: none.
+// maxResultNow returns the current bound of the text of a result; 0: none.
 func (o *options) maxResultNow() int {
 	if n := o.settings.load().MaxResultBytes; n > 0 {
 		return n
@@ -322,8 +327,7 @@ func (o *options) maxResultNow() int {
 	return o.maxResult
 }
 
-// shortenResult shortens the text in the result of a tool to the bound. tool is the name by which the peer
-// knows it.
+// shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as tool.
 func (c *connection) shortenResult(tool string, result json.RawMessage) json.RawMessage {
 	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
 }
@@ -331,11 +335,11 @@ func (c *connection) shortenResult(tool string, result json.RawMessage) json.Raw
 // linkVersion is the first version with links to resources in results.
 const linkVersion = "2025-06-18"
 
-// speak notes the version of a session.
+// speak sets what follows from the version of the session.
 func (c *connection) speak(version string) { c.noLinks.Store(version < linkVersion) }
 
-// readResult answers resources/read for the text of a result. It reports false if the URI is none of
-// those.
+// readResult answers resources/read for the whole text of a shortened result. It reports false for any
+// other URI.
 func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err error) {
 	id, ok := strings.CutPrefix(p.URI, longresult.Scheme)
 	if !ok {
@@ -343,7 +347,7 @@ func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err
 	}
 	text, found := c.results.Get(c.owner, id)
 	if !found {
-		if slices.Contains(c.client.Servers(), longresult.Server) { // it may be a resource of that
+		if slices.Contains(c.client.Servers(), longresult.Server) { // a server of that name
 			return nil, false, nil
 		}
 		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)

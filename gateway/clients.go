@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// WithClients sets the registry that counts the clients, so that several gateways can share one.
-// Default: one of its own. [Server.Status] has what it knows.
+// WithClients sets the registry that counts the clients. Several gateways can share one. Default: a
+// registry for this gateway alone. [Server.Status] describes its clients.
 func WithClients(r *clients.Registry) Option {
 	return func(o *options) {
 		if r != nil {
@@ -23,16 +23,16 @@ func WithClients(r *clients.Registry) Option {
 	}
 }
 
-// keyOf is the key of a session over HTTP in the registry.
+// keyOf returns the key of a session over HTTP in the registry.
 func keyOf(n nonce) string { return "session " + string(n[:]) }
 
-// infoOf is what a client of HTTP is, beside what it says of itself.
+// infoOf describes a client over HTTP, without what the client says of itself.
 func (x *exchange) infoOf(protocol string) clients.Info {
 	return clients.Info{Protocol: protocol, Principal: x.principal.name, Profile: x.gateway.opts.profile, Transport: "http"}
 }
 
-// openModern returns the client of a request of 2026-07-28, which belongs to no session: those that
-// say the same of themselves are one.
+// openModern returns the client of a request of 2026-07-28, which belongs to no session. Requests with
+// the same principal, profile, name and version are of one client.
 func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
 	info.Name, info.Version = readClientInfo(metaOf(params), mcp.MetaKeyClientInfo)
@@ -42,7 +42,7 @@ func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 
 // readClientInfo reads the name and the version of a client in a member of an object.
 func readClientInfo(object json.RawMessage, member string) (name, version string) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // who reads the request says what is wrong
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // the caller checks the request
 		if key != member {
 			return nil
 		}
@@ -59,8 +59,8 @@ func readClientInfo(object json.RawMessage, member string) (name, version string
 	return name, version
 }
 
-// introduce tells the registry what a client of a Transport says of itself: once, in initialize, or in
-// its first request of 2026-07-28 that says it.
+// introduce tells the registry the name and version of a client of a Transport. It does so once: in
+// initialize, or in the first request of 2026-07-28 that has them.
 func (c *connection) introduce(object json.RawMessage, member, protocol string) {
 	if c.peer == nil || c.introduced.Load() {
 		return
@@ -73,7 +73,7 @@ func (c *connection) introduce(object json.RawMessage, member, protocol string) 
 	c.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
 }
 
-// named lets the record of a call name the client that made it.
+// named adds the name of the client to the options of a call, for the record of the call.
 func (c *connection) named(opts []facade.CallOption) []facade.CallOption {
 	if label := c.peer.Label(); label != "" {
 		return append(opts, facade.WithClientName(label))
@@ -81,7 +81,7 @@ func (c *connection) named(opts []facade.CallOption) []facade.CallOption {
 	return opts
 }
 
-// tokenWriter notices that a request has no valid token.
+// tokenWriter counts the requests that are refused for want of a valid token.
 type tokenWriter struct {
 	http.ResponseWriter
 	clients *clients.Registry
@@ -95,16 +95,16 @@ func (w tokenWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// refuse counts a request that is refused.
+// refuse counts a refused request.
 func (x *exchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
 
-// offer is what the clients of the gateway can see and call.
+// offer describes what the clients of the gateway can see and call.
 func (g *gateway) offer() clients.Offer {
 	l := g.catalog.Get()
 	return clients.Offer{Profile: g.opts.profile, Tools: l.Tools.Len(), Prompts: l.Prompts.Len(), Resources: l.Resources.Len(), Templates: l.Templates.Len(), Withheld: len(l.Withheld), Servers: l.Servers()}
 }
 
-// outcomeOf says how a request has ended.
+// outcomeOf returns how a request has ended.
 func outcomeOf(r *request, err error) clients.Outcome {
 	switch {
 	case r.canceled.Load():

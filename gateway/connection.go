@@ -16,55 +16,57 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 )
 
-// connection is what requests are served by: of a Transport a session, over HTTP before 2026-07-28 a session while it
-// costs something (it is made again for the next request), and since then one request. Each request in flight has a
+// connection serves requests. In a Transport it is a session. Over HTTP before 2026-07-28 it is an
+// active session (see httpSession), and since then a single request. Each request in flight has a
 // goroutine.
 //
-// Whose something is has several names:
+// Four terms say who something belongs to:
 //
-//	principal   whose token it is; empty without tokens. It has the limits (HTTPLimits), the held calls and the copies that count
-//	owner       principal and profile (ownerName). It has sessions, tasks and requestStates
-//	tenant      who has copies of servers: a session or, since 2026-07-28 over HTTP, an owner
-//	tenantKey   names the tenant in ids of tasks, where the owner is named anyway
+//	principal   the owner of the token; empty without tokens. HTTPLimits, held calls and copies count for it
+//	owner       the principal with its profile (ownerName). Sessions, tasks and requestStates belong to it
+//	tenant      has copies of servers: a session or, since 2026-07-28 over HTTP, an owner
+//	tenantKey   names the tenant in ids of tasks, which also name the owner
 type connection struct {
 	*gateway
-	owner        string      // its principal, with the profile; set before the first request
+	owner        string      // see above; set before the first request
 	noLinks      atomic.Bool // its version has no links in results
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
 
 	ctx context.Context // ends with the session; its cause is why
-	// What cancel needs. A function that is called after the end of ctx itself would cost each session three more objects.
+	// What cancel needs. A context.AfterFunc of ctx itself would cost each session three more objects.
 	cancelContext context.CancelCauseFunc
 	ignoreParent  func() bool
-	made          atomic.Pointer[requests] // by the first request
+	made          atomic.Pointer[requests] // by requests, with the first request
 	notify        *notifier                // what the session as a whole is told
-	out           *outbox                  // what Read takes, with notify; nil over HTTP, where each request has its own
+	out           *outbox                  // Read takes from it; nil over HTTP, where each POST has its own
 
 	questions questions // of servers, to the peer
 
-	// Of servers that run once for each client; see tenant. The functions are set before the first
-	// request; without newTenant nobody knows whose requests these are.
+	// For copies of servers; see tenant. The functions are set before the first request. newTenant is
+	// nil if nobody knows whose requests these are.
 	newTenant   func() *tenant
 	leaveTenant func(*tenant)
-	tenantKey   string     // tenant.key; that of principals unless ownTenant has set another
-	tenantMu    sync.Mutex // held while the tenant is made
+	tenantKey   string     // tenant.key; principalTenant unless ownTenant sets another one
+	tenantMu    sync.Mutex // locked while the tenant is made
 	tenant      atomic.Pointer[tenant]
 	legacy      atomic.Bool // the session speaks a version before 2026-07-28
 
-	peer       *clients.Client // whose connection it is; nil: nobody counts it. Set before the first request
-	unwatched  func()          // called when a watch of a task has ended; nil: nobody needs to know. Set before the first request
-	connected  bool            // the end of the connection is that of its client; set before it is used
-	introduced atomic.Bool     // the client has said its name
+	// Set before the first request.
+	peer      *clients.Client // the client in the registry; nil: not counted
+	unwatched func()          // called when a watch of a task has ended; may be nil
+	connected bool            // of a Transport: the client ends with the connection
 
-	holdContext  context.Context // ends its held calls; set before the first request
-	holdOwner    roundtrip.Owner // set as holdContext
-	roundMu      sync.Mutex
-	roundClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by roundMu
+	introduced atomic.Bool // the registry knows the name of the client
 
-	places atomic.Pointer[places] // made by the first who needs them: most sessions do not
-	held   atomic.Int64           // the subscriptions of the session
+	holdContext context.Context // held calls end with it; set before the first request
+	holdOwner   roundtrip.Owner // held calls count for it; set like holdContext
+	tripMu      sync.Mutex
+	tripClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by tripMu
 
-	subscribedMu sync.Mutex             // guards subscribed. Held while the tenant is made
+	slots             atomic.Pointer[slots] // made when first needed: most sessions never do
+	subscriptionCount atomic.Int64          // subscriptions of the session
+
+	subscribedMu sync.Mutex             // guards subscribed. May be locked while the tenant is made
 	subscribed   map[*subscription]bool // those that are not released
 }
 
@@ -74,24 +76,25 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.questions.comeBack = comeBackTime
 	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
-	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
+	c.questions.isOnlyPeer = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = notices.New[*subscription]()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)
 	return c
 }
 
-// places are what one request of a session at a time may do. Each holds a value while one does it.
-type places struct {
+// slots lets one request of a session at a time do certain things. Each channel has a value while a
+// request does it.
+type slots struct {
 	listing   chan struct{} // a list is made, or waits to be read
 	levelling chan struct{} // the level of log messages is being set
 }
 
-func (c *connection) placesOf() *places {
-	if p := c.places.Load(); p != nil {
+func (c *connection) slotsOf() *slots {
+	if p := c.slots.Load(); p != nil {
 		return p
 	}
-	c.places.CompareAndSwap(nil, &places{make(chan struct{}, 1), make(chan struct{}, 1)})
-	return c.places.Load()
+	c.slots.CompareAndSwap(nil, &slots{make(chan struct{}, 1), make(chan struct{}, 1)})
+	return c.slots.Load()
 }
 
 func (c *connection) requests() *requests {
@@ -110,7 +113,7 @@ func (c *connection) cancel(cause error) {
 	}
 }
 
-// readable gives the session what Read takes. It is called before the session is used.
+// readable makes the outbox that Read takes from. It is called before the session is used.
 func (c *connection) readable() {
 	limits := &c.opts.limits
 	c.out = newOutbox(limits, c.notify)
@@ -118,7 +121,7 @@ func (c *connection) readable() {
 	c.out.stalled = func() { c.cancel(limits.stallError()) }
 }
 
-// follow lets the session be told what happens to the client.
+// follow lets the session hear of events of the client.
 func (c *connection) follow() { c.hub.join(c.notify, c.drain) }
 
 // close frees what the session holds, when it has ended.
@@ -139,7 +142,7 @@ func (c *connection) close() {
 	c.closeTenant()
 }
 
-// errEnded is the cause of a session that has ended as it should.
+// errEnded is the cause of a session that has ended without an error.
 var errEnded = errors.New("the session has ended")
 
 func (c *connection) end() { c.cancel(errEnded) }
@@ -160,7 +163,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// poll is Read, and returns nil if there is nothing to read.
+// poll is Read without the wait: it returns nil if there is nothing to read.
 func (c *connection) poll() (jsonrpc.Message, error) {
 	if c.ctx.Err() != nil {
 		return nil, c.endError(io.EOF)
@@ -183,7 +186,7 @@ func (c *connection) wait(ctx context.Context) error {
 	return nil
 }
 
-// endError is why the session has ended; usual if it has ended as it should.
+// endError returns the error with which the session has ended; usual if it has ended without one.
 func (c *connection) endError(usual error) error {
 	if cause := context.Cause(c.ctx); cause != nil && !errors.Is(cause, errEnded) {
 		return cause
@@ -191,8 +194,8 @@ func (c *connection) endError(usual error) error {
 	return usual
 }
 
-// Write implements [mcp.Connection]. It waits for no server. A request waits while the
-// session has as many as its [Limits] allow; what is no request does not.
+// Write implements [mcp.Connection]. It waits for no server. A request waits while the session has as
+// many as its [Limits] allow; other messages do not wait.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	answer, answers := m.(*jsonrpc.Response)
@@ -255,8 +258,9 @@ func (c *connection) serve(r *request) {
 	}
 }
 
-// respond lets the next request of the row begin, and passes the answer to the peer if it
-// expects one: then the request ends when that is read, or else now.
+// respond lets the next request in the queue of the URI begin, and adds the answer to the outbox. The
+// request ends when its answer is read. If the peer has canceled the request, it gets no answer, and the
+// request ends now.
 func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	c.requests().endTurn(r)
 	r.cancel()
@@ -272,21 +276,21 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	case r.out.addAnswer(r, response):
 	case r.out == c.out:
 		c.cancel(c.opts.limits.unreadError())
-	default: // of a batch over HTTP, whose answers come faster than they are passed on
+	default: // a request of a batch over HTTP, whose answers come faster than they are passed on
 		r.giveUpHeld()
 		r.out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errLongBatch})
 	}
 }
 
-// endRequest frees what a request holds.
+// endRequest frees what a request has.
 func (c *connection) endRequest(r *request) {
 	if r.lists {
-		<-c.placesOf().listing
+		<-c.slotsOf().listing
 	}
 	c.requests().end(r)
 }
 
-// answerSafely is answer with a panic as an error.
+// answerSafely is answer, with a panic as an error.
 func (c *connection) answerSafely(r *request) (result []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -296,10 +300,10 @@ func (c *connection) answerSafely(r *request) (result []byte, err error) {
 	return c.answer(r)
 }
 
-// acquire waits for a place in a channel that holds a value for each that is taken.
-func (r *request) acquire(places chan<- struct{}) error {
+// acquire puts a value into one of the channels of slots, when it is free.
+func (r *request) acquire(slot chan<- struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case slot <- struct{}{}:
 		return nil
 	case <-r.ctx.Done():
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was canceled"}

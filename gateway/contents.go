@@ -30,12 +30,12 @@ func listOf(list func(*listing.Listing) *listing.List) func(*connection, *reques
 
 // getPrompt answers prompts/get.
 func (c *connection) getPrompt(r *request, p *params) (any, error) {
-	rounds := readRounds(r.Params, p)
-	if !rounds.valid() {
+	input := readInput(r.Params, p)
+	if !input.valid() {
 		return nil, errInputResponses
 	}
 	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
 	server, name, err := c.findPrompt(r.ctx, p.Name)
@@ -43,26 +43,26 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
-				if rounds.relays() {
-					result, err = readRound[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+				if input.relays() {
+					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
 					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
 				}
 				return err
 			})
-			return encodeRound(result, err, p.modern())
+			return encodeResult(result, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return c.view.Rules().OffersPrompt(server, name) },
 	})
 }
 
-// findPrompt finds the server of a prompt, and the server's own name for it, by alias or
-// qualified name. It need not be listed, because the server may be down. An alias that
-// several prompts share belongs to none of them.
+// findPrompt returns the server of a prompt, and the server's own name for it. name is an alias or a
+// qualified name. The prompt need not be listed, because its server may be down. An alias that several
+// prompts share is refused.
 func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
 	if o, ok := c.catalog.Last().PromptByName[name]; ok {
 		return o.Server, o.Name, nil
@@ -98,7 +98,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 	return server, own, nil
 }
 
-// unknown is the error about the name of a tool or prompt that is not offered.
+// unknown returns the error for the name of a tool or prompt that is not offered.
 func unknown(what, name string) *jsonrpc.Error {
 	return message.InvalidParams("unknown " + what + " " + message.Quote(name) + "; " + what + "s/list has the names")
 }
@@ -108,12 +108,12 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if result, ok, err := c.readResult(p); ok {
 		return result, err
 	}
-	rounds := readRounds(r.Params, p)
-	if !rounds.valid() {
+	input := readInput(r.Params, p)
+	if !input.valid() {
 		return nil, errInputResponses
 	}
 	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
 	found, err := c.findResource(p.URI)
@@ -121,12 +121,12 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, notFound(err, p)
 	}
 	return c.perform(r, &upstreamRequest{
-		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
 			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
-				if rounds.relays() {
-					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
+				if input.relays() {
+					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
 					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}
@@ -135,13 +135,13 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
 				result.CacheScope = listing.CacheScope
 			}
-			return encodeRound(whole, err, p.modern())
+			return encodeResult(whole, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return c.view.OffersUpdate(found.Server, found.URI) },
 	})
 }
 
-// notFound words the error of a resource that no server has, as the version of the request does.
+// notFound gives the error of a resource that no server has the code of the version of the request.
 func notFound(err error, p *params) error {
 	var wire *jsonrpc.Error
 	if !errors.As(err, &wire) || wire.Code != codeResourceNotFound {
@@ -155,11 +155,10 @@ func notFound(err error, p *params) error {
 	return &same
 }
 
-// findResource finds the server that a URI belongs to. A server that lists the URI is before
-// those with a template that the URI may be an expansion of, and of these the longest
-// literal beginning counts. What a server that is down offered last counts like what the
-// others offer: its resources do not fall to another server. If the URI belongs to several
-// servers, none gets it.
+// findResource returns the server that a URI belongs to. A server that lists the URI takes precedence
+// over servers with a matching template. Of several templates, the one with the longest literal prefix
+// counts. A server that is down counts with what it offered last: its resources do not fall to another
+// server. If the URI belongs to several servers, it is refused.
 func (c *connection) findResource(uri string) (resource.Name, error) {
 	rules := c.view.Rules()
 	if r, named, err := checkURI(uri); err != nil || named {
@@ -169,7 +168,7 @@ func (c *connection) findResource(uri string) (resource.Name, error) {
 		return c.theOnly("resource", uri, nil)
 	}
 	var listing, expanding []string // the servers
-	longest := 0                    // literal beginning of the templates of expanding
+	longest := 0                    // literal prefix of the templates of expanding
 	for known := range c.view.Servers(rules) {
 		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) {
 			listing = append(listing, known.Server)
@@ -188,7 +187,7 @@ func (c *connection) findResource(uri string) (resource.Name, error) {
 	return c.theOnly("resource", uri, expanding)
 }
 
-// findTemplate finds the server that lists a resource template, in the same way.
+// findTemplate returns the server that lists a resource template.
 func (c *connection) findTemplate(template string) (resource.Name, error) {
 	rules := c.view.Rules()
 	if r, named, err := checkURI(template); err != nil || named {
@@ -206,8 +205,8 @@ func (c *connection) findTemplate(template string) (resource.Name, error) {
 	return c.theOnly("resource template", template, listing)
 }
 
-// checkNamed refuses a URI that names its server, if a profile does not offer it, in the same words
-// as one that does not exist. Without a profile the client says what it knows of the server.
+// checkNamed refuses a URI that names its server, if a profile does not offer it. The error is that of a
+// URI that does not exist. Without a profile, the client reports what is wrong with the server.
 func (c *connection) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
 	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(c.view.ServerNames(), r.Server) {
 		return nil
@@ -219,7 +218,7 @@ func (c *connection) checkNamed(rules *offer.Rules, what, uri string, r resource
 // maxURIBytes is the longest URI that a session looks up.
 const maxURIBytes = 64 << 10
 
-// checkURI refuses a URI that is too long, and splits one that names its server.
+// checkURI refuses a URI that is too long, and splits a URI that names its server.
 func checkURI(uri string) (r resource.Name, named bool, err error) {
 	if len(uri) > maxURIBytes {
 		return r, false, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
@@ -228,19 +227,19 @@ func checkURI(uri string) (r resource.Name, named bool, err error) {
 	return r, named, nil
 }
 
-// hasEntry reports whether a list, which is sorted, has an entry with that key.
+// hasEntry reports whether a sorted list has an entry with the key.
 func hasEntry[T any](list []T, key string, keyOf func(*T) string) bool {
 	_, found := slices.BinarySearchFunc(list, key, func(entry T, key string) int { return strings.Compare(keyOf(&entry), key) })
 	return found
 }
 
-// codeResourceNotFound is that of versions before 2026-07-28; see notFound.
+// codeResourceNotFound is the code of versions before 2026-07-28; see notFound.
 const codeResourceNotFound = -32002
 
-// maxNamed is how many servers an error names.
+// maxNamed bounds the servers that an error names.
 const maxNamed = 8
 
-// theOnly refuses what belongs to no server, or to more than one.
+// theOnly returns the resource if exactly one server has it, and an error otherwise.
 func (c *connection) theOnly(what, uri string, servers []string) (resource.Name, error) {
 	if len(servers) == 1 {
 		return resource.Name{Server: servers[0], URI: uri}, nil
@@ -268,7 +267,8 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 	return resource.Name{}, &jsonrpc.Error{Code: codeResourceNotFound, Message: text.String()}
 }
 
-// neverReady returns the servers of which it is not known what they offer.
+// neverReady returns the offered servers that have never been ready, so that nobody knows what they
+// offer.
 func (c *connection) neverReady() []string {
 	known := map[string]bool{}
 	for catalog := range c.view.Servers(c.view.Rules()) {
@@ -277,7 +277,7 @@ func (c *connection) neverReady() []string {
 	return slices.DeleteFunc(c.view.ServerNames(), func(server string) bool { return known[server] })
 }
 
-// completionRef is what has the argument: a prompt or a resource template.
+// completionRef names the prompt or resource template whose argument is completed.
 type completionRef struct {
 	Type string `json:"type"`
 	Name string `json:"name"`

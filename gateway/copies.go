@@ -21,53 +21,53 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A server with ShareClient runs once for each tenant. The client that is served has its lists, and a
-// copy (facade.Client.CopyServer) has its calls:
+// A server with ShareClient runs once for each tenant. Its lists come from the facade.Client of the gateway,
+// and its requests go to copies (facade.Client.CopyServer):
 //
 //	connection.clientOf → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
 //	tenant.follow       → notifiers of the tenant        what the copy reports
-//	tenant.review       ← events of the client, settings ends copies that are out of date
+//	tenant.review       ← events of the client, settings   ends copies that are out of date
 
-// tenant is a client of the gateway, as far as servers run for it alone: a session, a connection or,
-// over HTTP since 2026-07-28, a principal.
+// tenant is a client of the gateway that has copies of servers: a session, a connection or, over HTTP
+// since 2026-07-28, an owner.
 type tenant struct {
 	gateway   *gateway
-	key       string                 // names it in ids of tasks; principalTenant for a principal, which they name anyway
-	principal string                 // whose copies they are
-	options   func() []facade.Option // of a copy
-	level     func() string          // of the log messages that the client wants; empty: none
+	key       string                 // names it in ids of tasks; principalTenant over HTTP since 2026-07-28
+	principal string                 // its copies count for the principal
+	options   func() []facade.Option // for a new copy
+	level     func() string          // the log level that the client has set; empty: none
 
-	users int         // requests of a principal; guarded by Server.mu
+	users int         // requests in flight, if it is an owner; guarded by Server.mu
 	idle  *time.Timer // runs while users is 0; guarded by Server.mu
 
-	running atomic.Int64 // copies
+	running atomic.Int64 // number of its copies
 
-	mu    sync.Mutex // guards the fields below, and seat.copy
-	seats map[string]*seat
-	told  map[*notifier]int // of the client, with how many have joined it
+	mu    sync.Mutex        // guards the fields below, and seat.copy
+	seats map[string]*seat  // by server
+	told  map[*notifier]int // hear what the copies report; with the number of calls of join
 	stop  context.CancelFunc
 	ended bool
 }
 
-// seat is the place of the copy of a server. It stays until the end of the tenant, with what the client
-// has subscribed to.
+// seat is for the copies of one server, one after another. It lasts until the end of the tenant, with
+// the subscriptions of the client.
 type seat struct {
 	tenant        *tenant
 	server        string
 	subscriptions *subscriptions.Counter
 	copy          *serverCopy   // nil: none runs
-	ending        chan struct{} // closed when nothing is left of the copy that was ended last; nil then
-	starts        uint64        // of copies
+	ending        chan struct{} // closed when nothing is left of the last copy that was ended; nil then
+	starts        uint64        // number of copies so far
 }
 
-// serverCopy is a copy. It does not change.
+// serverCopy is a running copy. It never changes.
 type serverCopy struct {
 	*facade.Client
-	gen, epoch uint64 // of the server that is registered, at the start of the copy
+	gen, epoch uint64 // of the registered server when the copy started
 }
 
-// principalTenant is tenant.key of principals. It is not empty, because the id of a task of a copy is none of
-// the server that all clients share.
+// principalTenant is the key of a tenant that is an owner. It is not empty: in the id of a task an empty
+// key means the server that all clients share.
 const principalTenant = "principal"
 
 func newTenant(g *gateway, key, principal string) *tenant {
@@ -75,14 +75,14 @@ func newTenant(g *gateway, key, principal string) *tenant {
 		seats: map[string]*seat{}, told: map[*notifier]int{}}
 }
 
-// client returns the copy of a server, which it starts if there is none. It does not wait for it. The
-// error says why there is none.
+// client returns the copy of a server. Without one it starts one, and does not wait for it. The error
+// says why there can be none.
 func (t *tenant) client(server string) (*facade.Client, error) {
-	if t.gateway.client.Closed() { // its copies end, too
+	if t.gateway.client.Closed() { // copies end with the client
 		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	}
 	status, known := t.gateway.client.ServerStatus(server)
-	if !known { // nothing is kept of names that clients invent
+	if !known { // a name that a client has invented gets no seat
 		return nil, errNoServer(server)
 	}
 	t.mu.Lock()
@@ -94,7 +94,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, message.ErrCallEnded
-	case !t.mayCopy(server): // no more, since the request was admitted
+	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent}
@@ -108,13 +108,14 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	return s.copy.Client, nil
 }
 
-var errNotCopied = errors.New("the client has no copy of the server any more")
+var errNotCopied = errors.New("the client no longer has a copy of the server")
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
 }
 
-// isGivenUp reports whether a server that is registered does not run, and its copies must not.
+// isGivenUp reports whether a registered server has ended for good, so that its copies must not run
+// either.
 func isGivenUp(s *mcpvisor.ServerStatus) bool {
 	return s.State == supervisor.StateEvicted || s.State == supervisor.StateStopped
 }
@@ -137,7 +138,7 @@ func (t *tenant) seatLocked(server string) *seat {
 	return s
 }
 
-// subscribe subscribes at the copy, or ends that.
+// subscribe makes or ends a subscription at the copy.
 func (s *seat) subscribe(ctx context.Context, r resource.Name, on bool) error {
 	if on {
 		return s.tenant.gateway.whenUp(ctx, func() (*facade.Client, error) { return s.tenant.client(s.server) }, func(client *facade.Client) error {
@@ -153,13 +154,14 @@ func (s *seat) subscribe(ctx context.Context, r resource.Name, on bool) error {
 	return running.Unsubscribe(ctx, r.Server, r.URI)
 }
 
-// isStaleLocked reports whether the copy is not one of the server that is registered now. A copy that was
-// given up gets another chance when that server was started again.
+// isStaleLocked reports whether there is a copy that has to be replaced or ended: of another
+// registration, or given up. A copy that was given up is replaced once the registered server was started
+// again.
 func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	if s.copy == nil {
 		return false
 	}
-	if s.copy.Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // closed: with the client
+	if s.copy.Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // Closed: with its client
 		return true
 	}
 	if status.Epoch == s.copy.epoch {
@@ -169,7 +171,7 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	return isGivenUp(&own) || own.State == supervisor.StateUnauthorized
 }
 
-// copyKinds are the events of a copy that its client is told about.
+// copyKinds are the events of a copy that are passed on to its client.
 var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
 func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
@@ -187,7 +189,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
-	if t.key != "" { // principals have no session that is told
+	if t.key != "" { // only sessions are told of ended interactions
 		t.gateway.elicitations.Follow(client, t.gateway.client, t.key)
 	}
 	s.starts++
@@ -207,13 +209,13 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	return nil
 }
 
-// lastCopyEnds says that there is no room for a copy, but will be when the one before it has ended.
+// lastCopyEnds says that there is no room for a copy until the one before it has ended.
 type lastCopyEnds struct {
 	error
 	ended <-chan struct{}
 }
 
-// withoutWait is the error of a request that does not wait for it.
+// withoutWait returns the error of a request that does not wait for the end of the last copy.
 func withoutWait(err error) error {
 	var full *lastCopyEnds
 	if errors.As(err, &full) {
@@ -239,15 +241,15 @@ func (s *seat) endLocked() {
 		}
 		t.mu.Unlock()
 		close(done)
-		t.review() // there is room for one that is needed
+		t.review() // now a copy that is needed may start
 	}()
 }
 
-// follow reports the events of a copy until it is closed. What its client has subscribed to at an earlier
-// copy is subscribed to again, and counts as updated, as after each restart.
+// follow reports the events of a copy until it is closed. It subscribes again to what the client has
+// subscribed to at an earlier copy. Each such resource counts as updated, as after a restart.
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
-	first := start == 1 // it begins without subscriptions
+	first := start == 1 // the first copy has no subscriptions to renew
 	updated := func() { t.each(func(n *notifier) { n.ReportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
@@ -282,14 +284,15 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 // settingsChanged implements settingsWatcher.
 func (t *tenant) settingsChanged() { t.review() }
 
-// mayCopy reports whether the client may have a copy of a server: each client has one ([connection.isCopied]), and the
-// profile offers the server.
+// mayCopy reports whether the client may have a copy of a server: ShareClient applies to the server, and
+// the profile offers it.
 func (t *tenant) mayCopy(server string) bool {
 	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
 }
 
-// review ends the copies of servers that were replaced, given up, removed or withheld, or that all clients
-// share now. Where the client has subscriptions, a copy starts as soon as there may be one.
+// review ends the copies of servers that were replaced, given up, removed or hidden, and of servers that
+// all clients share now. If the client has subscriptions at a server, it starts a copy as soon as one
+// may run.
 func (t *tenant) review() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -305,7 +308,7 @@ func (t *tenant) review() {
 	}
 }
 
-// end ends all copies, and lets none start. It does not wait.
+// end ends all copies, and lets no further ones start. It does not wait.
 func (t *tenant) end() {
 	t.mu.Lock()
 	t.ended = true
@@ -321,7 +324,7 @@ func (t *tenant) end() {
 	}
 }
 
-// join tells a notifier what copies report, until leave.
+// join lets a notifier hear what the copies report, until leave.
 func (t *tenant) join(n *notifier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -344,7 +347,7 @@ func (t *tenant) each(f func(*notifier)) {
 	}
 }
 
-// copies are the copies that run.
+// copies returns the running copies, by server.
 func (t *tenant) copies() map[string]*facade.Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -357,7 +360,7 @@ func (t *tenant) copies() map[string]*facade.Client {
 	return all
 }
 
-// names are the servers of which copies run, sorted.
+// names returns the servers that have a running copy, sorted.
 func (t *tenant) names() (servers []string) {
 	for server := range t.copies() {
 		servers = append(servers, server)
@@ -366,10 +369,10 @@ func (t *tenant) names() (servers []string) {
 	return servers
 }
 
-// isCopied reports whether each client has a copy of a server.
+// isCopied reports whether each client has its own copy of a server.
 func (c *connection) isCopied(server string) bool { return c.opts.shareNow(server) == ShareClient }
 
-// clientOf returns the client that has the incarnation of a server for this connection.
+// clientOf returns the facade.Client that has the incarnation of a server for this connection.
 func (c *connection) clientOf(server string) (*facade.Client, error) {
 	if !c.isCopied(server) {
 		return c.client, nil
@@ -379,18 +382,19 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 		return nil, errNobody(server)
 	}
 	client, err := t.client(server)
-	if err != nil && !c.isCopied(server) { // since this moment
+	if err != nil && !c.isCopied(server) { // the settings have just changed
 		return c.client, nil
 	}
 	return client, err
 }
 
-// errNobody refuses a request whose client is not known: another one may get its copy.
+// errNobody is the error of a request to a server with copies if its client is not known: the copy of
+// another client might get it.
 func errNobody(server string) error {
 	return message.InvalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
 }
 
-// statusOf is the status of the incarnation of a server that this connection has used.
+// statusOf returns the status of the incarnation of a server that this connection uses.
 func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
 	if !c.isCopied(server) {
 		return c.client.ServerStatus(server)
@@ -418,7 +422,8 @@ func (c *connection) tenantOf() *tenant {
 	return t
 }
 
-// ownTenant lets the connection be a tenant of its own, which ends with it. key names it.
+// ownTenant makes the connection a tenant of its own, with that key. The tenant ends with the
+// connection.
 func (c *connection) ownTenant(key, principal string) {
 	c.tenantKey = key
 	c.newTenant = func() *tenant {
@@ -430,12 +435,12 @@ func (c *connection) ownTenant(key, principal string) {
 	}
 	c.leaveTenant = func(t *tenant) {
 		t.end()
-		c.peer.ShowCopies(nil) // which would keep the session
+		c.peer.ShowCopies(nil) // t.names would keep the session in memory
 		c.tasks.ForgetCopies(c.owner, key)
 	}
 }
 
-// closeTenant frees what the connection has of its tenant.
+// closeTenant ends the use of the tenant by the connection.
 func (c *connection) closeTenant() {
 	c.tenantMu.Lock() // a request may be making it
 	defer c.tenantMu.Unlock()
@@ -444,14 +449,14 @@ func (c *connection) closeTenant() {
 	}
 }
 
-// hasCopies reports whether copies run because of the connection.
+// hasCopies reports whether the tenant of the connection has a running copy.
 func (c *connection) hasCopies() bool {
 	t := c.tenant.Load()
 	return t != nil && t.running.Load() > 0
 }
 
-// copyOptions are those of a copy for a session before 2026-07-28: its client answers what the copy asks,
-// and the copy is told that it does.
+// copyOptions returns the options of a copy for a session before 2026-07-28: its client answers the
+// questions of the copy, and the copy is told what the client answers.
 func (c *connection) copyOptions() []facade.Option {
 	if !c.legacy.Load() {
 		return nil
@@ -463,7 +468,7 @@ func (c *connection) copyOptions() []facade.Option {
 	return []facade.Option{facade.WithDeclared(h.RawAnswers), facade.WithUnaskedHandlers(h)}
 }
 
-// copyLevel is the level of log messages that the session has set; empty: none.
+// copyLevel returns the log level that the session has set; empty: none.
 func (c *connection) copyLevel() string {
 	if level := c.notify.LevelOfLogs(); level < notices.NoLogs {
 		return notices.LogLevels[level]
@@ -471,7 +476,7 @@ func (c *connection) copyLevel() string {
 	return ""
 }
 
-// subscriptionsOf are those of the incarnation of a server that this connection uses.
+// subscriptionsOf returns the counter for the incarnation of a server that this connection uses.
 func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
 	if !c.isCopied(server) {
 		return c.subscriptions, nil
@@ -486,7 +491,7 @@ func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, err
 	return t.seatOf(server).subscriptions, nil
 }
 
-// enterTenant returns the tenant of a principal, for one request; nil if the server is closed.
+// enterTenant returns the tenant of an owner, for one request; nil if the server is closed.
 func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -507,7 +512,7 @@ func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
 	return t
 }
 
-// leaveTenant ends what enterTenant began. Without requests the copies end after a time.
+// leaveTenant ends what enterTenant began. Without further requests the copies end after SessionIdle.
 func (s *Server) leaveTenant(owner string, t *tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -532,7 +537,7 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 	})
 }
 
-// closeTenantsLocked ends the copies of all principals.
+// closeTenantsLocked ends the copies of all owners.
 func (s *Server) closeTenantsLocked() {
 	for owner, t := range s.tenants {
 		if t.idle != nil {
@@ -543,34 +548,34 @@ func (s *Server) closeTenantsLocked() {
 	}
 }
 
-// copyCount counts the copies of all gateways with the same settings, from their start until nothing of
-// them is left. The zero value counts none. Safe for concurrent use.
+// copyCount counts the copies of all gateways with the same settings, from their start until nothing is
+// left of them. The zero value counts none. Safe for concurrent use.
 type copyCount struct {
 	mu  sync.Mutex // guards the fields below
 	all int
 	of  map[string]int // by principal
 }
 
-// take counts one more copy of a principal, or says why there must not be one.
-func (n *copyCount) take(s *settings, principal, server string) error {
+// take counts one more copy of a principal, unless there are too many.
+func (c *copyCount) take(s *settings, principal, server string) error {
 	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
 	setDefault(&most, DefaultMaxCopies)
 	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case n.of[principal] >= mostOf && principal != "":
-		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), n.of[principal]))
-	case n.of[principal] >= mostOf:
-		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", n.of[principal]))
-	case n.all >= most:
-		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", n.all))
+	case c.of[principal] >= mostOf && principal != "":
+		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), c.of[principal]))
+	case c.of[principal] >= mostOf:
+		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", c.of[principal]))
+	case c.all >= most:
+		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", c.all))
 	}
-	if n.of == nil {
-		n.of = map[string]int{}
+	if c.of == nil {
+		c.of = map[string]int{}
 	}
-	n.all++
-	n.of[principal]++
+	c.all++
+	c.of[principal]++
 	return nil
 }
 
@@ -578,12 +583,12 @@ func tooManyCopies(server, who string) error {
 	return &jsonrpc.Error{Code: message.CodeBusy, Message: "server " + server + " runs once for each client, and " + who + ", which is the most; end sessions that are not needed, and try again. Nothing was done."}
 }
 
-// give takes a copy back that has ended.
-func (n *copyCount) give(principal string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.all--
-	if n.of[principal]--; n.of[principal] == 0 {
-		delete(n.of, principal)
+// give gives back a copy that has ended.
+func (c *copyCount) give(principal string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.of[principal]--; c.of[principal] == 0 {
+		delete(c.of, principal)
 	}
 }

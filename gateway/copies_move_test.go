@@ -56,12 +56,12 @@ func TestShare_subscriptions_move(t *testing.T) {
 				touch()
 				require.Equal(t, share == ShareAll, conn.subscriptions.AreHeld())
 				require.Equal(t, share == ShareClient, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
-				require.EqualValues(t, 1, conn.held.Load())
+				require.EqualValues(t, 1, conn.subscriptionCount.Load())
 			}
 			own := conn.tenant.Load()
 			require.NoError(t, conn.Close())
 			until(t, func() bool {
-				return conn.held.Load() == 0 && !conn.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
+				return conn.subscriptionCount.Load() == 0 && !conn.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
 			})
 			settings.mu.Lock()
 			defer settings.mu.Unlock()
@@ -90,11 +90,11 @@ func TestShare_subscribe_again_after_a_reload(t *testing.T) {
 	u("resources/subscribe")
 	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
 	u("resources/subscribe")
-	until(t, func() bool { return conn.held.Load() == 1 })
+	until(t, func() bool { return conn.subscriptionCount.Load() == 1 })
 	s.send(6, "tools/call", `{"name":"a__touch","arguments":{"uri":"mcptest://text"}}`)
 	s.requireUpdated("mcptest://text")
 	u("resources/unsubscribe")
-	until(t, func() bool { return conn.held.Load() == 0 })
+	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
 	require.False(t, conn.subscriptions.AreHeld())
 	require.False(t, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
 }

@@ -206,7 +206,7 @@ func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
 	until(t, func() bool {
 		own.questions.mu.Lock()
 		defer own.questions.mu.Unlock()
-		return own.questions.standing != nil
+		return own.questions.stream != nil
 	})
 	n := incarnationOf(t, p.user(false))
 	a.trigger(n, "q")
@@ -272,7 +272,7 @@ func TestShare_questions_on_a_broken_stream(t *testing.T) {
 						for _, hs := range server.sessions {
 							hs.questions.mu.Lock()
 							defer hs.questions.mu.Unlock()
-							return hs.questions.fallen != nil
+							return hs.questions.broken != nil
 						}
 						return false
 					})

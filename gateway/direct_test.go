@@ -29,6 +29,6 @@ func TestDirect_leaves_messages_to_the_one_who_writes(t *testing.T) {
 	}()
 	receive(t, done)
 	require.Equal(t, 1, waiting())
-	require.Nil(t, d.held)
+	require.Nil(t, d.next)
 	receive(t, near.out.wake)
 }

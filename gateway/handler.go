@@ -30,9 +30,9 @@ const (
 func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path) }
 
 // WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in
-// another process or after a crash of this one, continues the sessions: the id has all that is
-// needed. What a session has subscribed to, and its log level, are lost. The key also seals the
-// requestState of a call, of a Handler and of a [Transport]. Default: a random key, so that sessions
+// another process or after a crash of this one, continues the sessions: their ids contain all that
+// it needs. The subscriptions and the log level of a session are lost. The key also seals the
+// requestState of a call, in a Handler and in a [Transport]. Default: a random key, with which sessions
 // end with the handler. It panics if the key has less than 32 bytes.
 func WithSessionKey(key []byte) Option {
 	if len(key) < sessionid.KeyBytes {
@@ -41,7 +41,7 @@ func WithSessionKey(key []byte) Option {
 	return func(o *options) { o.key = key }
 }
 
-// Server is an MCP server over Streamable HTTP, of one endpoint, for all versions: 2024-11-05 to
+// Server is an MCP server over Streamable HTTP with one endpoint for all versions: 2024-11-05 to
 // 2025-11-25 with sessions, and 2026-07-28 without. See [Handler].
 type Server struct {
 	gateway *gateway
@@ -51,10 +51,10 @@ type Server struct {
 	cancel  context.CancelFunc
 
 	mu         sync.Mutex          // guards the fields below
-	profiles   map[string]*gateway // those that a client has had
+	profiles   map[string]*gateway // by profile, once a client has used it
 	principals map[string]*principal
-	sessions   map[nonce]*httpSession // that cost something
-	tenants    map[string]*tenant     // principals with copies of servers, by owner
+	sessions   map[nonce]*httpSession // the active ones
+	tenants    map[string]*tenant     // clients of 2026-07-28 with copies of servers, by owner
 	ended      sessionid.Ended
 }
 
@@ -62,8 +62,8 @@ type Server struct {
 //
 //	http.Handle("/mcp", gateway.Handler(client, gateway.WithSessionKey(key)))
 //
-// Each request says of which version it is, so clients of all versions use the same URL. An
-// answer is JSON, or a stream if progress comes first.
+// Each request names its version, so clients of all versions use the same URL. An answer is
+// JSON, or a stream if a notification or question comes first.
 //
 // Without tokens it serves this machine only, under its own names, and no page of another web
 // site. [WithTokens] and [WithTokenVerifier] open it to other machines; TLS is up to the
@@ -89,8 +89,9 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	return s
 }
 
-// Close ends all streams and cancels the requests in flight, whose answers say that they may have been
-// executed. The sessions continue in another Handler with the same key. It does not wait. It may be called more than once.
+// Close ends all streams and cancels the requests in flight. Their answers say that they may have been
+// executed. The sessions continue in another Handler with the same key. Close does not wait. It may be
+// called more than once.
 func (s *Server) Close() {
 	s.cancel()
 	s.gateway.tasks.StopWaiting()
@@ -170,7 +171,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x.wire.Flush()
 }
 
-// Status says what a [Server] does at one moment.
+// Status describes a [Server] at one moment.
 type Status struct {
 	// Sessions counts the sessions with a request in flight, a stream, a subscription, a log
 	// level or a copy of a server; Streams counts those with a stream.
@@ -178,17 +179,17 @@ type Status struct {
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.
 	InFlight int `json:"inFlight"`
-	// Clients describes the clients, with those that cost nothing at the moment; see
+	// Clients describes the clients, including those that have nothing open at the moment; see
 	// [WithClients].
 	Clients clients.Status `json:"clients"`
-	// Held counts the calls that are in flight at servers while their clients, of 2026-07-28,
+	// Held counts the held calls: they are in flight at servers while their clients, of 2026-07-28,
 	// answer a question.
 	Held int `json:"held"`
 	// Withheld has the tools and prompts that are not listed, sorted by server.
 	Withheld []Withheld `json:"withheld"`
 }
 
-// Status describes what the server does.
+// Status returns the status of the server at this moment.
 func (s *Server) Status() Status {
 	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: []Withheld{}}
 	for _, w := range s.gateway.catalog.Get().Withheld {

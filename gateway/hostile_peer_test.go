@@ -149,7 +149,7 @@ func TestHostilePeer(t *testing.T) {
 		"lists, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("tools/list", "{}"))
 			out := p.session().out
-			until(p.t, func() bool { return len(p.session().placesOf().listing) == 1 && len(out.wake) == 1 })
+			until(p.t, func() bool { return len(p.session().slotsOf().listing) == 1 && len(out.wake) == 1 })
 			out.mu.Lock()
 			defer out.mu.Unlock()
 			require.LessOrEqual(p.t, len(out.queue), 1, "lists are made one at a time")
@@ -344,11 +344,11 @@ func TestHostilePeer(t *testing.T) {
 }
 
 // byIDs returns the requests that have not ended.
-func (q *requests) byIDs() []jsonrpc.ID {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (rs *requests) byIDs() []jsonrpc.ID {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	var ids []jsonrpc.ID
-	for id := range q.byID {
+	for id := range rs.byID {
 		ids = append(ids, id)
 	}
 	return ids

@@ -27,10 +27,10 @@ import (
 // exchange is one HTTP request.
 type exchange struct {
 	server    *Server
-	gateway   *gateway // of the profile
+	gateway   *gateway // of the profile of the client
 	principal *principal
-	owner     string    // of the sessions: the principal with its profile
-	expiry    time.Time // of the token; zero if it does not say
+	owner     string    // the principal with its profile
+	expiry    time.Time // of the token; zero if it has none
 	w         http.ResponseWriter
 	r         *http.Request
 	wire      *httpwire.Exchange // reads r, and writes to w
@@ -45,7 +45,7 @@ func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	x.wire.JSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
 }
 
-// busy answers a principal that has reached a limit.
+// busy answers a request whose principal has reached a limit.
 func (x *exchange) busy(what string) {
 	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
@@ -88,7 +88,8 @@ func (x *exchange) post() {
 	x.postLegacy(messages, batch)
 }
 
-// readBody reads the body. If it reports false, it has answered.
+// readBody reads the body. If it reports false, it has answered the request. The caller gives back the
+// reserved bytes.
 func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
 	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
 	var wrong *httpwire.BodyError
@@ -102,8 +103,8 @@ func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
 	return body, reserved, err == nil
 }
 
-// readMeta returns what a request says of its client in _meta: the version, empty if it names
-// none, and whether it has the capabilities.
+// readMeta returns the version in the _meta of a request, empty if there is none, and whether _meta has
+// the capabilities of the client.
 func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || len(r.Params) == 0 {
@@ -126,7 +127,8 @@ func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 	return strings.Clone(version), capabilities
 }
 
-// initialize answers the first request of a session. Its id carries what the session is.
+// initialize answers the first request of a session. The id of the session carries all that later
+// requests need.
 func (x *exchange) initialize(r *jsonrpc.Request) {
 	s := x.server
 	c := newConnection(s.ctx, x.gateway)
@@ -154,7 +156,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	x.wire.JSON(http.StatusOK, message.Encode(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
 
-// postLegacy answers messages of a session before 2026-07-28.
+// postLegacy answers the messages of a session before 2026-07-28.
 func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
@@ -176,7 +178,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, message.InvalidRequest("version %s has no batches", hs.version))
 		return
 	}
-	// Nothing takes effect before all of it is known to be served.
+	// No message takes effect before all of them are checked.
 	var requests []*jsonrpc.Request
 	for _, m := range messages {
 		r, ok := m.(*jsonrpc.Request)
@@ -187,7 +189,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
 			return
 		}
-		if batch { // else post has looked
+		if batch { // otherwise post has checked it
 			if version, _ := readMeta(r); version >= modernVersion {
 				x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
 				return
@@ -203,11 +205,11 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	for _, m := range messages {
 		switch r, ok := m.(*jsonrpc.Request); {
 		case !ok:
-			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // decodeMessage returns one of the two
+			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // message.Read returns one of the two
 		case !r.ID.IsValid():
 			hs.receiveNotification(r)
 		case r.Method == "resources/subscribe" || r.Method == "logging/setLevel":
-			hs.follow() // before it has an effect
+			hs.follow() // before it takes effect
 		}
 	}
 	if !batch && len(requests) > 0 && requests[0].Method == "tasks/result" { // its versions have no batches
@@ -222,7 +224,7 @@ var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resourc
 // postModern answers a message of 2026-07-28, which has no sessions.
 func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	r, ok := m.(*jsonrpc.Request)
-	if !ok || !r.ID.IsValid() { // nothing of it has an effect: a request is canceled by its connection
+	if !ok || !r.ID.IsValid() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
 		return
 	}
@@ -244,7 +246,8 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.owner = x.owner
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
-	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name} // a held call outlives its request
+	// A held call outlives its request.
+	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
 	if x.principal.name != "" {
 		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
 		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
@@ -261,8 +264,8 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	x.answer(c, []*jsonrpc.Request{r})
 }
 
-// checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports,
-// Streamable HTTP, standard headers): what stands between client and server decides by them.
+// checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports, Streamable
+// HTTP, standard headers): proxies between client and server decide by the headers.
 func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonrpc.Error {
 	mismatch := func(format string, args ...any) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
@@ -309,7 +312,7 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 
 // checkArguments compares the headers that repeat arguments of a tool call.
 func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
-	t, _ := readToolCall(r.Params) // the call says what is wrong with it
+	t, _ := readToolCall(r.Params) // callTool reports errors
 	c := x.gateway.catalog
 	server, own, ok := mcpvisor.SplitName(c.Last().ToolByName[t.name])
 	if !ok {
@@ -326,8 +329,8 @@ func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 // busyWithRequests answers a principal that has too many requests in flight.
 func (x *exchange) busyWithRequests() { x.busy("too many requests are in flight") }
 
-// answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if a
-// message comes before the answer. If the peer goes, its requests are canceled.
+// answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
+// another message comes before the answer. If the peer closes the connection, its requests are canceled.
 func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
 		x.wire.Accept()
@@ -368,15 +371,16 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	x.pass(c, out, made, admitted)
 }
 
-// pass passes on what requests answer, of which the first n were admitted.
+// pass writes the messages of the outbox until all requests have answers. The first n of made were
+// admitted.
 func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	batch := len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
 	streams := httpwire.AcceptsStream(x.r)
-	failed := false // the peer does not read any more
+	failed := false // the peer no longer reads
 	var answers []message.Encoded
-	kept, passed := 0, 0 // bytes of answers, and answers
+	kept, passed := 0, 0 // bytes in answers; number of answers so far
 	pass := func(m jsonrpc.Message, id jsonrpc.ID) {
 		passed++
 		switch {
@@ -394,7 +398,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			failed = !x.wire.JSON(statusOf(m), message.Encode(m))
 		}
 	}
-	sessionEnded := false // what is in the outbox is passed on
+	sessionEnded := false // the rest of the outbox is still written
 	for passed+out.droppedAnswers() < n {
 		m, ended := out.next()
 		if m == nil && sessionEnded {
@@ -414,7 +418,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 		case ended != nil:
 			ended.answered = true
 			c.requests().freeID(ended)
-			held := ended.unhold.Swap(nil) // a client that has the answer may close the connection
+			held := ended.unhold.Swap(nil) // once it has the answer, a client may close the connection
 			if pass(m, ended.ID); failed && held != nil {
 				(*held)()
 			}
@@ -426,7 +430,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			failed = !x.wire.Event(m, "")
 		}
 	}
-	for x.wire.IsStream() && !failed { // a request that was canceled has no answer, but its question is withdrawn
+	for x.wire.IsStream() && !failed { // a canceled request has no answer, but its question is withdrawn
 		m, _ := out.next()
 		if m == nil {
 			break
@@ -453,13 +457,14 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	}
 }
 
-// errLongBatch is the answer to a request of a batch whose answers are too long together.
+// errLongBatch is the error of a request in a batch whose answers exceed MaxUnreadBytes together.
 var errLongBatch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was carried out, and its answer does not fit beside the others of the batch; send such requests one by one, or accept an event stream"}
 
 // errManyUnread is the answer to a request of a principal that has too many bytes of answers unread.
 var errManyUnread = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was carried out, and its answer does not fit beside those that its principal has not read; read them first, or let the gateway raise HTTPLimits.MaxBytes"}
 
-// statusOf is the HTTP status of an answer: errors that are about the request as a whole have one.
+// statusOf returns the HTTP status of an answer. It is not 200 for some errors about the request as a
+// whole.
 func statusOf(m jsonrpc.Message) int {
 	if answer, ok := m.(*jsonrpc.Response); ok {
 		var wire *jsonrpc.Error

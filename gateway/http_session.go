@@ -13,20 +13,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
-// nonce identifies a session.
+// nonce identifies a session over HTTP.
 type nonce = [12]byte
 
-// principal is whoever sends requests, while there are any. Its fields are guarded by Server.mu.
+// principal counts what one owner of a token uses. It exists while a request or a session refers to it.
+// Its fields are guarded by Server.mu.
 type principal struct {
 	name     string
-	users    int // requests and sessions that hold it
-	inFlight int // requests
-	sessions int
-	bytes    int // of bodies
+	users    int // requests and sessions that refer to it
+	inFlight int // its requests in flight
+	sessions int // its active sessions
+	bytes    int // of the bodies of its requests
 	unread   int // bytes of large answers that were not read
 }
 
-// enter returns the principal of a request. Each enter needs one leave.
+// enter returns the principal of a request. Each call needs one of leave.
 func (s *Server) enter(name string) *principal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +52,8 @@ func (s *Server) leaveLocked(p *principal) {
 	}
 }
 
-// reserve counts requests and bytes of a principal; it counts nothing and reports false if that
-// has as many as it may. Negative values give back.
+// reserve counts requests and bytes of a principal. It counts nothing and reports false if the principal
+// would exceed a limit. Negative values give back.
 func (s *Server) reserve(p *principal, requests, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +106,9 @@ func (x *exchange) releaseAnswers() {
 	x.unread = 0
 }
 
-// httpSession is a session of a version before 2026-07-28 that costs something: it has a
-// request in flight, a stream, a subscription, a log level, a task that is watched or a copy of a server. Any other session is its id only.
+// httpSession is an active session of a version before 2026-07-28. An active session has a request in
+// flight, a stream, a subscription, a log level, a task that is watched or a copy of a server. Nothing
+// is kept of any other session: its id says all.
 type httpSession struct {
 	*connection
 	nonce     nonce
@@ -114,9 +116,9 @@ type httpSession struct {
 	principal *principal
 
 	// Guarded by Server.mu.
-	users      int         // requests and the stream
-	wakeStream func()      // wakes the stream of the session, which looks whether it still is; nil without one
-	streams    uint64      // of the session so far; the last one is its stream
+	users      int         // requests in flight, and streams
+	wakeStream func()      // wakes the stream, which then calls hasStream; nil without one
+	streams    uint64      // number of streams so far; the last one is the stream of the session
 	idle       *time.Timer // runs while users is 0
 }
 
@@ -125,7 +127,7 @@ var (
 	errManySessions   = errors.New("too many sessions are in use; end some")
 )
 
-// openSession returns the session with an id. Each needs one closeSession.
+// openSession returns the session with an id. Each call needs one of closeSession.
 func (x *exchange) openSession(id string) (*httpSession, error) {
 	s, p, now := x.server, x.principal, time.Now()
 	said, err := sessionid.Open(s.gateway.opts.key, id, x.owner, now)
@@ -163,8 +165,8 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 	return hs, nil
 }
 
-// closeSession ends one use of a session. Without any the session costs nothing, unless it has
-// something that it would miss.
+// closeSession ends one use of a session. After the last one the session is dropped, or kept for
+// SessionIdle if it has something that its client would miss.
 func (s *Server) closeSession(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,10 +187,10 @@ func (s *Server) closeSession(hs *httpSession) {
 	})
 }
 
-// isNeeded reports whether the session would miss something without what it costs.
+// isNeeded reports whether the session has something that its client would miss.
 func (hs *httpSession) isNeeded() bool { return hs.notify.IsNeeded() || hs.hasCopies() }
 
-// dropUnneeded drops a session that nobody uses, if it needs nothing since.
+// dropUnneeded drops a session that is neither used nor needed.
 func (s *Server) dropUnneeded(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +199,7 @@ func (s *Server) dropUnneeded(hs *httpSession) {
 	}
 }
 
-// dropLocked frees what a session costs, once.
+// dropLocked frees what an active session has, once.
 func (s *Server) dropLocked(hs *httpSession) {
 	if s.sessions[hs.nonce] != hs {
 		return

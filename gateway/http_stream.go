@@ -19,13 +19,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
-// stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
-// session takes the place of the first, which may be the rest of a broken connection.
+// stream answers GET: it sends the notifications of a session before 2026-07-28. A second stream of a
+// session replaces the first one, which may be left over from a broken connection.
 //
-// An idle stream costs little more than the buffers of its connection and the stack of its
-// goroutine, which waits in deliver. While the frames down to there are small, 8 KB of stack are
-// enough to write the header, and otherwise each stream keeps 16 KB. So all that precedes the
-// wait has functions of its own.
+// An idle stream costs little more than the buffers of its connection and the stack of its goroutine,
+// which waits in deliver. The frames from here to deliver must stay small: then 8 KB of stack are enough
+// to write the header, and otherwise each stream keeps 16 KB. So all steps before the wait are functions
+// of their own.
 func (x *exchange) stream() {
 	hs := x.streamSession()
 	if hs == nil {
@@ -38,8 +38,8 @@ func (x *exchange) stream() {
 	x.deliver(hs)
 }
 
-// streamSession returns the session of a request for a stream, which the caller closes. It
-// returns nil after it has answered a request that gets none.
+// streamSession returns the session of a request for a stream. The caller closes it. If the request gets
+// no stream, streamSession answers it and returns nil.
 func (x *exchange) streamSession() *httpSession {
 	if !x.isOfSession("has no stream of its own; use subscriptions/listen") {
 		return nil
@@ -61,8 +61,8 @@ func (x *exchange) streamSession() *httpSession {
 	return hs
 }
 
-// isOfSession reports whether GET or DELETE names a session, and no version but those that have sessions. If not, it has
-// answered; modern is what 2026-07-28 has in its place.
+// isOfSession reports whether a GET or DELETE names a session, and no version without sessions.
+// Otherwise it answers the request; modern says what 2026-07-28 has instead.
 func (x *exchange) isOfSession(modern string) bool {
 	switch version := x.r.Header.Get(versionHeader); {
 	case version == modernVersion:
@@ -91,38 +91,38 @@ func (x *exchange) deliver(hs *httpSession) {
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
 	known, seen := x.startDelivery(hs)
-	place := seen      // of the last question that the client has seen
-	var asked *request // nil while no server can ask without a call: most streams carry no questions
+	position := seen           // position of the last question on the stream
+	var streamRequest *request // nil while no server can ask without a call: most streams carry no questions
 	defer func() {
-		if asked != nil {
-			hs.questions.fall(asked)
+		if streamRequest != nil {
+			hs.questions.closeStream(streamRequest)
 		}
 	}()
 	if !hs.opts.sharesAll() { // before the client knows that it has a stream
-		asked = hs.askable(wake, seen)
+		streamRequest = hs.newStreamRequest(wake, seen)
 	}
-	if !x.prime(hs, eventID(known, place)) {
+	if !x.prime(hs, eventID(known, position)) {
 		return
 	}
-	// A Ticker, with its channel, would be a part of what each idle stream costs. So would the channel of hs.ctx: the end of
-	// the session wakes the stream.
+	// A Ticker and its channel would add to the cost of each idle stream. So would the channel of hs.ctx:
+	// instead, the end of the session wakes the stream.
 	due := time.Now().Add(s.limits.KeepAlive)
 	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
 	for {
-		if asked == nil && !hs.opts.sharesAll() {
-			asked = hs.askable(wake, seen)
+		if streamRequest == nil && !hs.opts.sharesAll() {
+			streamRequest = hs.newStreamRequest(wake, seen)
 		}
 		if m := hs.notify.NextOf(mine); m != nil {
-			if !x.notification(m, &known, place) {
+			if !x.notification(m, &known, position) {
 				return
 			}
 			continue
 		}
-		if asked != nil {
-			if m, _ := asked.out.next(); m != nil {
-				place = cmp.Or(hs.questions.written(m), place)
-				if !x.wire.Event(m, eventID(known, place)) {
+		if streamRequest != nil {
+			if m, _ := streamRequest.out.next(); m != nil {
+				position = cmp.Or(hs.questions.written(m), position)
+				if !x.wire.Event(m, eventID(known, position)) {
 					return
 				}
 				continue
@@ -146,48 +146,47 @@ func (x *exchange) deliver(hs *httpSession) {
 	}
 }
 
-// noRequest is the request of those that stand for a whole stream. It is not changed.
+// noRequest is the jsonrpc.Request of the requests that newStreamRequest makes. It is never changed.
 var noRequest = new(jsonrpc.Request)
 
-// askable lets questions that belong to no call come on the stream of the session, which wake wakes. seen is that of
-// questions.stand.
-func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
-	asked := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
-	hs.questions.stand(asked, seen)
-	return asked
+// newStreamRequest makes a request for the whole stream of the session, on which servers can ask while
+// no call is in flight. wake wakes the stream. seen is as in questions.openStream.
+func (hs *httpSession) newStreamRequest(wake chan struct{}, seen int64) *request {
+	streamRequest := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
+	hs.questions.openStream(streamRequest, seen)
+	return streamRequest
 }
 
-// startDelivery lets the session be told what happens from now on, and what has changed since
-// the last event that the client has seen. It returns what the session knows, and the place of the last question that
-// it has seen.
+// startDelivery lets the session hear of changes from now on, and of those since the last event that the
+// client has seen. It returns the digests of the lists that the client knows, and the position of the
+// last question that it has seen.
 func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
 	hs.follow()
 	hs.notify.StartSession()
 	known = x.gateway.catalog.Get().Digests()
-	if told, place, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
+	if told, position, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.ReportLists(listing.ChangedDigests(told, known))
-		known, seen = told, place
+		known, seen = told, position
 	}
 	return known, seen
 }
 
-// prime begins the stream with an event without data, so that the client has an id to come back
-// with.
+// prime begins the stream with an event without data. The client needs its id to resume the stream.
 func (x *exchange) prime(hs *httpSession, id string) bool {
-	if hs.version < "2025-11-25" { // these take an event without data for a message
+	if hs.version < "2025-11-25" { // their clients take an event without data for a message
 		id = ""
 	}
 	return x.wire.Begin(id)
 }
 
-// notification writes a notification to the stream, and notes what the session knows after it.
-func (x *exchange) notification(m jsonrpc.Message, known *[3]string, place int64) bool {
+// notification writes a notification to the stream, and updates the digests that the client knows.
+func (x *exchange) notification(m jsonrpc.Message, known *[3]string, position int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
-	return x.wire.Event(m, eventID(*known, place))
+	return x.wire.Event(m, eventID(*known, position))
 }
 
-// endWithToken ends a request that lasts when the token of its client expires. The client continues with
-// a new one.
+// endWithToken ends a long request when the token of its client expires. The client continues with a new
+// token.
 func (x *exchange) endWithToken() (cancel context.CancelFunc) {
 	if x.expiry.IsZero() {
 		return func() {}
@@ -197,8 +196,8 @@ func (x *exchange) endWithToken() (cancel context.CancelFunc) {
 	return cancel
 }
 
-// takeStream makes a stream the one of its session, which reads what that is told, and wakes the one that was it before.
-// wake is called when there is something to read, and when another stream takes its place.
+// takeStream makes a new stream the stream of its session, and wakes the one that it replaces. wake is
+// called when there is something to read, and when another stream replaces this one.
 func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +210,7 @@ func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	return hs.streams
 }
 
-// hasStream reports whether a stream is still the one of its session.
+// hasStream reports whether a stream is still the stream of its session.
 func (s *Server) hasStream(hs *httpSession, mine uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,29 +225,31 @@ func (s *Server) leaveStream(hs *httpSession, mine uint64) {
 	}
 }
 
-// eventID is the id of an event: which lists the session was told of, and the place of the last question; 0: there was
-// none. A client that comes back with it, even to another process, is told what has changed since, and asked what it
-// has not seen.
-func eventID(known [3]string, place int64) string {
+// eventID returns the id of an event: the digests of the lists that the client knows, and the position
+// of the last question; 0: there was none. A client that resumes with the id, even at another process,
+// hears of the changes since, and of the questions that it has not seen.
+func eventID(known [3]string, position int64) string {
 	id := strings.Join(known[:], ".")
-	if place == 0 {
+	if position == 0 {
 		return id
 	}
-	return id + "." + strconv.FormatInt(place, 36)
+	return id + "." + strconv.FormatInt(position, 36)
 }
 
-func parseEventID(id string) (known [3]string, place int64, ok bool) {
+func parseEventID(id string) (known [3]string, position int64, ok bool) {
 	parts := strings.Split(id, ".")
 	if len(id) > 200 || len(parts) < len(known) || len(parts) > len(known)+1 {
 		return known, 0, false
 	}
 	if len(parts) > len(known) {
-		place, _ = strconv.ParseInt(parts[len(known)], 36, 64) // one that is none is none of this process
+		// An invalid position counts as unknown; see questions.openStream.
+		position, _ = strconv.ParseInt(parts[len(known)], 36, 64)
 	}
-	return [3]string(parts[:len(known)]), place, true
+	return [3]string(parts[:len(known)]), position, true
 }
 
-// toldOf is what the session knows after a notification: it lists anew what has changed.
+// toldOf returns the digests that the client knows after a notification: it reads the changed list
+// again.
 func toldOf(m jsonrpc.Message, known, now [3]string) [3]string {
 	if r, ok := m.(*jsonrpc.Request); ok {
 		for i, kind := range notices.ListChanged {

@@ -8,20 +8,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 )
 
-// watchedKinds are the events that a hub follows, beside EventMissed.
+// watchedKinds are the events that a hub follows, in addition to EventMissed.
 var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked,
 	mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
-// hub tells the notifiers of all sessions what happens to the client. It follows the client's
-// events while there are any. A list counts as changed when its bytes differ from those that the
-// notifiers were told about.
+// hub tells the notifiers of all sessions what happens to the client. It follows the events of the
+// client while it has members. A list counts as changed when its bytes differ from those that the
+// members were told about last.
 type hub struct {
 	gateway *gateway
 
 	mu      sync.Mutex           // guards the fields below
-	members map[*notifier]func() // called when the client is closed
-	told    *listing.Listing     // that the members know of
-	stop    context.CancelFunc   // ends the one that follows; nil without
+	members map[*notifier]func() // with the function that is called when the client is closed
+	told    *listing.Listing     // what the members were told about last; nil without members
+	stop    context.CancelFunc   // ends follow; nil without members
 }
 
 // join adds a notifier once. closed is called, from another goroutine, when the client is closed.
@@ -36,7 +36,8 @@ func (h *hub) join(n *notifier, closed func()) bool {
 	if h.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.stop = cancel
-		events := h.gateway.client.Watch(ctx, watchedKinds...) // before the lists are read, so that no change is missed
+		// The events are watched before the lists are read, so that no change is missed.
+		events := h.gateway.client.Watch(ctx, watchedKinds...)
 		h.gateway.opts.settings.watch(h)
 		h.told = h.gateway.catalog.Get()
 		go h.follow(ctx, events)
@@ -120,7 +121,7 @@ func (h *hub) each(f func(*notifier)) {
 	}
 }
 
-// reportLists tells the members which lists have changed since they were told last.
+// reportLists tells the members which lists have changed since the last report.
 func (h *hub) reportLists() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,8 +139,8 @@ func (h *hub) reportLists() {
 	}
 }
 
-// renew makes the subscriptions to a server again if it was replaced, and then reports all of
-// them as updated: what changed while it was down is not known.
+// renew subscribes again at a server that was replaced, and then reports all subscriptions to it as
+// updated: nobody knows what changed while it was down.
 func (h *hub) renew(server string, gen uint64) {
 	done := h.gateway.subscriptions.Renew(server, gen)
 	select {
@@ -153,13 +154,14 @@ func (h *hub) renew(server string, gen uint64) {
 	}
 }
 
-// reportUpdates reports all subscriptions to a server as updated; to all servers if it is empty.
+// reportUpdates reports all subscriptions to a server as updated; with an empty server, those to all
+// servers.
 func (h *hub) reportUpdates(server string) {
 	h.each(func(n *notifier) { n.ReportUpdates(server, h.gateway.view.OffersUpdate) })
 }
 
-// renewAll is renew for all servers that are ready, after events were missed. The others
-// become ready with an event of their own.
+// renewAll is renew for all servers that are ready, after events were missed. Each of the other servers
+// sends an event when it becomes ready.
 func (h *hub) renewAll() {
 	for _, s := range h.gateway.client.Status() {
 		if s.Session != nil {

@@ -8,43 +8,43 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 )
 
-// Limits bound what one peer, which has one session, may cost this process and the other
-// peers. In each field 0, and a negative value, means the default.
+// Limits bound what one peer, which has one session, may cost this process and the other peers. A field
+// of 0 or less has its default.
 type Limits struct {
-	// MaxRequests is how many requests of the session are in flight at once, from their
-	// beginning until their answers are read. Further ones wait, and can be canceled while
-	// they do. Default 128.
+	// MaxRequests bounds the requests of the session that are in flight at once, from their
+	// beginning until their answers are read. Further ones wait, and can be canceled meanwhile.
+	// Default 128.
 	MaxRequests int
-	// MaxWaiting is how many requests wait for one of MaxRequests. Beyond it the Write of
-	// the connection waits for room with a request; cancellations and other notifications
-	// pass. Default 1,024.
+	// MaxWaiting bounds the requests that wait because MaxRequests are in flight. The Write of a
+	// further request waits until there is room; cancellations and other notifications pass.
+	// Default 1,024.
 	MaxWaiting int
-	// MaxRequestBytes bounds the params and ids of all these requests together, in bytes.
-	// Beyond it Write waits, too. One request may exceed it. Default 16 MiB.
+	// MaxRequestBytes bounds the params and ids of all requests in flight and waiting, in bytes.
+	// Beyond it Write waits, too. A single request may exceed it. Default 16 MiB.
 	MaxRequestBytes int
 	// MaxUnreadBytes bounds the answers that the peer has not read, in bytes. Beyond it the
-	// session ends: the peer does not read. One answer may exceed it. Default 64 MiB.
+	// session ends. A single answer may exceed it. Default 64 MiB.
 	MaxUnreadBytes int
-	// MaxQueuedBytes is how many bytes of answers and questions may wait behind the message that is
-	// being written, while the peer reads nothing. If more of them wait for StallTimeout, and the peer
-	// has read nothing meanwhile, not even 64 KiB of the message, the session ends. A peer that reads
+	// MaxQueuedBytes bounds the answers and questions that wait behind the message that is being
+	// written while the peer reads nothing, in bytes. The session ends if more wait for StallTimeout
+	// and the peer has read nothing meanwhile, not even 64 KiB of the message. A peer that reads
 	// slowly keeps its session. Default 1 MiB.
 	MaxQueuedBytes int
 	// StallTimeout is how long the peer may read nothing while more than MaxQueuedBytes wait. Default 10 s.
 	StallTimeout time.Duration
-	// MaxSubscriptions is how many subscriptions to resources the session has at once. Further
-	// ones are refused. A subscription counts until its server has been told that it ended.
+	// MaxSubscriptions bounds the subscriptions to resources of the session. Further ones are
+	// refused. A subscription counts until its server has been told that it ended.
 	// Default 1,000.
 	MaxSubscriptions int
-	// MaxListens is how many requests subscriptions/listen the session has in flight at
-	// once, beside MaxRequests. Further ones are refused. Default 16.
+	// MaxListens bounds the subscriptions/listen requests of the session that are in flight at
+	// once. They do not count for MaxRequests. Further ones are refused. Default 16.
 	MaxListens int
-	// MaxHeld is how many calls of a client of 2026-07-28 are in flight at servers before it, while
-	// the client answers what the server has asked. Of a Handler it is for a principal, as
-	// such a client has no session. The question of a further call is refused. Default 64.
+	// MaxHeld bounds the held calls of a client of 2026-07-28: they stay in flight at servers of
+	// earlier versions while the client answers a question. In a Handler it counts per principal,
+	// as such a client has no session. The question of a further call is refused. Default 64.
 	MaxHeld int
-	// MaxHeldBytes bounds what these calls hold: their params, the questions, and results that came
-	// before the answers. Default 16 MiB.
+	// MaxHeldBytes bounds the params of held calls, their questions, and results that came before
+	// the answers, in bytes. Default 16 MiB.
 	MaxHeldBytes int
 }
 
@@ -86,18 +86,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// unreadError ends a session whose peer has too much unread, even if it reads.
+// unreadError is the error of a session whose peer has left too much unread, even if it still reads.
 func (l Limits) unreadError() error {
 	return fmt.Errorf("gateway: %w: more than %d bytes wait for it; read faster, or raise Limits.MaxUnreadBytes", ErrPeerDoesNotRead, l.MaxUnreadBytes)
 }
 
-// stallError ends a session whose peer reads nothing.
+// stallError is the error of a session whose peer reads nothing.
 func (l Limits) stallError() error {
 	return fmt.Errorf("gateway: %w: more than %d bytes wait for it, and it has read nothing for %v; read, or raise Limits.MaxQueuedBytes or StallTimeout", ErrPeerDoesNotRead, l.MaxQueuedBytes, l.StallTimeout)
 }
 
-// HTTPLimits bound what the requests to a [Handler] may cost. In each field 0, and a negative
-// value, means the default.
+// HTTPLimits bound what the requests to a [Handler] may cost. A field of 0 or less has its default.
 type HTTPLimits struct {
 	// MaxBodyBytes bounds the body of one request. A larger one is answered with 413. Default
 	// 16 MiB.
@@ -114,28 +113,28 @@ type HTTPLimits struct {
 	KeepAlive time.Duration
 	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
 	SessionLifetime time.Duration
-	// SessionIdle is how long subscriptions, the log level and the copies of servers ([ShareClient]) of
-	// a session are kept while it has no request in flight and no stream, and the copies of a
-	// principal while that has no request in flight; and a session that is told of a task, until that ends.
-	// Default 30 minutes. Without them a session costs nothing between its requests.
+	// SessionIdle is how long a session keeps its subscriptions, its log level, its copies of servers
+	// ([ShareClient]) and its notifications about tasks while it has no request in flight and no
+	// stream. A principal keeps its copies as long while it has no request in flight. A session
+	// without any of these costs nothing between its requests. Default 30 minutes.
 	SessionIdle time.Duration
 
 	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens
 	// all requests belong to one principal. A request beyond it is answered with 429. Default
 	// 1,024.
 	MaxInFlight int
-	// MaxSessions is how many sessions of one principal may be active at once: have a request in
-	// flight, a stream, a subscription, a log level or a copy of a server. A request that needs one more is answered
-	// with 429. Default 10,000.
+	// MaxSessions is how many sessions of one principal may be active at once. An active session has
+	// a request in flight, a stream, a subscription, a log level or a copy of a server. A request
+	// that needs one more is answered with 429. Default 10,000.
 	MaxSessions int
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
 	// beyond it is answered with 429. It also bounds the answers over 64 KiB that the principal has not read: an
 	// answer beyond it becomes an error, which says that the request was carried out. One answer may exceed
 	// it. Default 128 MiB.
 	MaxBytes int
-	// MaxTasks is how many tasks of one principal may be open at once: those that have not ended and
-	// that it has asked for within the last 10 minutes. A call of which a task may be made is refused
-	// beyond it. Default 1,000.
+	// MaxTasks is how many tasks of one principal may be open at once. An open task has not ended,
+	// and the principal has asked about it within the last 10 minutes. Beyond it, a call that may
+	// become a task is refused. Default 1,000.
 	MaxTasks int
 }
 
@@ -156,7 +155,7 @@ func (l HTTPLimits) withDefaults() HTTPLimits {
 	return l
 }
 
-// wire are those of the body and the answer of one request.
+// wire returns the limits for the body and the answer of one request.
 func (l HTTPLimits) wire() httpwire.Limits {
 	return httpwire.Limits{MaxBodyBytes: l.MaxBodyBytes, ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout}
 }

@@ -13,41 +13,41 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
-// outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
-// that does not read: of the progress of a request only the newest report is kept, other
-// notifications are bounded by the notifier, and the bytes of answers by MaxUnreadBytes. While the peer
-// reads nothing, the bound is MaxQueuedBytes.
+// outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer
+// that does not read delays nobody, and what waits for it is bounded: only the newest progress report of
+// a request is kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and
+// questions. While the peer reads nothing, MaxQueuedBytes does so.
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	limits   *Limits       // read only
-	stalled  func()        // read only: the peer reads nothing, and more than MaxQueuedBytes wait; nil: something else notices
-	overflow func()        // read only: more than MaxUnreadBytes wait; nil for a whole session, which ends
-	notify   *notifier     // all notifications but progress; nil if there are no others
-	asks     bool          // read only: it may have questions, because the peer reads a stream
-	http     *exchange     // read only: whose answers it has; nil for a whole session
+	stalled  func()        // read only; called when the peer reads nothing, see watchLocked; nil over HTTP
+	overflow func()        // read only; gives up the requests of a POST; nil for a session
+	notify   *notifier     // has the notifications that are not in queue; nil: there are none
+	asks     bool          // read only; it may get questions, because the peer reads a stream
+	http     *exchange     // read only; the POST whose answers it has; nil for a session
 
-	mu       sync.Mutex // guards the fields below
-	queue    []outgoing // oldest first
-	bytes    int        // of the answers in queue
-	noteNext bool       // a notification is before the next of queue, so that neither waits for many of the others
-	logs     int        // log messages in queue
-	logBytes int        // of these
-	closed   bool       // the session has ended
-	broken   bool       // see noteBreak
-	dropped  int        // requests that ended without an answer
+	mu         sync.Mutex // guards the fields below
+	queue      []outgoing // oldest first
+	bytes      int        // of the answers and questions in queue
+	notifyNext bool       // the next message comes from notify, and not from queue: they take turns
+	logs       int        // log messages in queue
+	logBytes   int        // of these log messages
+	closed     bool       // the session has ended
+	broken     bool       // see noteBreak
+	dropped    int        // requests that ended without an answer
 
 	reads uint64      // what the peer has read so far: messages, and pieces of large ones
 	watch *time.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
 }
 
-// outgoing is the answer to a request, a question because of it, a message about it or, without these,
-// its progress.
+// outgoing is one message that a request has caused: its answer, a question, or a notification. If it
+// has none of them, it is the progress of the request.
 type outgoing struct {
-	request  *request
-	answer   *jsonrpc.Response
-	question *question
-	note     jsonrpc.Message
-	logBytes int // of a note that is a log message
+	request      *request
+	answer       *jsonrpc.Response
+	question     *question
+	notification jsonrpc.Message
+	logBytes     int // of a notification that is a log message
 }
 
 func newOutbox(limits *Limits, notify *notifier) *outbox {
@@ -65,7 +65,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// answerCost is what an answer holds beside its text, in bytes.
+// answerCost is the memory that a message takes in addition to its text, in bytes.
 const answerCost = 512
 
 func answerBytes(a *jsonrpc.Response) int {
@@ -79,8 +79,8 @@ func answerBytes(a *jsonrpc.Response) int {
 	return n
 }
 
-// addAnswer adds the answer to a request. It reports false if more waits than the peer may
-// leave unread: the session ends then.
+// addAnswer adds the answer to a request. It reports false if the peer has too much unread: then the
+// session ends.
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +100,8 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	return fits
 }
 
-// addShort adds an answer in place of one that does not fit. It is small, and there is one for each request at most.
+// addShort adds a short answer in place of one that does not fit. Each request has one at most, so it
+// needs no bound.
 func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +110,7 @@ func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
 	o.queue = append(o.queue, outgoing{request: r, answer: a})
 }
 
-// addProgress adds a report of the progress of a request. It replaces one that is not read yet.
+// addProgress adds a progress report of a request. It replaces a report that is not read yet.
 func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,12 +124,14 @@ func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	r.progress = &p
 }
 
-func (g *outgoing) isProgress() bool { return g.answer == nil && g.question == nil && g.note == nil }
+func (o *outgoing) isProgress() bool {
+	return o.answer == nil && o.question == nil && o.notification == nil
+}
 
 func questionBytes(q *question) int { return answerCost + len(q.Params) }
 
-// addQuestion adds a question because of a request. It reports false if the peer has too much unread, or
-// is gone.
+// addQuestion adds a question that the request causes. It reports false if the peer has too much unread,
+// or is gone.
 func (o *outbox) addQuestion(r *request, q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +153,7 @@ func (o *outbox) isSent(q *question) bool {
 	return q.sent
 }
 
-// removeLocked removes a question that was not read. It reports false if there is none.
+// removeLocked removes a question that is not read yet. It reports false if the queue does not have it.
 func (o *outbox) removeLocked(q *question) bool {
 	n := len(o.queue)
 	o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.question == q })
@@ -161,15 +164,15 @@ func (o *outbox) removeLocked(q *question) bool {
 	return true
 }
 
-// takeQuestion removes a question that was not read, to be added to another outbox. It reports false if there is
-// none.
+// takeQuestion removes a question that is not read yet, so that it can move to another outbox. It
+// reports false if the queue does not have it.
 func (o *outbox) takeQuestion(q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.removeLocked(q)
 }
 
-// noteBreak notes that the connection of the peer has broken: what was read last may not have arrived.
+// noteBreak records that the connection of the peer has broken: what was read last may not have arrived.
 func (o *outbox) noteBreak() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,7 +185,8 @@ func (o *outbox) isBroken() bool {
 	return o.broken
 }
 
-// withdrawQuestion ends a question: the peer does not get it or, if it has it, is told.
+// withdrawQuestion ends a question. If the peer has read it, it is told; otherwise it never sees the
+// question.
 func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -190,30 +194,30 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	if !q.sent || o.closed {
 		return
 	}
-	o.queue = append(o.queue, outgoing{request: r, note: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
+	o.queue = append(o.queue, outgoing{request: r, notification: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
 	o.signal()
 }
 
-// addNote adds a notification because of a request. Servers bound how many there are: see package elicited.
-func (o *outbox) addNote(r *request, note jsonrpc.Message) {
+// addNotification adds a notification that the request causes. Package elicited bounds how many there are.
+func (o *outbox) addNotification(r *request, notification jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed && !r.canceled.Load() {
-		o.queue = append(o.queue, outgoing{request: r, note: note})
+		o.queue = append(o.queue, outgoing{request: r, notification: notification})
 		o.signal()
 	}
 }
 
-// addLog adds a log message about a request. Of those that are not read the newest stay.
+// addLog adds a log message about a request. If too many are not read, the oldest are dropped.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
-	note := message.Notification("notifications/message", notices.LogParams(m))
+	notification := message.Notification("notifications/message", notices.LogParams(m))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || r.canceled.Load() || note == nil {
+	if o.closed || r.canceled.Load() || notification == nil {
 		return
 	}
 	n := answerCost + len(m.Text)
-	o.queue = append(o.queue, outgoing{request: r, note: note, logBytes: n})
+	o.queue = append(o.queue, outgoing{request: r, notification: notification, logBytes: n})
 	o.logs++
 	o.logBytes += n
 	for o.logs > notices.MaxLogs || o.logBytes > notices.MaxLogBytes+answerCost*notices.MaxLogs {
@@ -231,7 +235,7 @@ func (o *outbox) forgetLogLocked(waits outgoing) {
 	}
 }
 
-// drop notes that a request ends without an answer, and drops its progress.
+// drop records that a request ends without an answer, and drops its progress.
 func (o *outbox) drop(r *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -243,32 +247,32 @@ func (o *outbox) drop(r *request) {
 	}
 }
 
-// droppedAnswers is how many requests have ended without an answer.
+// droppedAnswers returns how many requests have ended without an answer.
 func (o *outbox) droppedAnswers() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.dropped
 }
 
-// next returns what the peer gets next; nil if there is nothing. ended is the request that
-// ends with it; nil if it does not end one. Whoever calls it calls it until it returns nil: wake says nothing of what
-// was there before.
+// next returns the next message for the peer; nil if there is none. ended is the request that ends with
+// the message; nil if none does. The caller must call next until it returns nil: wake is not signaled
+// again for messages that were already there.
 func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	o.mu.Lock()
-	notesFirst := o.noteNext
-	o.noteNext = !notesFirst
+	notifyFirst := o.notifyNext
+	o.notifyNext = !notifyFirst
 	o.mu.Unlock()
 	defer func() {
 		if m != nil {
 			o.noteRead()
 		}
 	}()
-	if notesFirst && o.notify != nil {
+	if notifyFirst && o.notify != nil {
 		if m = o.notify.Next(); m != nil {
 			return m, nil
 		}
 	}
-	if m, ended = o.nextOfQueue(); m != nil || notesFirst || o.notify == nil {
+	if m, ended = o.nextOfQueue(); m != nil || notifyFirst || o.notify == nil {
 		return m, ended
 	}
 	return o.notify.Next(), nil
@@ -292,13 +296,13 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 			q.sent = true
 			return q.Request, nil
 		}
-		if first.note != nil {
+		if first.notification != nil {
 			o.forgetLogLocked(first)
-			return first.note, nil
+			return first.notification, nil
 		}
 		progress := first.request.progress
 		first.request.progress = nil
-		if first.request.canceled.Load() { // canceled: the peer has forgotten the token
+		if first.request.canceled.Load() { // the peer no longer knows the token
 			continue
 		}
 		if text, err := json.Marshal(progressParams{ProgressToken: first.request.token, Progress: *progress}); err == nil {
@@ -308,7 +312,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 	return nil, nil
 }
 
-// close drops everything, and what follows, when the session has ended.
+// close drops all messages, and those that are added later.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -318,15 +322,15 @@ func (o *outbox) close() {
 	}
 }
 
-// noteRead notes that the peer has read a message, or a piece of a large one.
+// noteRead records that the peer has read a message, or a piece of a large one.
 func (o *outbox) noteRead() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
 }
 
-// watchLocked looks after StallTimeout whether the peer reads, if more waits than it may leave unread for
-// that long.
+// watchLocked starts the timer that calls stalled, if more than MaxQueuedBytes wait. It calls stalled if
+// as many still wait after StallTimeout, and the peer has read nothing meanwhile.
 func (o *outbox) watchLocked() {
 	if o.stalled == nil || o.closed || o.watch != nil || o.bytes <= o.limits.MaxQueuedBytes {
 		return

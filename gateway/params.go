@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// params are the members of params that the methods read, tools/call excepted.
+// params has the members of params that the methods read, except those of tools/call.
 type params struct {
 	Meta struct {
 		ProtocolVersion string          `json:"io.modelcontextprotocol/protocolVersion"`
@@ -34,14 +34,16 @@ type params struct {
 	RequestID       any                      `json:"requestId"`
 }
 
-// modern reports whether the request is of version 2026-07-28 or newer: each of its
-// requests names the version.
+// modern reports whether the request is of version 2026-07-28 or later: each such request names its
+// version.
 func (p *params) modern() bool { return p.Meta.ProtocolVersion >= modernVersion }
 
-// memberNames are the members that an object is read for, with those of the objects in it.
+// memberNames are the members that are read of an object, and those of the objects in it; nil: the
+// member has none.
 type memberNames map[string]memberNames
 
-// paramNames are those of params: of the type, and what is read beside it.
+// paramNames are the members that are read of params: those of the type params, and those that other
+// functions read.
 var paramNames = memberNames{
 	"_meta": {
 		mcp.MetaKeyProtocolVersion: nil, mcp.MetaKeyClientCapabilities: nil, mcp.MetaKeyClientInfo: nil, mcp.MetaKeyLogLevel: nil,
@@ -56,7 +58,7 @@ var paramNames = memberNames{
 	"notifications": {"toolsListChanged": nil, "promptsListChanged": nil, "resourcesListChanged": nil, "resourceSubscriptions": nil, "taskIds": nil},
 }
 
-// ambiguousMember is the error of a member that two readers may read in two ways.
+// ambiguousMember is the error of a member that two readers may understand differently.
 type ambiguousMember string
 
 // Error implements error.
@@ -66,9 +68,9 @@ func errTwice(name string) error {
 	return ambiguousMember("the member " + message.Quote(name) + " is there twice")
 }
 
-// check refuses an object that has one of the members twice, or under a name that differs in upper and lower
-// case only. encoding/json takes such a name for the member, and the last of two; what decides by the headers
-// of a request does not (see checkHeaders).
+// check refuses an object that has a listed member twice, or under a name that differs only in case.
+// encoding/json accepts both, and takes the last value. A proxy that decides by the headers of the
+// request may not see the same value; see checkHeaders.
 func (names memberNames) check(object []byte) error {
 	seen := make(map[string]bool, len(names))
 	err := jsonscan.EachMember(object, func(key string, value []byte) error {
@@ -93,11 +95,11 @@ func (names memberNames) check(object []byte) error {
 	if wrong := ambiguousMember(""); errors.As(err, &wrong) {
 		return wrong
 	}
-	return nil // whether it is an object is checked when it is decoded
+	return nil // decoding it checks whether it is an object
 }
 
-// maxParamsValues is how many values the params of a request may have, those of tools/call
-// excepted, which are passed on undecoded.
+// maxParamsValues bounds the JSON values in the params of a request. Those of tools/call are not bounded
+// so, as they are passed on undecoded.
 const maxParamsValues = 10_000
 
 // readParams decodes params, which may be absent.
@@ -118,7 +120,7 @@ func readParams(ctx context.Context, raw json.RawMessage) (*params, error) {
 	return p, nil
 }
 
-// wrongType is the text of an error of readParams without names of Go's types.
+// wrongType returns the text of a decoding error without the names of Go types.
 func wrongType(err error) string {
 	var wrong *json.UnmarshalTypeError
 	switch {

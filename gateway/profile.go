@@ -24,32 +24,32 @@ import (
 type Profile struct {
 	// Servers are the servers that are offered, by name.
 	Servers Filter `json:"servers"`
-	// Tools and Prompts are those of these servers that are offered. A pattern without a slash is
-	// that of a name at the server, as in "read_*". One with a slash also has the server, as in
-	// "files/*" and "*/read_*".
+	// Tools and Prompts are the tools and prompts of these servers that are offered. A pattern
+	// without a slash is compared with the name at the server, as in "read_*". A pattern with a
+	// slash begins with the server, as in "files/*" and "*/read_*".
 	Tools   Filter `json:"tools"`
 	Prompts Filter `json:"prompts"`
-	// Resources are those of these servers that are offered, by their URI, as in "file:///srv/*". It
-	// bounds what can be read, listed or not. A resource template is listed if it matches as
-	// it is written. A URI with a ".." segment matches nothing.
+	// Resources are the resources of these servers that are offered, by URI, as in "file:///srv/*".
+	// They bound what can be read, listed or not. A resource template is listed if its own text
+	// matches. A URI with a ".." segment matches nothing.
 	Resources Filter `json:"resources"`
-	// Annotations are the values that the annotations of a tool must have for it to be offered. A server can
-	// write there what it likes.
+	// Annotations are the values that the annotations of a tool must have for it to be offered. Nothing
+	// checks what a server writes there.
 	Annotations Annotations `json:"annotations"`
 }
 
-// Filter is a choice by patterns, in which * stands for any text, slashes included, and ? for one
-// character.
+// Filter selects names by patterns. In a pattern, * matches any text, slashes included, and ? matches
+// one character.
 type Filter struct {
-	// Allow has patterns of which one must match. Empty: everything is allowed.
+	// Allow has patterns, one of which must match. Empty: everything is allowed.
 	Allow []string `json:"allow,omitempty"`
-	// Deny has patterns of which none may match. It takes precedence over Allow.
+	// Deny has patterns, none of which may match. It takes precedence over Allow.
 	Deny []string `json:"deny,omitempty"`
 }
 
-// Annotations are the values that the annotations of a tool must have. nil: any. A tool that does not say
-// it counts as the specification says: not read only, destructive, not idempotent, and with
-// an open world. A tool that is read only is not destructive.
+// Annotations are the values that the annotations of a tool must have. nil: any value. For an annotation
+// that a tool does not have, the default of the specification counts: not read only, destructive, not
+// idempotent, and with an open world. A tool that is read only is not destructive.
 type Annotations struct {
 	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
 	Destructive *bool `json:"destructiveHint,omitempty"`
@@ -101,7 +101,7 @@ func (p Profile) validate(name string) error {
 	return errors.Join(problems...)
 }
 
-// rulesOf returns what some settings offer to the clients of a gateway; nil: everything.
+// rulesOf returns what the clients of a gateway are offered by these settings; nil: everything.
 func (g *gateway) rulesOf(s *settings) *offer.Rules {
 	if g.opts.profile == "" {
 		return nil
@@ -112,13 +112,13 @@ func (g *gateway) rulesOf(s *settings) *offer.Rules {
 	return offer.Nothing
 }
 
-// rules are the rules of the profile.
+// rules returns the rules of the profile.
 func (p Profile) rules() *offer.Rules {
 	return offer.New(offer.Choice{Servers: mcpvisor.ToolFilter(p.Servers), Tools: mcpvisor.ToolFilter(p.Tools), Prompts: mcpvisor.ToolFilter(p.Prompts),
 		Resources: mcpvisor.ToolFilter(p.Resources), Annotations: offer.Annotations(p.Annotations)})
 }
 
-// profile returns what the session is offered; nil: everything.
+// profile returns what the clients of the gateway are offered; nil: everything.
 func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
 
 // offeredTool finds a tool of the profile by its qualified name or alias.
@@ -133,7 +133,7 @@ func (c *connection) offeredTool(name string) (found []listing.Owner) {
 	return found
 }
 
-// offeredPrompt finds a prompt of the profile in the same way.
+// offeredPrompt finds a prompt of the profile by its qualified name or alias.
 func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
 	for known := range c.view.Catalogs(c.profile()) {
 		for i := range known.Prompts {
@@ -147,8 +147,8 @@ func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
 }
 
 // findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
-// has never been ready, it waits for that as a call does. What the profile hides is as unknown as what
-// does not exist.
+// has never been ready, it waits for the server as a call does. A hidden tool or prompt gets the same
+// error as one that does not exist.
 func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
 	if len(name) > maxURIBytes {
 		return listing.Owner{}, unknown(what, name)
@@ -174,8 +174,8 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 		message.Shorten(found[0].Qualified()) + " or " + message.Shorten(found[1].Qualified()))
 }
 
-// awaitOwner waits until a server of the profile that has never been ready is ready, if a name says
-// that it is of that server. It reports whether it is.
+// awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
+// name of that server. It reports whether the server is ready.
 func (c *connection) awaitOwner(ctx context.Context, name string) bool {
 	if c.opts.maxWait <= 0 {
 		return false
@@ -197,8 +197,8 @@ func (c *connection) awaitOwner(ctx context.Context, name string) bool {
 const ProfilePath = "profile"
 
 // gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
-// other than 0 refuses it. A client whose token names a profile has no other one, and does not learn
-// which ones there are.
+// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
+// does not learn which others exist.
 func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
 	name := ofPath
 	if ofToken != "" {
@@ -224,7 +224,8 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 	return g, 0, ""
 }
 
-// ownerName is whose a session is: a session of one profile is none of another.
+// ownerName returns the owner of a session: its principal and profile. A session of one profile does not
+// exist under another.
 func ownerName(principal, profile string) string {
 	if profile == "" {
 		return principal

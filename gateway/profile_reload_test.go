@@ -47,7 +47,7 @@ func TestProfile_reload_ends_subscriptions(t *testing.T) {
 				a, b := subscribed(t, transport, version, closed), subscribed(t, transport, version, open)
 				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": hides}}))
 				require.Equal(t, "x:closed", receive(t, ended))
-				until(t, func() bool { return a.conn.(*connection).held.Load() == 0 })
+				until(t, func() bool { return a.conn.(*connection).subscriptionCount.Load() == 0 })
 
 				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
 				b.requireUpdate(open)
@@ -78,7 +78,7 @@ func TestProfile_reload_during_a_subscription(t *testing.T) {
 	s, err := conn.holdSubscription(conn.notify, found)
 	require.NoError(t, err)
 	require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"*"}}}}}))
-	until(t, func() bool { return conn.held.Load() == 0 })
+	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
 	require.True(t, conn.notify.Subscribe(s, "x:closed"))
 	require.NoError(t, conn.subscribeNow(t.Context(), s))
 	conn.dropReleased(s)
@@ -88,7 +88,7 @@ func TestProfile_reload_during_a_subscription(t *testing.T) {
 
 	_, err = conn.holdSubscription(conn.notify, found)
 	require.ErrorContains(t, err, "no server has the resource")
-	require.Zero(t, conn.held.Load())
+	require.Zero(t, conn.subscriptionCount.Load())
 }
 
 // A held call that a reload has given another name continues; one that a reload has hidden is canceled at its server,

@@ -20,10 +20,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
-// Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
-// 2026-07-28 is asked what a server asks because of its calls, if it has declared that it answers.
-// All calls of a session have the same handlers, so a server on a pipe, which does not say because of
-// which call it asks, may have several of one session in flight.
+// Questions are the requests of servers: sampling, elicitation and roots. If a call of a session before
+// 2026-07-28 causes a question, the peer is asked, provided that it has declared that it answers. A server on
+// a pipe does not say which call causes a question. So all calls of a session have the same handlers, and a
+// question may come while several calls of the session are in flight.
 
 // question is a request of a server that waits for the answer of the peer.
 type question struct {
@@ -31,85 +31,86 @@ type question struct {
 	server string
 	answer chan *jsonrpc.Response // has room for one
 
-	carrier *request // in whose outbox it is; guarded by questions.mu
-	place   int64    // on the stream of the session, see questions.written; 0: it was not written there. Guarded as carrier
-	sent    bool     // it was read; guarded by outbox.mu
+	carrier  *request // the peer is asked in its outbox; guarded by questions.mu
+	position int64    // on the stream of the session, see questions.written; 0: not there. Guarded like carrier
+	sent     bool     // the peer has read it; guarded by outbox.mu
 }
 
-// questions are those of one session.
+// questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
-	handlers atomic.Pointer[facade.CallHandlers] // with which the calls are made; nil: the peer answers nothing
-	declared uint16                              // what it answers, as bits; not changed after handlers is set
-	isAlone  func(server string) bool            // read only: what the server asks can be for this peer only
+	handlers   atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
+	declared   uint16                              // what the peer answers, as bits; not changed after handlers is set
+	isOnlyPeer func(server string) bool            // read only; whether all questions of the server are for this peer
 
 	mu     sync.Mutex // guards the fields below
-	nextID int64      // begins at random, so that an answer to another question of an earlier process fits none
+	nextID int64      // starts at a random number: an answer to a question of an earlier process fits none
 	open   map[int64]*question
-	calls  []*request // in flight, the newest last
-	// standing stands for a call in whose outbox the peer is asked while none is in flight; nil: it reads
-	// no stream. A server that other peers share needs a call, which says who is asked.
-	standing *request
-	fallen   *request      // stood before; its questions wait for the next one. nil: there is none
+	calls  []*request // in flight, newest last
+	// stream is the request of the stream of the session: in its outbox the peer is asked while no call is in
+	// flight; nil: the peer reads no stream. Only servers that no other peer shares ask without a call.
+	stream   *request
+	broken   *request      // the last stream, which has ended; its questions wait for the next one. nil: none
 	comeBack time.Duration // how long they wait; read only
-	places   int64         // of the questions that were written to a stream of the session; begins as nextID
+	position int64         // of the last question on a stream of the session; starts as nextID
 }
 
-// comeBackTime is how long a question waits for a client whose stream has broken to open another one. Clients
-// try it after a second or two.
+// comeBackTime is how long a question waits for a client whose stream has broken to open another one.
+// Clients retry after a second or two.
 const comeBackTime = 5 * time.Second
 
-// stand sets the request that stands for a call. What was asked on the one before it, and did not arrive, is asked on
-// the new one (MCP, basic, transports, resumability and redelivery). seen is the place of the last question that the
-// client has seen; one that this process has not given counts as none.
-func (q *questions) stand(r *request, seen int64) {
+// openStream sets the request of the stream of the session. Questions of the stream before it that did
+// not arrive are asked again on the new one (MCP, basic, transports, resumability and redelivery). seen
+// is the position of the last question that the client has seen; an unknown one counts as none.
+func (q *questions) openStream(r *request, seen int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if seen > q.places { // of another process; a smaller one is before all places of this one, and needs no check
+	if seen > q.position { // of another process; a smaller one is before all positions of this one, and needs no check
 		seen = 0
 	}
-	before := [2]*request{q.fallen, q.standing}
-	q.standing, q.fallen = r, nil
+	before := [2]*request{q.broken, q.stream}
+	q.stream, q.broken = r, nil
 	for _, one := range before {
 		if one != nil {
-			q.moveLocked(one, func(one *question) bool { return one.place == 0 || one.place > seen })
+			q.moveLocked(one, func(one *question) bool { return one.position == 0 || one.position > seen })
 		}
 	}
 }
 
-// fall ends what stand began, if no other request has taken its place. Its questions wait for the next one.
-func (q *questions) fall(r *request) {
+// closeStream ends what openStream began, unless another stream has replaced it. Its questions wait for
+// the next stream.
+func (q *questions) closeStream(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.standing != r {
+	if q.stream != r {
 		return
 	}
-	q.standing, q.fallen = nil, r
+	q.stream, q.broken = nil, r
 	time.AfterFunc(q.comeBack, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.fallen == r {
-			q.fallen = nil
+		if q.broken == r {
+			q.broken = nil
 			q.moveLocked(r, func(*question) bool { return true })
 		}
 	})
 }
 
-// written gives a message that is written to a stream of the session its place there, if it is a question. 0: it is
-// none.
-func (q *questions) written(m jsonrpc.Message) (place int64) {
+// written gives a message that is written to a stream of the session the next position there, if it is a
+// question. It returns 0 for any other message.
+func (q *questions) written(m jsonrpc.Message) (position int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r, ok := m.(*jsonrpc.Request); ok {
 		if id, ok := r.ID.Raw().(int64); ok && q.open[id] != nil {
-			q.places++
-			q.open[id].place = q.places
-			return q.places
+			q.position++
+			q.open[id].position = q.position
+			return q.position
 		}
 	}
 	return 0
 }
 
-// declare sets what the peer answers. It comes before the first call.
+// declare sets what the peer answers. It is called before the first call.
 func (c *connection) declare(bits uint16) {
 	c.followsTasks.Store(bits&capability.Tasks != 0)
 	bits &^= capability.Tasks
@@ -119,13 +120,13 @@ func (c *connection) declare(bits uint16) {
 	if bits == 0 || q.open != nil {
 		return
 	}
-	// The first id need not be secret: an answer belongs to a session.
+	// The first id need not be secret: only the session itself can answer.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
-	q.places = q.nextID
+	q.position = q.nextID
 	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
 }
 
-// begin notes that a request is sent to a server, which may ask because of it.
+// begin records that a request is sent to a server, which may ask because of it.
 func (q *questions) begin(r *request, server string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,22 +134,22 @@ func (q *questions) begin(r *request, server string) {
 	q.calls = append(q.calls, r)
 }
 
-// carrierLocked returns the newest call at a server, on whose stream its questions go; without one, what
-// stands for it.
+// carrierLocked returns the newest call at a server: its questions go on the stream of the call. Without
+// one it returns the request of the stream of the session.
 func (q *questions) carrierLocked(server string) *request {
 	for _, r := range slices.Backward(q.calls) {
 		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
 			return r
 		}
 	}
-	if q.isAlone(server) {
-		return q.standing
+	if q.isOnlyPeer(server) {
+		return q.stream
 	}
 	return nil
 }
 
-// end notes that a request ends. Its questions go on the stream of another call at the same server;
-// without one they end before the answer is written.
+// end records that a request ends. Its questions move to the stream of another call at the same server.
+// Without one they end before the answer is written.
 func (q *questions) end(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -161,8 +162,8 @@ func (q *questions) end(r *request) {
 	q.moveLocked(r, func(*question) bool { return broken })
 }
 
-// moveLocked moves the questions of a request that has ended to another one. One that the peer was sent is asked
-// again there, with the same id, if it was lost.
+// moveLocked moves the questions of a request that has ended to another one. lost says whether a
+// question that was sent to the peer may not have arrived: then it is asked again, with the same id.
 func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 	for _, id := range slices.Sorted(maps.Keys(q.open)) {
 		one := q.open[id]
@@ -185,7 +186,7 @@ func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 	}
 }
 
-// withdrawLocked forgets a question, and tells the peer so if it has read it (MCP, basic, utilities,
+// withdrawLocked forgets a question. If the peer has read it, the peer is told (MCP, basic, utilities,
 // cancellation).
 func (q *questions) withdrawLocked(one *question) {
 	delete(q.open, one.ID.Raw().(int64))
@@ -197,8 +198,8 @@ var (
 	errNotRead  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
 )
 
-// ask passes a request of a server on to the peer, and returns its answer as it is. Without a call in flight
-// it is asked only if there is no other client that it could be for.
+// ask passes a request of a server on to the peer, and returns its answer unchanged. While no call is in
+// flight, the peer is asked only if the question cannot be for another client.
 func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
 	if err := capability.Check(q.declared, r); err != nil {
@@ -211,7 +212,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	if carrier == nil {
 		q.mu.Unlock()
 		undo()
-		if q.isAlone(r.Server) {
+		if q.isOnlyPeer(r.Server) {
 			return nil, errNoStream
 		}
 		return nil, message.ErrNotAsked
@@ -252,8 +253,8 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	}
 }
 
-// receiveAnswer passes on what the peer answers. An answer to a question that it was not asked, or that
-// has ended, is ignored.
+// receiveAnswer passes an answer of the peer on to the server. An answer to a question that was not
+// asked, or that has ended, is ignored.
 func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 	id, ok := a.ID.Raw().(int64)
 	q := &c.questions
@@ -271,14 +272,15 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 	one.answer <- a
 }
 
-// sessionKey is the identity of a session before 2026-07-28: of a Transport its connection, and over HTTP the nonce, as
-// a session without anything is made again for each request.
+// sessionKey identifies a session before 2026-07-28: in a Transport by its connection, and over HTTP by
+// its nonce, as a session that is not active is made again for each request.
 type sessionKey struct {
 	conn  *connection
 	nonce nonce
 }
 
-// elicitedSession is the session as far as it is sent to URLs. Requests of 2026-07-28 over HTTP have none.
+// elicitedSession describes the session for package elicited. Requests of 2026-07-28 over HTTP have
+// none.
 func (c *connection) elicitedSession() *elicited.Session {
 	return &elicited.Session{Key: c.notify.Key, Gateway: c.gateway, Client: c.client, CopyOf: func(server string) string {
 		if c.isCopied(server) {
@@ -288,14 +290,14 @@ func (c *connection) elicitedSession() *elicited.Session {
 	}, Tell: c.tellElicited}
 }
 
-// tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or else on that of
-// the session.
+// tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or
+// else on the stream of the session.
 func (c *connection) tellElicited(server, id string) {
 	c.questions.mu.Lock()
 	carrier := c.questions.carrierLocked(server)
 	c.questions.mu.Unlock()
 	if carrier != nil {
-		carrier.out.addNote(carrier, notices.ElicitedNotification(id))
+		carrier.out.addNotification(carrier, notices.ElicitedNotification(id))
 		return
 	}
 	c.hub.each(func(n *notifier) {

@@ -20,27 +20,27 @@ type request struct {
 	ctx    context.Context // ends with the session, and when the peer cancels the request
 	cancel context.CancelFunc
 	out    *outbox // gets its answer and its progress
-	bytes  int     // that it holds
-	turn   *turn   // nil unless it changes a subscription
+	bytes  int     // what it counts of MaxRequestBytes
+	turn   *turn   // its position in the queue of its URI; nil unless it changes a subscription
 
 	// Set before it begins.
 	refusal  string // why it is refused; empty otherwise
-	isListen bool   // it is one of MaxListens, and none of MaxRequests
-	byReader bool   // the goroutine that has read it serves it, and writes its answer; see direct
+	isListen bool   // it counts for MaxListens, and not for MaxRequests
+	byReader bool   // the goroutine that has read it also serves it, and writes its answer; see direct
 
 	answered bool                   // its answer was taken; owned by exchange.pass
-	failed   bool                   // a server could not answer it, and the result says so; owned by its goroutine
+	failed   bool                   // the result is an error of the call; owned by its goroutine
 	canceled atomic.Bool            // by the peer, which expects no answer
-	unhold   atomic.Pointer[func()] // gives up the call that its answer lets wait for the client; nil: none, or the answer was read
-	lists    bool                   // it holds places.listing until it ends; owned by its goroutine, and then by Read
+	unhold   atomic.Pointer[func()] // gives up the call that its answer holds; nil: none, or the answer was read
+	lists    bool                   // it has slots.listing until it ends; owned by its goroutine, then by Read
 
-	server string // at which it is in flight, empty if only the client knows; guarded by questions.mu
+	server string // where it is in flight; empty if only the client knows; guarded by questions.mu
 
 	progress *mcpvisor.Progress // not read yet; guarded by outbox.mu
 	token    []byte             // of the progress; set before the first report
 }
 
-// requestCost is what a request holds beside its text, in bytes.
+// requestCost is the memory that a request takes in addition to its text, in bytes.
 const requestCost = 1 << 10
 
 func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
@@ -61,30 +61,31 @@ type requests struct {
 	idle   func()         // called when no request is left after drain
 
 	mu       sync.Mutex              // guards the fields below
-	byID     map[jsonrpc.ID]*request // without those that are refused
-	inFlight int                     // without the listens
+	byID     map[jsonrpc.ID]*request // without refused ones
+	inFlight int                     // without listens
 	listens  int
 	bytes    int
-	line     []*request // that wait for a place, the oldest first
-	outside  waitqueue.Queue[*request]
-	turns    map[string]chan struct{} // of each URI that changes: ends with the last request about it
-	draining bool                     // the client is closed: what is in flight is answered, the rest refused
+	line     []*request                // waiting for one of MaxRequests, oldest first
+	outside  waitqueue.Queue[*request] // waiting in Write
+	turns    map[string]chan struct{}  // by URI: turn.ended of the last request in its queue
+	draining bool                      // the client is closed: further requests are refused
 }
 
 func newRequests(limits *Limits, begin func(*request), idle func()) *requests {
 	return &requests{limits: limits, begin: begin, idle: idle}
 }
 
-// admit takes a request over. It waits for room. If ctx or the session ends first, the
-// request is not taken. One that the peer cancels meanwhile ends without an answer.
-func (q *requests) admit(ctx context.Context, r *request) error {
-	q.mu.Lock()
-	if q.outside.Len() == 0 && q.takeLocked(r) {
-		q.mu.Unlock()
+// admit accepts a request, as soon as there is room for it. If ctx or the session ends first, it returns
+// an error, and the request is not accepted. A request that the peer cancels meanwhile ends without an
+// answer.
+func (rs *requests) admit(ctx context.Context, r *request) error {
+	rs.mu.Lock()
+	if rs.outside.Len() == 0 && rs.takeLocked(r) {
+		rs.mu.Unlock()
 		return nil
 	}
-	waiter := q.outside.Add(r)
-	q.mu.Unlock()
+	waiter := rs.outside.Add(r)
+	rs.mu.Unlock()
 	var err error
 	select {
 	case <-waiter.Admitted():
@@ -94,13 +95,13 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 	case <-r.ctx.Done():
 		err = fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.outside.Remove(waiter) { // it was taken at the same moment
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !rs.outside.Remove(waiter) { // it was taken at the same moment
 		return nil
 	}
 	r.cancel()
-	q.outside.Admit(q.takeLocked) // a smaller one behind it may have room
+	rs.outside.Admit(rs.takeLocked) // a smaller request behind this one may fit
 	if r.canceled.Load() {
 		r.out.drop(r)
 		return nil
@@ -108,141 +109,143 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 	return err
 }
 
-// tryAdmit takes a request over if there is room. If mayRun is true and no other request is in flight, the caller serves it.
-func (q *requests) tryAdmit(r *request, mayRun bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	r.byReader = mayRun && q.inFlight == 0
-	return q.outside.Len() == 0 && q.takeLocked(r)
+// tryAdmit accepts a request if there is room for it. If mayRun is true and no other request is in
+// flight, it sets byReader: the caller serves the request.
+func (rs *requests) tryAdmit(r *request, mayRun bool) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.byReader = mayRun && rs.inFlight == 0
+	return rs.outside.Len() == 0 && rs.takeLocked(r)
 }
 
-// takeLocked takes a request over if there is room.
-func (q *requests) takeLocked(r *request) bool {
-	held := q.inFlight + len(q.line)
-	if held >= q.limits.MaxRequests+q.limits.MaxWaiting || q.bytes > 0 && q.bytes+r.bytes > q.limits.MaxRequestBytes {
+// takeLocked accepts a request if there is room for it.
+func (rs *requests) takeLocked(r *request) bool {
+	held := rs.inFlight + len(rs.line)
+	if held >= rs.limits.MaxRequests+rs.limits.MaxWaiting || rs.bytes > 0 && rs.bytes+r.bytes > rs.limits.MaxRequestBytes {
 		return false
 	}
-	q.bytes += r.bytes
-	switch _, twice := q.byID[r.ID]; {
+	rs.bytes += r.bytes
+	switch _, twice := rs.byID[r.ID]; {
 	case twice:
 		r.refusal = "a request with this id is in flight"
-	case q.draining:
+	case rs.draining:
 		r.refusal = "the client is closed"
 	case r.Method != "subscriptions/listen":
-	case q.listens == q.limits.MaxListens:
-		r.refusal = fmt.Sprintf("%d requests subscriptions/listen are in flight, which is the most; cancel one, or ask for more in one request", q.listens)
+	case rs.listens == rs.limits.MaxListens:
+		r.refusal = fmt.Sprintf("%d requests subscriptions/listen are in flight, which is the most; cancel one, or ask for more in one request", rs.listens)
 	default:
 		r.isListen = true
-		q.listens++
+		rs.listens++
 	}
 	if r.refusal == "" {
-		if q.byID == nil { // an idle session has none
-			q.byID = map[jsonrpc.ID]*request{}
+		if rs.byID == nil { // an idle session has none
+			rs.byID = map[jsonrpc.ID]*request{}
 		}
-		q.byID[r.ID] = r
-		q.takeTurnLocked(r)
+		rs.byID[r.ID] = r
+		rs.takeTurnLocked(r)
 	}
 	switch {
 	case r.isListen:
-		q.begin(r)
-	case q.inFlight < q.limits.MaxRequests:
-		q.inFlight++
-		q.begin(r)
+		rs.begin(r)
+	case rs.inFlight < rs.limits.MaxRequests:
+		rs.inFlight++
+		rs.begin(r)
 	default:
-		q.line = append(q.line, r)
+		rs.line = append(rs.line, r)
 	}
 	return true
 }
 
-// abandon ends a request whose answer nobody reads.
+// abandon ends a request whose answer nobody will read.
 func (r *request) abandon() {
 	r.canceled.Store(true)
 	r.cancel()
 	r.giveUpHeld()
 }
 
-// giveUpHeld ends the call that waits for the client, which does not learn how to continue it.
+// giveUpHeld ends the call that the answer of the request holds: the client will not learn how to
+// continue it.
 func (r *request) giveUpHeld() {
 	if unhold := r.unhold.Swap(nil); unhold != nil {
 		(*unhold)()
 	}
 }
 
-// cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It
-// gets no answer, unless that waits to be read.
-func (q *requests) cancel(id jsonrpc.ID) {
-	q.mu.Lock()
-	r := q.byID[id]
+// cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It gets no
+// answer, unless the answer already waits to be read.
+func (rs *requests) cancel(id jsonrpc.ID) {
+	rs.mu.Lock()
+	r := rs.byID[id]
 	if r == nil {
-		for waits := range q.outside.All() {
+		for waits := range rs.outside.All() {
 			if waits.ID == id {
 				r = waits
 				break
 			}
 		}
 	}
-	q.mu.Unlock()
+	rs.mu.Unlock()
 	if r != nil {
 		r.abandon()
 	}
 }
 
-// freeID lets the peer use the id of a request again, whose answer is being written.
-func (q *requests) freeID(r *request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.byID[r.ID] == r {
-		delete(q.byID, r.ID)
+// freeID lets the peer use the id of a request again while the answer is being written.
+func (rs *requests) freeID(r *request) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.byID[r.ID] == r {
+		delete(rs.byID, r.ID)
 	}
 }
 
-// end frees what a request holds. The peer may use its id again, and those that wait may begin.
-func (q *requests) end(r *request) {
+// end frees what a request has. The peer may use its id again, and waiting requests may begin.
+func (rs *requests) end(r *request) {
 	r.cancel()
-	q.mu.Lock()
-	if q.byID[r.ID] == r {
-		delete(q.byID, r.ID)
+	rs.mu.Lock()
+	if rs.byID[r.ID] == r {
+		delete(rs.byID, r.ID)
 	}
-	q.bytes -= r.bytes
+	rs.bytes -= r.bytes
 	if r.isListen {
-		q.listens--
+		rs.listens--
 	} else {
-		q.inFlight--
+		rs.inFlight--
 	}
-	for len(q.line) > 0 && q.inFlight < q.limits.MaxRequests {
-		next := q.line[0]
-		q.line[0] = nil
-		q.line = q.line[1:]
-		q.inFlight++
-		q.begin(next)
+	for len(rs.line) > 0 && rs.inFlight < rs.limits.MaxRequests {
+		next := rs.line[0]
+		rs.line[0] = nil
+		rs.line = rs.line[1:]
+		rs.inFlight++
+		rs.begin(next)
 	}
-	q.outside.Admit(q.takeLocked)
-	idle := q.isIdleLocked()
-	q.mu.Unlock()
+	rs.outside.Admit(rs.takeLocked)
+	idle := rs.isIdleLocked()
+	rs.mu.Unlock()
 	if idle {
-		q.idle()
+		rs.idle()
 	}
 }
 
-func (q *requests) isIdleLocked() bool { return q.draining && q.inFlight+q.listens == 0 }
+func (rs *requests) isIdleLocked() bool { return rs.draining && rs.inFlight+rs.listens == 0 }
 
-// drain refuses further requests. Those in flight, and in line, are served.
-func (q *requests) drain() {
-	q.mu.Lock()
-	q.draining = true
-	idle := q.isIdleLocked()
-	q.mu.Unlock()
+// drain refuses further requests. Those in flight, and those in line, are served.
+func (rs *requests) drain() {
+	rs.mu.Lock()
+	rs.draining = true
+	idle := rs.isIdleLocked()
+	rs.mu.Unlock()
 	if idle {
-		q.idle()
+		rs.idle()
 	}
 }
 
-// turn is the place of a request in the queue of its URI. Requests that change a
-// subscription take effect in the order in which the client wrote them; all others are
-// served at once. A nil turn waits for nothing.
+// turn is the position of a request in the queue of its URI. Requests that change a subscription take
+// effect in the order in which the client wrote them; all others are served at once. A nil turn waits
+// for nothing.
 type turn struct {
 	uri    string
-	before <-chan struct{} // closed when the request before it has ended; nil without one
+	before <-chan struct{} // closed when the previous request of the queue has ended; nil without one
 	ended  chan struct{}
 }
 
@@ -258,34 +261,34 @@ func newTurn(r *request) *turn {
 	return &turn{uri: p.URI, ended: make(chan struct{})}
 }
 
-// takeTurnLocked puts a request at the end of its row.
-func (q *requests) takeTurnLocked(r *request) {
+// takeTurnLocked puts a request at the end of its queue.
+func (rs *requests) takeTurnLocked(r *request) {
 	if t := r.turn; t != nil {
-		if q.turns == nil {
-			q.turns = map[string]chan struct{}{}
+		if rs.turns == nil {
+			rs.turns = map[string]chan struct{}{}
 		}
-		t.before, q.turns[t.uri] = q.turns[t.uri], t.ended
+		t.before, rs.turns[t.uri] = rs.turns[t.uri], t.ended
 	}
 }
 
-// await waits for the request before it, even if this request was canceled: those after it
-// count on that. The request before it ends with the session at the latest.
+// await waits until the previous request of the queue has ended, even if this request was canceled: the
+// next ones rely on that. The previous request ends with the session at the latest.
 func (t *turn) await() {
 	if t != nil && t.before != nil {
 		<-t.before
 	}
 }
 
-// endTurn lets the next request of the row begin.
-func (q *requests) endTurn(r *request) {
+// endTurn lets the next request of the queue begin.
+func (rs *requests) endTurn(r *request) {
 	t := r.turn
 	if t == nil || r.refusal != "" {
 		return
 	}
 	close(t.ended)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.turns[t.uri] == t.ended { // none after it
-		delete(q.turns, t.uri)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.turns[t.uri] == t.ended { // it was the last one
+		delete(rs.turns, t.uri)
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Input that a server of 2026-07-28 requires is handed to a client of 2026-07-28 as the server has sent
-// it, but for the requestState, which is sealed. What the client sends with the next request goes to the
-// server as it is (MCP, multi round-trip requests).
+// If client and server speak 2026-07-28, the gateway passes on unchanged which input the server requires, and
+// what the client answers with its next request. Only the requestState is sealed on the way (MCP, multi
+// round-trip requests).
 
-// rounds are what a request since 2026-07-28 says about input.
-type rounds struct {
-	declared uint16 // what the client can be asked for, as bits
+// inputParams has the params about input of a request since 2026-07-28.
+type inputParams struct {
+	declared uint16 // what the client can be asked for, as bits of package capability
 	tasks    bool   // the client declares the extension for tasks
 	next     facade.Continuation
 }
 
-// readRounds reads the params of a request.
-func readRounds(raw json.RawMessage, p *params) (s rounds) {
+// readInput reads the params about input of a request.
+func readInput(raw json.RawMessage, p *params) (s inputParams) {
 	if !p.modern() {
-		return rounds{}
+		return inputParams{}
 	}
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
 		switch key {
@@ -51,44 +51,45 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 	return s
 }
 
-// valid reports whether the answers are an object.
-func (s *rounds) valid() bool {
-	return len(s.next.InputResponses) == 0 || s.next.InputResponses[0] == '{'
+// valid reports whether the answers, if any, are an object.
+func (p *inputParams) valid() bool {
+	return len(p.next.InputResponses) == 0 || p.next.InputResponses[0] == '{'
 }
 
 var errInputResponses = message.InvalidParams("the inputResponses in params are not an object")
 
-// relays reports whether the client answers itself. One that can answer nothing leaves it to the handlers
-// of the client that is served.
-func (s *rounds) relays() bool {
-	return len(s.next.InputResponses) > 0 || len(s.next.RequestState) > 0 || s.declared != 0 ||
-		s.tasks // what a task asks for goes to the client
+// relays reports whether the server's need for input goes to the client. If the client can answer
+// nothing, the handlers of the facade.Client answer.
+func (p *inputParams) relays() bool {
+	return len(p.next.InputResponses) > 0 || len(p.next.RequestState) > 0 || p.declared != 0 ||
+		p.tasks // the questions of a task go to the client
 }
 
-// upstreamRequest is a request that a session makes of a server.
+// upstreamRequest is a request that a session makes at a server.
 type upstreamRequest struct {
-	server string // as in serverOf
-	meta   json.RawMessage
-	of     callMeta
-	modern bool // of 2026-07-28
-	rounds rounds
-	round  *roundtrip.Request // the request; set by perform, of 2026-07-28 only
+	server  string // as in serverOf
+	meta    json.RawMessage
+	of      callMeta
+	modern  bool // of 2026-07-28
+	input   inputParams
+	request *roundtrip.Request // the client's request; set by perform, since 2026-07-28 only
 
 	send     func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
-	answerTo func(error) (json.RawMessage, error)                                 // the answer for an error of send
-	offered  func() bool                                                          // the target still is; nil: it is
+	answerTo func(error) (json.RawMessage, error)                                 // the answer to an error of send
+	offered  func() bool                                                          // whether the target still is; nil: yes
 }
 
-// resumeHeld continues the held call that a request names. It comes before the search for the target: a reload may have
-// hidden that, or given it another name, while the call was held. ok is false if the request names no held call.
-func (c *connection) resumeHeld(r *request, modern bool, s *rounds, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
+// resumeHeld continues the held call that a request names. Callers try it before they look for the
+// target: meanwhile a reload may have hidden or renamed the target. ok is false if the request names no
+// held call.
+func (c *connection) resumeHeld(r *request, modern bool, s *inputParams, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
 	if !modern || len(s.next.RequestState) == 0 || !roundtrip.IsHeld(s.next.RequestState) {
 		return nil, false, nil
 	}
 	if isProgressToken(of.progressToken) {
 		r.token = of.progressToken
 	}
-	result, r.failed, err = c.holds.Resume(c.owner, r.round(), s.next.RequestState, s.next.InputResponses)
+	result, r.failed, err = c.holds.Resume(c.owner, r.forRoundtrip(), s.next.RequestState, s.next.InputResponses)
 	if failed := new(mcpvisor.Error); errors.As(err, &failed) {
 		r.failed = true
 		result, err = answerTo(err)
@@ -96,37 +97,37 @@ func (c *connection) resumeHeld(r *request, modern bool, s *rounds, of callMeta,
 	return result, true, err
 }
 
-// perform makes a request of a server, unless it continues a held call, and returns its answer.
+// perform makes a request at a server and returns its answer. Callers try resumeHeld first.
 func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMessage, err error) {
 	if !u.modern {
 		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
 		return result, err
 	}
-	u.round = r.round()
-	next := &u.rounds.next
+	u.request = r.forRoundtrip()
+	next := &u.input.next
 	if string(next.RequestState) == "null" {
 		next.RequestState = nil
 	}
-	if len(next.RequestState) > 0 { // of no held call: resumeHeld has them, and completions have none
-		state, err := c.holds.OpenResult(c.owner, u.round, u.server, next.RequestState)
+	if len(next.RequestState) > 0 { // of the server itself: resumeHeld takes those of held calls
+		state, err := c.holds.OpenResult(c.owner, u.request, u.server, next.RequestState)
 		if err != nil {
 			return nil, err
 		}
 		next.RequestState = state
 	}
-	if u.rounds.declared == 0 {
+	if u.input.declared == 0 {
 		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
 		return result, err
 	}
-	call := c.roundClient(u.rounds.declared).Begin(c.holdContext, u.round, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
+	call := c.tripClient(u.input.declared).Begin(c.holdContext, u.request, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
 		return c.sendUpstream(ctx, r, u, h.Tell)
 	})
-	result, r.failed, err = call.Await(u.round)
+	result, r.failed, err = call.Await(u.request)
 	return result, err
 }
 
-// round is a request as a part of a call.
-func (r *request) round() *roundtrip.Request {
+// forRoundtrip describes the request for package roundtrip.
+func (r *request) forRoundtrip() *roundtrip.Request {
 	return &roundtrip.Request{Ctx: r.ctx, Method: r.Method, Params: r.Params, Bytes: r.bytes, Told: r}
 }
 
@@ -139,25 +140,26 @@ func (r *request) ReportLog(m mcpvisor.LogMessage) { r.out.addLog(r, m) }
 // Hold implements [roundtrip.Told].
 func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
 
-// tell calls f with who is told about the call of a request.
+// tell calls f with the receiver of reports about a call that is not held.
 func (r *request) tell(f func(roundtrip.Told)) { f(r) }
 
-// roundClient returns the client of a session with what a request declares.
-func (c *connection) roundClient(declared uint16) *roundtrip.Client {
-	c.roundMu.Lock()
-	defer c.roundMu.Unlock()
-	made := c.roundClients[declared]
+// tripClient returns the client of the session that declares these capabilities in its requests.
+func (c *connection) tripClient(declared uint16) *roundtrip.Client {
+	c.tripMu.Lock()
+	defer c.tripMu.Unlock()
+	made := c.tripClients[declared]
 	if made == nil {
 		made = c.holds.NewClient(c.owner, c.holdOwner, declared)
-		if c.roundClients == nil {
-			c.roundClients = map[uint16]*roundtrip.Client{}
+		if c.tripClients == nil {
+			c.tripClients = map[uint16]*roundtrip.Client{}
 		}
-		c.roundClients[declared] = made
+		c.tripClients[declared] = made
 	}
 	return made
 }
 
-// sendUpstream makes a request of a server. failed says that the result is an error of it. tell is as in callOptions.
+// sendUpstream makes a request at a server. failed says that the result is an error of the call. tell is
+// as in callOptions.
 func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
 	opts, err := c.callOptions(r, u, tell)
 	if err != nil {
@@ -170,13 +172,14 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 		result, err = u.answerTo(err)
 		return result, true, err
 	case u.modern:
-		return message.WithResultType(c.holds.SealResult(c.owner, u.round, u.server, result)), false, nil // servers before 2026-07-28 do not say what it is
+		// Results of servers before 2026-07-28 have no resultType.
+		return message.WithResultType(c.holds.SealResult(c.owner, u.request, u.server, result)), false, nil
 	}
 	return result, false, nil
 }
 
-// readRound returns the result of a round: as it is, if the server requires input.
-func readRound[R any](raw json.RawMessage, err error) (any, error) {
+// decodeResult decodes the result of a request. A result that requires input is returned as it is.
+func decodeResult[R any](raw json.RawMessage, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +193,8 @@ func readRound[R any](raw json.RawMessage, err error) (any, error) {
 	return result, nil
 }
 
-// encodeRound encodes the result of a round, unless it is encoded.
-func encodeRound(result any, err error, modern bool) (json.RawMessage, error) {
+// encodeResult encodes what decodeResult has returned, unless that is encoded already.
+func encodeResult(result any, err error, modern bool) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}

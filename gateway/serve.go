@@ -17,30 +17,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
-// Serve answers a peer outside this program, such as a host that started it as a server. It opens
-// one session of each transport and passes the messages on. session is a [Transport] of a client,
-// and peer leads to the peer:
+// Serve answers a peer outside this program, such as a host that has started the program as a server. It
+// opens one session of each transport and passes the messages on. session is a [Transport] of a client,
+// and peer is a transport to the peer:
 //
 //	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
 //
-// A program with many peers calls Serve for each of them with the same transport of a client,
-// and an mcp.IOTransport for a connection of its listener. For Streamable HTTP use [Handler]. Serve
+// A program with many peers calls Serve for each of them with the same transport of a client, and an
+// mcp.IOTransport for a connection of its listener. For Streamable HTTP use [Handler]. Serve
 // authenticates no peer: each may call all tools.
 //
-// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
-// of a message, by its MaxLineLength. While a request waits for room (Limits.MaxWaiting,
-// Limits.MaxRequestBytes), what the peer sends further waits, too, cancellations included. Beyond 2 MiB of that,
-// requests are refused after 2 seconds, and notifications are lost.
+// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length of a message,
+// by its MaxLineLength. While a request waits for room (Limits.MaxWaiting, Limits.MaxRequestBytes),
+// later messages of the peer wait, too, cancellations included. When more than 2 MiB of them wait,
+// further requests are refused after 2 seconds, and further notifications are lost.
 //
-// Behind an mcp.IOTransport or an mcp.StdioTransport a line that is not a message is answered with an
+// With an mcp.IOTransport or an mcp.StdioTransport, a line that is not a message is answered with an
 // error, and the session continues; the messages of a JSON-RPC batch are answered one by one, as version
 // 2025-03-26 allows and newer ones demand. Another transport has to split batches itself.
 //
-// It returns nil when the peer has closed its side, which cancels the requests in flight, and
-// when the client was closed, after their answers were sent. It returns the error of ctx when
-// that ends, [ErrPeerDoesNotRead], and the error of a transport that cannot connect, read or write. Both
-// sessions are closed then. A peer that does not read its messages delays the return by 3 seconds at
-// most, and a write to it that does not end when it is closed keeps a goroutine. Safe for concurrent use.
+// Serve returns nil when the peer has closed its side, which cancels the requests in flight. It also
+// returns nil when the client was closed, after the answers in flight were sent. Otherwise it returns
+// the error of ctx, [ErrPeerDoesNotRead], or the error of a transport that cannot connect, read or
+// write. Both sessions are closed then. A peer that does not read delays the return by 3 seconds at
+// most. A write to the peer that Close does not end keeps a goroutine. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	transport, stream := lines.Of(peer)
 	far, err := transport.Connect(ctx)
@@ -74,8 +74,8 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	case err = <-failure(near):
 	case <-stream.Ended():
 		select {
-		case err = <-ended: // what it has sent before its end is passed on
-		case <-time.After(endTimeout): // its requests wait for room
+		case err = <-ended: // the last messages of the peer were passed on
+		case <-time.After(endTimeout): // they wait for room
 		}
 	}
 	cancel()
@@ -91,8 +91,8 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	return err
 }
 
-// failure returns a channel with the error that ends a session while nothing is passed on. A
-// session that ends as it should sends nothing: its last answers are on their way.
+// failure returns a channel that gets the error of a session that fails, even while no message is passed
+// on. A session that ends without an error sends nothing: its last answers are still being passed on.
 func failure(session mcp.Connection) <-chan error {
 	c, ok := session.(*connection)
 	if !ok {
@@ -110,8 +110,8 @@ func failure(session mcp.Connection) <-chan error {
 // endTimeout bounds how long the last messages of a peer may wait to be passed on.
 const endTimeout = time.Second
 
-// closeTimeout bounds the wait for a peer that does not read. Together with endTimeout it is well below the 5 seconds
-// within which a command such as mcpvisor wrap ends after its stdin.
+// closeTimeout bounds the wait for a peer that does not read. The sum of endTimeout and closeTimeout is
+// well below 5 seconds: within that time a command such as mcpvisor wrap must end after its stdin.
 const closeTimeout = 2 * time.Second
 
 // passOn passes messages on until a session ends. It returns nil if one was closed.
@@ -138,22 +138,23 @@ func passError(err error) error {
 	return fmt.Errorf("gateway: pass a message on: %w", err)
 }
 
-// direct is a session whose peer is on a stream. A tool call that comes alone is served by the goroutine that has read it,
-// which writes the answer, too. Otherwise its message would pass from goroutine to goroutine four times, and each
-// time that may wake a thread: that takes longer than all the work of the gateway.
+// direct passes messages between a session and a peer on a stream. The goroutine that reads a tool call
+// also serves it and writes its answer, if no other request is in flight. Otherwise each call would pass
+// through four goroutines, and each handover may wake a thread: that takes longer than all the work of
+// the gateway.
 //
-// Everything else takes the usual way, and what comes while a call is served is read by another goroutine.
+// All other messages take the usual way. Another goroutine reads on while a call is served.
 type direct struct {
 	near   *connection
 	far    mcp.Connection
 	stream *lines.Transport // of far
-	failed chan<- error     // has room: why a goroutine that serves could not write
+	failed chan<- error     // buffered; gets the error of a goroutine that serves a call and cannot write
 
-	writing sync.Mutex      // held from taking a message from near until it is written, which keeps their order
-	held    jsonrpc.Message // taken, and to be written first; nil: none. Guarded by writing
+	writing sync.Mutex      // locked from taking a message from near until it is written, to keep their order
+	next    jsonrpc.Message // taken from near, and not yet written; nil: none. Guarded by writing
 }
 
-// directCall is a call that the goroutine serves that has read it.
+// directCall is a call that is served by the goroutine that has read it.
 type directCall struct {
 	*direct
 	request *request
@@ -165,7 +166,8 @@ func (c directCall) Run() { c.near.serve(c.request) }
 // Finish implements [linereader.Runner].
 func (c directCall) Finish() { c.writeAtOnce() }
 
-// take is the [linereader.Take] of the stream.
+// take is the [linereader.Take] of the stream: it accepts a tool call before it is read as any other
+// message.
 func (d *direct) take(line []byte, mayRun bool) (run linereader.Runner, taken bool) {
 	messages, batch, wrong := message.Read(line)
 	if wrong != nil || batch {
@@ -186,11 +188,11 @@ func (d *direct) take(line []byte, mayRun bool) (run linereader.Runner, taken bo
 	return nil, true
 }
 
-// maxDirectWrites is how many messages are written at once after a call.
+// maxDirectWrites bounds the messages that are written directly after a call.
 const maxDirectWrites = 16
 
-// writeAtOnce writes what the session has for its peer as far as that does not block, and leaves the rest to the goroutine
-// that passes messages on. That was not woken for the answer.
+// writeAtOnce writes messages to the peer as far as that does not block, and then wakes the goroutine in
+// passOn for the rest: the answer of a direct call does not wake it.
 func (d *direct) writeAtOnce() {
 	if !d.writing.TryLock() {
 		d.near.out.signal()
@@ -210,18 +212,19 @@ func (d *direct) writeAtOnce() {
 		if !written {
 			break
 		}
-		d.held = nil
+		d.next = nil
 	}
 	d.near.out.signal()
 }
 
-// nextLocked returns what is written next, which is then held; nil if there is nothing.
+// nextLocked returns the message that is to be written next, and stores it in d.next; nil if there is
+// none.
 func (d *direct) nextLocked() (jsonrpc.Message, error) {
-	if d.held != nil {
-		return d.held, nil
+	if d.next != nil {
+		return d.next, nil
 	}
 	m, err := d.near.poll()
-	d.held = m
+	d.next = m
 	return m, err
 }
 
@@ -232,7 +235,7 @@ func (d *direct) fail(err error) {
 	}
 }
 
-// passOn passes on what the session has for its peer, as the function of that name does.
+// passOn passes messages of the session on to the peer until one of them ends.
 func (d *direct) passOn(ctx context.Context) error {
 	for {
 		m, err := d.writeNext(ctx)
@@ -249,7 +252,7 @@ func (d *direct) writeNext(ctx context.Context) (m jsonrpc.Message, err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	if m, err = d.nextLocked(); m != nil {
-		d.held = nil
+		d.next = nil
 		err = d.far.Write(ctx, m)
 	}
 	return m, err

@@ -17,22 +17,22 @@ import (
 // Settings can change while a gateway serves; see [SettingsVar]. The zero value changes
 // nothing.
 type Settings struct {
-	// Names say how tools and prompts are listed. nil: as [WithNames] says.
+	// Names say how tools and prompts are listed. If it is nil, [WithNames] applies.
 	Names *Names
-	// OnDown says what happens to the entries of a server that is down, and OnDownOf says it of
-	// single servers. nil, and for servers without one: as [WithOnDown] says.
+	// OnDown says what happens to the entries of a server that is down, and OnDownOf does so for
+	// single servers. Without a value, [WithOnDown] applies.
 	OnDown   *OnDown
 	OnDownOf map[string]OnDown
-	// ShareOf says of single servers for how many clients one incarnation runs. For servers without
-	// one: as [WithShare] says.
+	// ShareOf says for single servers whether clients share one incarnation. Without a value,
+	// [WithShare] applies.
 	ShareOf map[string]Share
-	// MaxCopies is how many copies of servers ([ShareClient]) run for all clients, of all gateways
-	// with these settings, and MaxCopiesOfPrincipal how many for one principal; clients without a
-	// token are one. A request that needs one more is refused. 0 or less: [DefaultMaxCopies] and
+	// MaxCopies bounds the copies of servers ([ShareClient]) for all clients of all gateways with
+	// these settings, and MaxCopiesOfPrincipal those for one principal. All clients without a token
+	// are one principal. A request that needs one more is refused. 0 or less: [DefaultMaxCopies] and
 	// [DefaultMaxCopiesOfPrincipal].
 	MaxCopies, MaxCopiesOfPrincipal int
-	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
-	// [WithMaxResultBytes] says.
+	// MaxResultBytes is the length above which the text of a result is shortened. If it is 0 or
+	// less, [WithMaxResultBytes] applies.
 	MaxResultBytes int
 	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
@@ -54,7 +54,7 @@ type SettingsVar struct {
 // settingsWatcher is told that the settings have changed.
 type settingsWatcher interface{ settingsChanged() }
 
-// settings are checked Settings. They do not change.
+// settings are checked Settings. They never change.
 type settings struct {
 	Settings
 	rules map[string]*offer.Rules // of the profiles
@@ -84,7 +84,7 @@ func (v *SettingsVar) Set(s Settings) error {
 	v.mu.Lock()
 	told := slices.Collect(maps.Keys(v.watchers))
 	v.mu.Unlock()
-	for _, w := range told { // without mu: one that joins holds its own
+	for _, w := range told { // without mu: a watcher may call watch while it has its own mutex locked
 		w.settingsChanged()
 	}
 	return nil
@@ -93,7 +93,7 @@ func (v *SettingsVar) Set(s Settings) error {
 // Has reports whether there is a profile of that name.
 func (v *SettingsVar) Has(profile string) bool { return v.load().rules[profile] != nil }
 
-// load returns the settings of this moment.
+// load returns the current settings.
 func (v *SettingsVar) load() *settings {
 	if s := v.current.Load(); s != nil {
 		return s
@@ -103,7 +103,7 @@ func (v *SettingsVar) load() *settings {
 
 var noSettings settings
 
-// watch reports changes to w until ignore.
+// watch tells w of changes until ignore.
 func (v *SettingsVar) watch(w settingsWatcher) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -120,8 +120,8 @@ func (v *SettingsVar) ignore(w settingsWatcher) {
 }
 
 // WithSettings lets v change what a gateway offers while it serves. Several gateways may have the same
-// v, and those of one facade.Client should: v counts the copies of all of them, and knows which session an
-// interaction at a URL belongs to. Default: nothing changes, and there are no profiles.
+// v, and gateways of one facade.Client should: v counts the copies of all of them, and knows which session
+// an interaction at a URL belongs to. Default: nothing changes, and there are no profiles.
 func WithSettings(v *SettingsVar) Option {
 	return func(o *options) {
 		if o.settings = v; v == nil {
@@ -130,13 +130,13 @@ func WithSettings(v *SettingsVar) Option {
 	}
 }
 
-// listedBy are the terms that follow from some settings.
+// listedBy are the terms that were made of these settings.
 type listedBy struct {
 	settings *settings
 	terms    listing.Terms
 }
 
-// terms are how entries are listed at this moment.
+// terms returns how entries are listed now.
 func (g *gateway) terms() *listing.Terms {
 	s := g.opts.settings.load()
 	if known := g.listed.Load(); known != nil && known.settings == s {
@@ -164,10 +164,11 @@ const (
 type Prefix int
 
 const (
-	// PrefixAlways lists "server__tool". A name depends on nothing but its server and its tool.
+	// PrefixAlways lists "server__tool". A name depends only on its server and its tool.
 	PrefixAlways Prefix = iota
 	// PrefixOnConflict lists "tool", and "server__tool" if several servers have such a tool. A
-	// name changes when a server comes that has the same, and stays so while the gateway runs.
+	// name changes when another server with the same name comes, and does not change back while
+	// the gateway runs.
 	PrefixOnConflict
 	// PrefixNever lists "tool". A tool that several servers have is withheld: rename one of them,
 	// or hide it (mcpvisor.ServerSpec.Tools). [Status] has the conflicts.
@@ -188,7 +189,7 @@ type Names struct {
 // for [Transport] the alias (mcpvisor.Alias), as in "mcp__server__tool".
 func WithNames(n Names) Option { return func(o *options) { o.names = &n } }
 
-// naming is what the listings know of it; nil: aliases.
+// naming returns the names for package listing; nil: aliases.
 func (n *Names) naming() *listing.Naming {
 	if n == nil {
 		return nil
@@ -196,10 +197,9 @@ func (n *Names) naming() *listing.Naming {
 	return &listing.Naming{Prefix: listing.Prefix(n.Prefix), HostPrefix: n.HostPrefix}
 }
 
-// OnDown says how long the entries of a server stay in the lists while it is down and its
-// policy starts it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was
-// given up, parked or unregistered, or that needs an authorization, leave the lists in any
-// case. The zero value is Withdraw.
+// OnDown says how long the entries of a server stay in the lists while it is down and its policy starts
+// it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was given up, parked or
+// unregistered, or that needs an authorization, always leave the lists. The zero value is Withdraw.
 type OnDown struct {
 	grace     time.Duration
 	unlimited bool
@@ -215,8 +215,8 @@ func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
 // Withdraw takes the entries from the lists as soon as the server is down.
 func Withdraw() OnDown { return OnDown{} }
 
-// WithOnDown sets what happens to the entries of a server that is down. Without names it is for all
-// servers. With names it is for those servers, and takes precedence there. Default: [Keep].
+// WithOnDown sets what happens to the entries of a server that is down. Without names it applies to all
+// servers. With names it applies to those servers, and takes precedence there. Default: [Keep].
 func WithOnDown(d OnDown, servers ...string) Option {
 	return func(o *options) {
 		if len(servers) == 0 {
@@ -232,7 +232,7 @@ func WithOnDown(d OnDown, servers ...string) Option {
 	}
 }
 
-// onDownNow is what happens to the entries of a server that is down.
+// onDownNow returns what happens now to the entries of a server that is down.
 func (o *options) onDownNow(s *settings, server string) OnDown {
 	if d, ok := s.OnDownOf[server]; ok {
 		return d
@@ -246,7 +246,7 @@ func (o *options) onDownNow(s *settings, server string) OnDown {
 	return o.onDown
 }
 
-// Share says for how many clients of a gateway one incarnation of a server runs.
+// Share says whether the clients of a gateway share one incarnation of a server.
 type Share int
 
 const (
@@ -254,19 +254,19 @@ const (
 	ShareAll Share = iota
 	// ShareClient: each client has an incarnation of its own, a copy. It is for servers that keep
 	// something for their client, such as an open page or a login. The lists are those of the
-	// server that is registered, the same for all clients, and that one gets no calls.
+	// server that is registered, the same for all clients; that incarnation gets no calls.
 	//
-	// A copy starts with the first request of its client that needs it, which waits for it as for a
-	// server that is down ([WithMaxWait]). It ends with the session or the connection of its
-	// client, and when the server is replaced, given up, removed or withheld by a profile. Of a [Handler] it also ends
-	// when its client has had no request and no stream for HTTPLimits.SessionIdle. A client of
-	// 2026-07-28 over HTTP has no session: all clients with one token are one, and without tokens
-	// its requests are refused.
+	// A copy starts with the first request of its client that needs it. The request waits for the
+	// copy as for a server that is down ([WithMaxWait]). A copy ends with the session or connection
+	// of its client, and when the server is replaced, given up, removed or hidden by a profile. In a
+	// [Handler] it also ends when its client has had no request and no stream for
+	// HTTPLimits.SessionIdle. A client of 2026-07-28 over HTTP has no session: all clients with one
+	// token are one, and without tokens their requests are refused.
 	ShareClient
 )
 
-// WithShare sets for how many clients one incarnation of a server runs. Without names it is for all
-// servers. With names it is for those servers, and takes precedence there. Default: [ShareAll].
+// WithShare sets whether clients share one incarnation of a server. Without names it applies to all
+// servers. With names it applies to those servers, and takes precedence there. Default: [ShareAll].
 func WithShare(s Share, servers ...string) Option {
 	return func(o *options) {
 		if len(servers) == 0 {
@@ -282,7 +282,7 @@ func WithShare(s Share, servers ...string) Option {
 	}
 }
 
-// shareNow is for how many clients one incarnation of a server runs.
+// shareNow returns whether clients share one incarnation of a server now.
 func (o *options) shareNow(server string) Share {
 	if s, ok := o.settings.load().ShareOf[server]; ok {
 		return s

@@ -12,19 +12,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
-// StandaloneQuestions puts what servers before 2026-07-28 ask while no call is in flight to the one client of a
-// [Transport], as for the roots when their session begins:
+// StandaloneQuestions passes requests that servers before 2026-07-28 make while no call is in flight to
+// the only client of a [Transport]. An example is the request for the roots when a session begins:
 //
 //	var questions gateway.StandaloneQuestions
 //	client, err := facade.New(questions.Option(), facade.WithDeclared(facade.Declared{Roots: true}))
 //	err = gateway.Serve(ctx, gateway.Transport(client, gateway.WithStandaloneQuestions(&questions)), &mcp.StdioTransport{})
 //
-// It is for a facade.Client that nothing else uses: a question of a server that others use, too, may
-// belong to any of them. A question waits until there is a client that has sent
-// notifications/initialized. It is refused if several clients are connected, or the client
-// is one of 2026-07-28, which cannot be asked outside of a call. A question ends when the server
-// withdraws it, with the session of the server and with that of the client. The zero value has no Transport yet.
-// Safe for concurrent use. It must not be copied.
+// It is for a facade.Client that nothing else uses: if others use a server, too, its question may belong
+// to any of them. A question waits until a client has sent notifications/initialized. It is refused if
+// several clients are connected, or if the client speaks 2026-07-28, which has no requests outside of a
+// call. A question ends when the server withdraws it, and when the session of the server or of the
+// client ends. The zero value has no Transport yet. Safe for concurrent use. It must not be copied.
 type StandaloneQuestions struct {
 	once     sync.Once // makes handlers
 	handlers facade.CallHandlers
@@ -34,7 +33,7 @@ type StandaloneQuestions struct {
 	changed  chan struct{} // closed when sessions change; nil while nobody waits
 }
 
-// sessionEra is what is known of a session.
+// sessionEra says which versions the client of a session speaks, as far as that is known.
 type sessionEra uint8
 
 const (
@@ -43,14 +42,14 @@ const (
 	eraModern             // it has sent a request of 2026-07-28
 )
 
-// Option lets the questions of the servers of a facade.Client come here.
+// Option returns the option by which a facade.Client passes the questions of its servers to q.
 func (q *StandaloneQuestions) Option() facade.Option {
 	q.once.Do(func() { q.handlers.Raw = q.ask })
 	return facade.WithUnaskedHandlers(&q.handlers)
 }
 
-// WithStandaloneQuestions makes the sessions of a [Transport] those that [StandaloneQuestions] are put to.
-// It has no effect on a [Handler], which serves any number of clients.
+// WithStandaloneQuestions makes the sessions of a [Transport] those that q asks. It has no effect on a
+// [Handler], which serves any number of clients.
 func WithStandaloneQuestions(q *StandaloneQuestions) Option {
 	return func(o *options) { o.standalone = q }
 }
@@ -60,7 +59,7 @@ var (
 	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
 )
 
-// set notes what is known of a session.
+// set records the era of a session.
 func (q *StandaloneQuestions) set(c *connection, era sessionEra) {
 	if q == nil {
 		return
@@ -95,15 +94,15 @@ func (q *StandaloneQuestions) wakeLocked() {
 	}
 }
 
-// noteVersion notes that the client of a Transport has sent a request of 2026-07-28.
+// noteVersion records that the client of a Transport has sent a request of 2026-07-28.
 func (c *connection) noteVersion(modern bool) {
 	if modern && c.connected {
 		c.opts.standalone.set(c, eraModern)
 	}
 }
 
-// oneClient returns the session of the one client, if it can be asked, or else why it cannot. Without both, changed is
-// closed when that may be different.
+// oneClient returns the session of the only client, if it can be asked, or an error that says why it
+// cannot. If neither is known yet, it returns changed, which is closed when the sessions change.
 func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +124,7 @@ func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struc
 	return nil, q.changed, nil
 }
 
-// isOnly reports whether a session is that of the one client.
+// isOnly reports whether a session is the only one, and its client can be asked.
 func (q *StandaloneQuestions) isOnly(c *connection) bool {
 	if q == nil {
 		return false
@@ -135,7 +134,7 @@ func (q *StandaloneQuestions) isOnly(c *connection) bool {
 	return len(q.sessions) == 1 && q.sessions[c] == eraLegacy
 }
 
-// ask puts a request of a server to the one client, when there is one.
+// ask passes a request of a server to the only client, once there is one.
 func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	for {
 		c, changed, err := q.oneClient()
@@ -153,7 +152,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 	}
 }
 
-// askAnytime is ask for a client that all calls are of.
+// askAnytime is ask for a session to which all calls belong.
 func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client has not declared that it answers " + r.Method}
@@ -161,8 +160,8 @@ func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (js
 	return c.ask(ctx, r)
 }
 
-// rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that these have
-// changed. What other servers keep of its roots is of one call.
+// rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that the
+// roots have changed. Other servers learn the roots anew in each call.
 func (c *connection) rootsChanged() {
 	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, "roots/list") {
 		return

@@ -42,24 +42,23 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	return struct{}{}, nil
 }
 
-// unsubscribe answers resources/unsubscribe. Without a subscription it does nothing.
+// unsubscribe answers resources/unsubscribe. Without a subscription it has no effect.
 func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
 	c.endSubscription(p.URI)
 	return struct{}{}, nil
 }
 
-// endSubscription ends a subscription once.
+// endSubscription ends the subscription to a URI, if there is one.
 func (c *connection) endSubscription(uri string) {
 	if s, ok := c.notify.Unsubscribe(uri); ok {
 		c.releaseSubscription(s)
 	}
 }
 
-// listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
-// reports it until the request is canceled. The answer comes when the client is closed. A
-// server that does not accept a subscription in time is not in the acknowledgement, nor is what
-// the session may not have. A session of an older version does not have the method: over HTTP its streams would
-// outlive the token of the client.
+// listen answers subscriptions/listen (2026-07-28). It acknowledges what it will report, and reports it
+// until the request is canceled, or the client is closed. The acknowledgement leaves out subscriptions
+// that a server does not accept in time, and those that the session may not have. Sessions of older
+// versions do not have the method: over HTTP such a request would outlive the token of its client.
 func (c *connection) listen(r *request, p *params) (any, error) {
 	if c.legacy.Load() && !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
@@ -88,7 +87,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions.Counter]map[string]resource.Name{} // those of wanted
+	at := map[*subscriptions.Counter]map[string]resource.Name{} // wanted, by where they are counted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
@@ -98,7 +97,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		if err != nil {
 			continue
 		}
-		of := c.placeOf(one)
+		of := c.counterOf(one)
 		if wanted[uri] = one; at[of] == nil {
 			at[of] = map[string]resource.Name{}
 		}
@@ -108,10 +107,10 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		t.join(r.out.notify)
 		defer t.leave(r.out.notify)
 	}
-	stand := subscriptions.SubscribeAll(r.ctx, at)
-	l.URIs = make(map[string]*subscription, len(stand))
+	active := subscriptions.SubscribeAll(r.ctx, at)
+	l.URIs = make(map[string]*subscription, len(active))
 	for uri, one := range wanted {
-		if _, stands := stand[uri]; stands {
+		if _, ok := active[uri]; ok {
 			l.URIs[uri] = one
 			defer c.releaseSubscription(one)
 		} else {
@@ -122,7 +121,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	l.Acknowledge(granted)
 	if r.out.notify.Listen(l) {
 		defer r.out.notify.Leave(l)
-		for uri := range stand {
+		for uri := range active {
 			c.dropReleased(wanted[uri])
 		}
 		c.watchTasks(r.ctx, r.out.notify, l, tasks)
@@ -134,34 +133,35 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	return map[string]any{"_meta": map[string]any{mcp.MetaKeySubscriptionID: r.ID.Raw()}}, nil
 }
 
-// subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
-// the client has, or back to the server that all share.
+// subscription is one subscription of a session to a resource. When the share of the server changes, it
+// moves: to the copy that the client has, or back to the server that all clients share.
 type subscription struct {
 	resource.Name
-	told *notifier // of its updates
+	told *notifier // hears of its updates
 
-	at     *subscriptions.Counter // that count it; guarded by connection.subscribedMu
-	joined *tenant                // whose copies told hears because of it; nil: none. Guarded as at
+	at     *subscriptions.Counter // counts it; guarded by connection.subscribedMu
+	joined *tenant                // the tenant that told has joined because of it; nil: none. Guarded like at
 }
 
 // Resource implements [notices.Subscription].
 func (s *subscription) Resource() resource.Name { return s.Name }
 
-// A notifier holds the notifications of a session, and a listener those of a part of them.
+// A notifier holds the notifications of a session, or of one POST; a listener is one stream of them.
 type (
 	notifier = notices.Notifier[*subscription]
 	listener = notices.Listener[*subscription]
 )
 
-// holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
+// holdSubscription counts a subscription of the session. told hears of its updates. Each call needs one
+// of releaseSubscription.
 func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
 	most := int64(c.opts.limits.MaxSubscriptions)
 	for {
-		n := c.held.Load()
+		n := c.subscriptionCount.Load()
 		if n >= most {
 			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
 		}
-		if c.held.CompareAndSwap(n, n+1) {
+		if c.subscriptionCount.CompareAndSwap(n, n+1) {
 			break
 		}
 	}
@@ -172,11 +172,11 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	at, err := c.subscriptionsOf(r.Server)
-	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // since it was found
+	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // a reload has hidden it since it was found
 		_, err = c.theOnly("resource", r.URI, nil)
 	}
 	if err != nil {
-		c.held.Add(-1)
+		c.subscriptionCount.Add(-1)
 		return nil, err
 	}
 	at.Hold(r)
@@ -188,8 +188,8 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	return s, nil
 }
 
-// releaseSubscription ends what holdSubscription began, once. It does not wait; the subscription
-// counts until its server has been told.
+// releaseSubscription ends what holdSubscription began, once. It does not wait. The subscription counts
+// until its server has been told.
 func (c *connection) releaseSubscription(s *subscription) {
 	c.subscribedMu.Lock()
 	held, at, joined := c.subscribed[s], s.at, s.joined
@@ -201,11 +201,11 @@ func (c *connection) releaseSubscription(s *subscription) {
 	if joined != nil {
 		joined.leave(s.told)
 	}
-	at.Release(s.Name, func() { c.held.Add(-1) })
+	at.Release(s.Name, func() { c.subscriptionCount.Add(-1) })
 }
 
-// dropReleased ends a subscription that was released while it was being made: before its notifier had it, or its server
-// was asked for it.
+// dropReleased ends a subscription that was released while it was being made: before its notifier had
+// it, or before its server was asked for it.
 func (c *connection) dropReleased(s *subscription) {
 	c.subscribedMu.Lock()
 	held, at := c.subscribed[s], s.at
@@ -217,36 +217,36 @@ func (c *connection) dropReleased(s *subscription) {
 	}
 }
 
-// placeOf is where a subscription is counted now.
-func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
+// counterOf returns the counter that counts a subscription now.
+func (c *connection) counterOf(s *subscription) *subscriptions.Counter {
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	return s.at
 }
 
-// subscribeNow makes a subscription at its server, also if it moves meanwhile.
+// subscribeNow makes a subscription at its server, and follows it if it moves meanwhile.
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
-		at := c.placeOf(s)
-		if err := at.Subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
+		at := c.counterOf(s)
+		if err := at.Subscribe(ctx, s.Name); err == nil || c.counterOf(s) == at {
 			return err
 		}
 	}
 }
 
-// settingsChanged implements settingsWatcher: the subscriptions to what is not offered any more end, and those to
-// servers whose share has changed move, and count as updated, as after a restart.
+// settingsChanged implements settingsWatcher. Subscriptions to resources that are no longer offered end.
+// Subscriptions to servers whose share has changed move, and count as updated, as after a restart.
 func (c *connection) settingsChanged() {
 	c.releaseHidden()
-	type place struct {
+	type target struct {
 		told   *notifier
 		server string
 	}
-	moved, wanted := map[place]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
+	moved, wanted := map[target]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
 		at, err := c.subscriptionsOf(s.Server)
-		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
+		if err != nil || at == s.at { // an error: the connection has no tenant, or the server is gone
 			continue
 		}
 		at.Hold(s.Name)
@@ -260,17 +260,17 @@ func (c *connection) settingsChanged() {
 			wanted[at] = map[string]resource.Name{}
 		}
 		wanted[at][s.Server+" "+s.URI] = s.Name
-		moved[place{s.told, s.Server}] = true
+		moved[target{s.told, s.Server}] = true
 	}
 	c.subscribedMu.Unlock()
 	if len(moved) == 0 {
 		return
 	}
 	go func() {
-		stand := subscriptions.SubscribeAll(c.ctx, wanted)
+		active := subscriptions.SubscribeAll(c.ctx, wanted)
 		for at, of := range wanted {
 			for key, r := range of {
-				if _, ok := stand[key]; !ok {
+				if _, ok := active[key]; !ok {
 					at.Retry(r.Server)
 				}
 			}
@@ -281,7 +281,7 @@ func (c *connection) settingsChanged() {
 	}()
 }
 
-// releaseHidden ends the subscriptions to what is not offered any more.
+// releaseHidden ends the subscriptions to resources that are no longer offered.
 func (c *connection) releaseHidden() {
 	var hidden []*subscription
 	c.subscribedMu.Lock()

@@ -24,21 +24,23 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// A call of which a server makes a task is handed to the client, if that follows tasks: one of
-// 2026-07-28 that declares the extension, and one of 2025-11-25 that has declared tasks and asks for
-// one. The client asks for the task under an id that is sealed; each of its requests is one request
-// to the server, to the incarnation of the moment. For other clients the gateway follows the task, if
-// the server speaks an earlier version than 2026-07-28 or the client does.
+// When a server makes a task of a call, the gateway passes the task on to a client that follows tasks: a
+// client of 2026-07-28 that declares the extension, or a client of 2025-11-25 that has declared tasks
+// and asks for one. The client names the task by a sealed id, and each of its requests about the task
+// becomes one request to the current incarnation of the server. For other clients the gateway follows
+// the task itself, unless client and server both speak 2026-07-28: then the server is asked to answer
+// without a task.
 
-// tasksVersion is the version whose tasks are a part of the protocol; since 2026-07-28 they are an
+// tasksVersion is the version in which tasks are a part of the protocol. Since 2026-07-28 they are an
 // extension.
 const tasksVersion = "2025-11-25"
 
-// legacyTaskCapabilities are what a session of 2025-11-25 declares to a client that has declared
-// tasks. Others get none, because many refuse to call tools that require a task in that case.
+// legacyTaskCapabilities are declared by a session of 2025-11-25 whose client has declared tasks. For
+// other clients they would do harm: many clients refuse to call a tool that requires a task if the
+// server declares tasks.
 var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
 
-// sessionBits are the capabilities of the client of a session of that version.
+// sessionBits returns the capabilities of the client of a session of that version.
 func sessionBits(version string, params json.RawMessage) uint16 {
 	bits := capability.OfInitialize(params)
 	if version != tasksVersion {
@@ -47,15 +49,15 @@ func sessionBits(version string, params json.RawMessage) uint16 {
 	return bits
 }
 
-// errTasksNotDeclared is the error of a request of 2026-07-28 whose client does not declare what it
-// needs (MCP, the extension for tasks: -32021).
+// errTasksNotDeclared is the error of a request of 2026-07-28 that needs the extension for tasks, which
+// its client does not declare (MCP, the extension for tasks: -32021).
 var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: "the request needs the extension " + task.Extension + ", which the client does not declare",
 	Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + task.Extension + `":{}}}}`)}
 
-// checkTasks refuses a request about tasks of a client that does not follow any.
+// checkTasks refuses a request about a task if its client does not follow tasks.
 func (c *connection) checkTasks(r *request, p *params) error {
 	switch {
-	case p.modern() && !readRounds(r.Params, p).tasks:
+	case p.modern() && !readInput(r.Params, p).tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !c.followsTasks.Load():
 		return message.MethodNotFound(r.Method)
@@ -63,7 +65,7 @@ func (c *connection) checkTasks(r *request, p *params) error {
 	return nil
 }
 
-// taskCall is a tool call as far as a task may be made of it.
+// taskCall is a tool call that may become a task.
 type taskCall struct {
 	c      *connection
 	modern bool
@@ -72,13 +74,13 @@ type taskCall struct {
 	copied bool              // a copy of the server got the call
 }
 
-// beginTaskCall adds the options of a call for tasks, and of its key. Each needs one end.
+// beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
 func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
 	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
-	case made.modern && t.rounds.tasks:
+	case made.modern && t.input.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
 		return made, append(opts, facade.WithoutTasks()), nil
@@ -103,7 +105,7 @@ func (t *taskCall) end() {
 	}
 }
 
-// result is the result of the call for the client.
+// result returns the result of the call for the client: the task, if the call has become one.
 func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
@@ -112,7 +114,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.copied {
 		name.Copy = c.tenantKey
 	}
-	said, _ := task.Read(raw) // the facade has read it
+	said, _ := task.Read(raw) // it is valid: the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
@@ -121,7 +123,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
 
-// readTTL reads how long the client wants a task to be kept; 0 if it does not say.
+// readTTL returns how long the client wants a task to be kept; 0 if it does not say.
 func readTTL(params json.RawMessage) (ttl time.Duration) {
 	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
 		if key == "ttl" {
@@ -133,14 +135,15 @@ func readTTL(params json.RawMessage) (ttl time.Duration) {
 	return ttl
 }
 
-// maxTTL is the longest time that a server is asked to keep a task.
+// maxTTL bounds how long a server is asked to keep a task.
 const maxTTL = 365 * 24 * time.Hour
 
-// KeyMeta is the member of _meta by which a client names a tool call, so that it is executed at most
-// once; see facade.WithKey. It needs a client with a journal. Keys of different principals differ.
+// KeyMeta is the member of _meta in which a client gives a tool call a key, with which it is executed at
+// most once; see facade.WithKey. The facade.Client needs a journal. Equal keys of different principals
+// are different keys.
 const KeyMeta = "mcpvisor/key"
 
-// journalKey is the key of a call in the journal.
+// journalKey returns the key of a call in the journal.
 func (c *connection) journalKey(key string) string {
 	if c.owner == "" || key == "" {
 		return key
@@ -154,8 +157,8 @@ type taskHandle struct {
 	c       *connection
 	name    opentasks.Name
 	sealed  string
-	modern  bool   // the client
-	answers uint16 // since 2026-07-28, what the client answers
+	modern  bool   // the client speaks 2026-07-28
+	answers uint16 // of a modern client: what it answers, as bits of package capability
 	opts    []facade.CallOption
 }
 
@@ -173,19 +176,19 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	}
 	h := &taskHandle{c: c, name: name, sealed: p.TaskID, modern: p.modern()}
 	if h.modern {
-		h.answers = readRounds(r.Params, p).declared
+		h.answers = readInput(r.Params, p).declared
 	}
 	return h, nil
 }
 
 func (h *taskHandle) text() tasktext.Text {
 	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.Server, result) // nobody kept the name of the tool
+		return h.c.shortenResult(h.name.Server, result) // the name of the tool is no longer known
 	}}
 }
 
-// about makes a request about the task, also at the next incarnation of the server if that is down or
-// ends meanwhile: these requests may be repeated.
+// about makes a request about the task. If the server is down or ends meanwhile, it repeats the request
+// at the next incarnation: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
 	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
 		t, err := client.TaskOf(h.name.Server, h.name.ID, h.opts...)
@@ -202,22 +205,22 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 	})
 }
 
-// find returns the task at its server.
+// find returns the task at its server, which whenUp has not waited for.
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 	client, err := h.c.clientOf(h.name.Server)
 	if err != nil {
 		return nil, withoutWait(err)
 	}
-	if (client == h.c.client) != (h.name.Copy == "") { // the server is shared, or copied, since openTask
+	if (client == h.c.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
 		return nil, errTaskGone
 	}
 	return client.TaskOf(h.name.Server, h.name.ID, opts...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
-var errTaskGone = message.InvalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
+var errTaskGone = message.InvalidParams("the server does not know the task any longer: it has expired, or did not survive the end of the server")
 
-// failure is the error of a request about the task, without the server's id.
+// failure returns the error of a request about the task, without the server's id of the task.
 func (h *taskHandle) failure(err error) error {
 	var wire *jsonrpc.Error
 	switch {
@@ -230,17 +233,17 @@ func (h *taskHandle) failure(err error) error {
 	}
 	var failed *mcpvisor.Error
 	if wire == nil && errors.As(err, &failed) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may continue; ask again."}
 	}
 	return h.c.protocolError(h.name.Server, err)
 }
 
-// forget notes that the task has ended.
+// forget records that the task has ended.
 func (h *taskHandle) forget() {
 	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, nil, true)
 }
 
-// ask asks the server for the task.
+// ask asks the server about the task.
 func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
 	err = h.about(ctx, func(t *facade.Task) (err error) {
 		asked = t
@@ -267,7 +270,8 @@ func (c *connection) getTask(r *request, p *params) (any, error) {
 	return h.state(r.ctx, answer, asked)
 }
 
-// state says how the task is. What came of a task of 2025-11-25 is asked for, if the client wants it.
+// state returns the state of the task. If a task of 2025-11-25 has ended, it asks for the result, too,
+// for clients that expect it.
 func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked *facade.Task) (json.RawMessage, error) {
 	var result, failure json.RawMessage
 	if h.modern && !answer.Modern && answer.Ended() && answer.State != string(task.Cancelled) {
@@ -282,7 +286,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
 		b := message.OpenObject(state)
-		if held := h.hold(h.answers); held != nil {
+		if held := h.awaitQuestions(h.answers); held != nil {
 			b.Add("inputRequests", held.Requests(ctx))
 		} else {
 			b.Add("inputRequests", []byte("{}"))
@@ -301,17 +305,17 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rounds := readRounds(r.Params, p)
-	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
+	input := readInput(r.Params, p)
+	if len(input.next.InputResponses) == 0 || !input.valid() {
 		return nil, errInputResponses
 	}
 	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
-		if err := held.Answer(rounds.next.InputResponses); err != nil {
+		if err := held.Answer(input.next.InputResponses); err != nil {
 			return nil, err
 		}
 		return struct{}{}, nil
 	}
-	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
+	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, input.next.InputResponses) })
 	switch {
 	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
 		return nil, errNoTaskQuestion
@@ -332,13 +336,13 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	}
 	canceled := h.about(r.ctx, func(t *facade.Task) error { return t.Cancel(r.ctx) })
 	if h.modern && canceled == nil {
-		h.forget() // the client may do the same
+		h.forget() // the client may forget it, too
 		return struct{}{}, nil
 	}
 	if canceled != nil && !errors.Is(canceled, mcpvisor.ErrRPC) {
 		return nil, h.failure(canceled)
 	}
-	answer, asked, err := h.ask(r.ctx) // it has ended, or is not known, or its state is the answer
+	answer, asked, err := h.ask(r.ctx) // its state tells which of these it is: ended, unknown or canceled
 	switch {
 	case err != nil:
 		return nil, err
@@ -354,7 +358,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 }
 
 // taskResult answers tasks/result (2025-11-25): it waits until the task has ended. Meanwhile the client
-// answers what the task asks for.
+// answers the questions of the task.
 func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
@@ -375,7 +379,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	switch {
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
 		return nil, c.protocolError(h.name.Server, err)
-	case errors.Is(err, mcpvisor.ErrRPC): // of the call, which has failed
+	case errors.Is(err, mcpvisor.ErrRPC): // the call has failed with it
 		h.forget()
 		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrCrashed):
@@ -388,8 +392,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	return h.text().Result(result), nil
 }
 
-// listTasks answers tasks/list (2025-11-25): the tasks of the client that are open, as far as this
-// process knows them.
+// listTasks answers tasks/list (2025-11-25) with the open tasks of the client that this process knows.
 func (c *connection) listTasks(r *request, p *params) (any, error) {
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
@@ -402,8 +405,8 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}{c.tasks.List(c.owner, c.tenantKey)}, nil
 }
 
-// A client gets a sealed id in place of the id of a server: it has the principal, the server, the
-// server's id and an expiry, so another process with the same key can answer for the task.
+// A client gets a sealed id in place of the server's id of a task. It contains the owner, the server, the
+// server's id and an expiry, so that another process with the same key can serve the task.
 
 func (c *connection) taskName(server, id string) opentasks.Name {
 	if !c.isCopied(server) {
@@ -412,13 +415,13 @@ func (c *connection) taskName(server, id string) opentasks.Name {
 	return opentasks.Name{Server: server, ID: id, Copy: c.tenantKey}
 }
 
-// taskKind is the kind of sealed text that an id is.
+// taskKind is the kind of sealed text for ids of tasks.
 const taskKind = "task"
 
-// maxSealedTask bounds an id that is opened, in bytes. It is more than any that sealTask makes.
+// maxSealedTask bounds the ids that are opened, in bytes. sealTask makes none that is longer.
 const maxSealedTask = 4 << 10
 
-// sealTask returns the id of a task for the client.
+// sealTask returns the id by which the client knows a task.
 func (c *connection) sealTask(name opentasks.Name, expiry time.Time) string {
 	fields := []string{string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry)}
 	if name.Copy != "" {
@@ -432,10 +435,11 @@ func principalDigest(principal string) []byte {
 	return sum[:16]
 }
 
-// errUnknownTask does not tell an id of another principal from a forged one.
+// errUnknownTask is the error of any id that is not valid: it does not tell a forged id from one of
+// another owner.
 var errUnknownTask = message.InvalidParams("there is no such task: the id is not one that this client was given")
 
-// openTask returns the task of an id that a client has sent.
+// openTask returns the task that an id of the client names.
 func (c *connection) openTask(sealed string) (opentasks.Name, error) {
 	if len(sealed) > maxSealedTask {
 		return opentasks.Name{}, errUnknownTask
@@ -454,13 +458,13 @@ func (c *connection) openTask(sealed string) (opentasks.Name, error) {
 	return name, nil
 }
 
-// A server of 2025-11-25 asks for the input of a task by requests, while tasks/result waits. A client
-// since 2026-07-28 reads what a task asks for in the answer to tasks/get, and answers by tasks/update. So
-// the gateway keeps a tasks/result waiting while such a client asks for a task that requires input.
+// A server of 2025-11-25 asks for the input of a task by requests while tasks/result waits. A client since
+// 2026-07-28 reads the questions of a task in the answer to tasks/get, and answers with tasks/update. So the
+// gateway makes a tasks/result wait while such a client asks about a task that requires input.
 
-// hold has tasks/result wait for a task, unless it does; nil if the client has no place for the task.
-// bits is what the client answers.
-func (h *taskHandle) hold(bits uint16) *opentasks.Waiting {
+// awaitQuestions makes a tasks/result wait for the task, unless one does, and returns it; nil if the
+// task is not open. bits says what the client answers.
+func (h *taskHandle) awaitQuestions(bits uint16) *opentasks.Waiting {
 	return h.c.tasks.Wait(h.c.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
 		if t, err := h.find(inputHandlers(q, bits)...); err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
@@ -468,8 +472,8 @@ func (h *taskHandle) hold(bits uint16) *opentasks.Waiting {
 	})
 }
 
-// inputHandlers are the options of tasks/result: who answers. What the client does not answer is left to the
-// handlers of the facade.Client.
+// inputHandlers returns the options of tasks/result with handlers for its questions. The handlers of the
+// facade.Client answer what the client does not; bits says what it does.
 func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 	answers := capability.Answers(bits)
 	if answers == (facade.Declared{}) {
@@ -484,32 +488,32 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 		}})}
 }
 
-// sealQuestion returns the params of a question of a server, in which a task is named by the id that the
-// client knows. A task that it does not know is not named.
+// sealQuestion returns the params of a question of a server, in which a task has the id that the client
+// knows. A task that the client does not know is left out.
 func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
 	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id)) })
 }
 
-// Notifications about tasks go to the client that has the id: in 2025-11-25 to the session that made
-// the call, and since 2026-07-28 to the subscriptions/listen that names the task.
+// Notifications about a task go to the client that knows its id: in 2025-11-25 to the session that made the
+// call, and since 2026-07-28 to the subscriptions/listen that names the task.
 
-// maxTaskIDs bounds the ids of tasks in one subscriptions/listen.
+// maxTaskIDs bounds the taskIds of one subscriptions/listen.
 const maxTaskIDs = 64
 
-// subscribedNotifications are the notifications of a subscriptions/listen.
+// subscribedNotifications are the notifications that a subscriptions/listen asks for.
 type subscribedNotifications struct {
 	mcp.NotificationSubscriptions
 	TaskIDs []string `json:"taskIds,omitempty"`
 }
 
-// watchedTasks returns the tasks of a subscriptions/listen, by the ids of the client. What is none of
-// this client is left out.
+// watchedTasks returns the tasks of a subscriptions/listen, by their sealed ids. Ids that are not of
+// this client are left out.
 func (c *connection) watchedTasks(r *request, p *params) (map[string]opentasks.Name, error) {
 	ids := p.Notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
 		return map[string]opentasks.Name{}, nil
-	case !p.modern() || !readRounds(r.Params, p).tasks:
+	case !p.modern() || !readInput(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
@@ -533,11 +537,11 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 	}
 }
 
-// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until either ends. Until then the
-// session over HTTP is kept, so that its stream may open later.
+// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until the task or the
+// session ends. Over HTTP the session is kept until then, so that its stream may open later.
 func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	h := &taskHandle{c: c, name: name, sealed: sealed}
-	c.notify.Watch(c.unwatched != nil) // on a pipe, nothing is reported before notifications/initialized
+	c.notify.Watch(c.unwatched != nil) // over stdio, nothing is reported before notifications/initialized
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
 		c.notify.ReportTask(nil, notices.TaskNote{ID: sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
 	}, func() {
@@ -548,8 +552,8 @@ func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	})
 }
 
-// watch calls report, from another goroutine, when the task has changed, and ended when it reports no more. brief is
-// without what came of the task.
+// watch calls report, from another goroutine, when the task has changed, and ended after the last
+// report. brief leaves out the result of the task.
 func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage), ended func()) {
 	if !h.c.tasks.Watch(h.c.owner) {
 		ended()
@@ -562,7 +566,7 @@ func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.Raw
 		if err != nil {
 			return
 		}
-		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // without a notification the client asks
+		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // a client without notifications polls
 			report(h.text().Notice(a.JSON, true), h.text().Notice(a.JSON, false))
 		})
 	}()

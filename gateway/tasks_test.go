@@ -420,7 +420,7 @@ func TestRounds_of_a_client_with_tasks(t *testing.T) {
 		raw := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + declared + `}}`)
 		p, err := readParams(t.Context(), raw)
 		require.NoError(t, err)
-		s := readRounds(raw, p)
+		s := readInput(raw, p)
 		require.Equal(t, want, s.relays(), declared)
 		require.Zero(t, s.declared)
 	}

@@ -24,10 +24,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
-// DefaultPageSize is how many entries one page of a list has.
+// DefaultPageSize is the default of [WithPageSize].
 const DefaultPageSize = 1000
 
-// Option configures a [Transport] or a [Handler]. Of options that set the same thing the last one
+// Option configures a [Transport] or a [Handler]. If two options set the same thing, the last one
 // counts.
 type Option func(*options)
 
@@ -44,10 +44,10 @@ type options struct {
 	maxWait       time.Duration
 	names         *Names // nil: aliases
 	settings      *SettingsVar
-	profile       string // that is offered; empty: everything
+	profile       string // the name of the offered profile; empty: everything is offered
 	maxResult     int    // 0: results are not shortened
 	clients       *clients.Registry
-	standalone    *StandaloneQuestions // nil: they are not asked
+	standalone    *StandaloneQuestions // nil: standalone questions are not asked
 
 	key []byte // signs and seals; random by default
 
@@ -65,7 +65,7 @@ func WithServerInfo(name, version string) Option {
 }
 
 // WithInstructions sets the instructions of the session, its advice to a model. Default:
-// the instructions of the servers that are ready when the session begins, each after the
+// the instructions of the servers that are ready when the session begins, each preceded by the
 // name of its server.
 func WithInstructions(text string) Option { return func(o *options) { o.instructions = &text } }
 
@@ -88,13 +88,13 @@ func WithCallOptions(opts ...facade.CallOption) Option {
 }
 
 // Transport returns a transport whose sessions answer from client. It may be connected any
-// number of times, one after another and at once; its sessions share nothing but the
-// subscriptions to resources, which are made once for all of them and end with the last one.
-// Two transports of one client do not know each other's subscriptions, nor those of the
-// host: the first that unsubscribes ends a subscription for all.
+// number of times, also concurrently. Its sessions share only the subscriptions to resources:
+// one is made for all of them, and ends with the last one. Two transports of one client do not
+// know each other's subscriptions, nor those of the host: the first one to unsubscribe ends a
+// subscription for all.
 //
-// Sessions end with Close, and when the client is closed, after the answers to the requests in
-// flight have been read: a session that no caller reads ends with Close only. Transport panics if
+// A session ends with Close, or after the client was closed, once the answers to the requests in
+// flight have been read. A session that no caller reads ends only with Close. Transport panics if
 // client is nil. Connect does not fail. Safe for concurrent use.
 func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 	if client == nil {
@@ -116,7 +116,7 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// gateway is what the sessions of one transport, or of one handler, share.
+// gateway has what the sessions of one transport, or of one profile of a handler, share.
 type gateway struct {
 	client        *facade.Client
 	opts          options // read only
@@ -124,11 +124,11 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
-	subscriptions *subscriptions.Counter // of all profiles
-	results       *longresult.Store      // of all profiles
-	tasks         *opentasks.Store       // of all profiles
-	holds         *roundtrip.Store       // of all profiles
-	elicitations  *elicited.Store        // of all gateways with its settings
+	subscriptions *subscriptions.Counter // shared by all profiles
+	results       *longresult.Store      // shared by all profiles
+	tasks         *opentasks.Store       // shared by all profiles
+	holds         *roundtrip.Store       // shared by all profiles
+	elicitations  *elicited.Store        // shared by all gateways with the same settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
@@ -141,8 +141,8 @@ func newGateway(client *facade.Client, o options) *gateway {
 	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes}))
 }
 
-// newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
-// principals are told about.
+// newGatewayOf makes the gateway of one profile. It shares the given stores with the gateways of the
+// other profiles.
 func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *roundtrip.Store) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
@@ -164,7 +164,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
 	c.ownTenant(rand.Text(), "")
-	c.questions.stand(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out}, 0)
+	c.questions.openStream(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out}, 0)
 	c.follow()
 	return c, nil
 }

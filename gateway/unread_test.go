@@ -251,7 +251,7 @@ func TestServe_slow_peer_that_is_logged(t *testing.T) {
 // TestQuestions_no_room_to_move: a question that finds no room on the stream of the next call ends.
 func TestQuestions_no_room_to_move(t *testing.T) {
 	limits := Limits{MaxUnreadBytes: 1000}.withDefaults()
-	q := &questions{isAlone: func(string) bool { return false }, open: map[int64]*question{}}
+	q := &questions{isOnlyPeer: func(string) bool { return false }, open: map[int64]*question{}}
 	call := func() *request {
 		out := newOutbox(&limits, nil)
 		out.asks = true

@@ -9,18 +9,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// DefaultMaxWait is how long a request waits for a server that is down.
+// DefaultMaxWait is the default of [WithMaxWait].
 const DefaultMaxWait = 10 * time.Second
 
-// WithMaxWait sets how long a request waits for a server that is down, before it is sent. 0 or
-// less: it fails at once. It also fails at once if the next attempt to start the server is due
-// later than that. When the wait is over, it fails as it would have failed at once. Default:
-// [DefaultMaxWait].
+// WithMaxWait sets how long a request waits, before it is sent, for a server that is down. It fails at
+// once if d is 0 or less, or if the next attempt to start the server is due later than that. When the
+// wait is over, the request fails with the error that it had before the wait. Default: [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
-// whenUp makes a request of the incarnation of a server that find returns, and again if it was not sent
-// because that is down, as soon as it is ready, within MaxWait. What may have reached the server is
-// not repeated.
+// whenUp makes a request through the client that find returns. If the request was not sent because the
+// server is down, whenUp repeats it once the server is ready, within MaxWait. A request that may have
+// reached the server is not repeated.
 func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error), request func(*facade.Client) error) error {
 	client, err := find()
 	if err == nil && client == g.client {
@@ -29,7 +28,7 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 	var before *facade.Client
 	var refused error
 	for end := time.Now().Add(g.opts.maxWait); ; client, err = find() {
-		if err == nil && client == before { // it has refused, and there is no other one
+		if err == nil && client == before { // this copy has refused, and no other one has replaced it
 			return refused
 		}
 		if err == nil {
@@ -46,8 +45,8 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 	}
 }
 
-// waitForCopy waits until there may be a copy of a server, if the error says that it is not the time for
-// one. It reports false otherwise, or when the time is over.
+// waitForCopy waits until a copy of a server may start, if err says that it could not start yet. It
+// reports false for any other error, and when the time is over.
 func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) bool {
 	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
@@ -64,18 +63,18 @@ func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) boo
 	return down && g.client.WaitReady(waiting, server) == nil
 }
 
-// isReplaced reports whether a request was not sent because the copy of its server has been ended.
+// isReplaced reports whether a request was not sent because its copy of the server has ended.
 func isReplaced(err error) bool {
 	var e *mcpvisor.Error
 	return err != nil && errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent && e.Kind == mcpvisor.KindClosed
 }
 
-// whenUp is that of the gateway for a server of this connection.
+// whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
 func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
 	return c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
 }
 
-// whenUpAt is whenUp for servers of one client.
+// whenUpAt is whenUp for one client.
 func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request func(*facade.Client) error) error {
 	err := request(client)
 	server, down := downServer(err)
@@ -93,7 +92,7 @@ func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request f
 		}
 		status, _ = client.ServerStatus(server)
 		next := incarnation{status.Gen, status.Epoch}
-		if next == tried { // it is ready, and refuses
+		if next == tried { // the server is ready, and has refused
 			return err
 		}
 		tried = next
@@ -103,7 +102,7 @@ func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request f
 	return err
 }
 
-// incarnation is one session of a server.
+// incarnation identifies one session of a server.
 type incarnation struct{ gen, epoch uint64 }
 
 // downServer returns the server that is down, if that is why a request was not sent.

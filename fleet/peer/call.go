@@ -24,7 +24,7 @@ type Caller interface {
 
 var _ Caller = (*facade.Client)(nil)
 
-// Why a node did not execute a call; nothing was sent. They are causes of a *mcpvisor.Error.
+// Why a node has not executed a call; nothing was sent to the server. They are causes of a *mcpvisor.Error.
 var (
 	// ErrMoved: the server is not placed on that node, or no longer in that epoch.
 	ErrMoved = errors.New("the server has moved")
@@ -49,7 +49,7 @@ const (
 	methodNotices // ends with the route
 )
 
-// since is the version of the protocol that a call needs.
+// since returns the version of the protocol that a call needs.
 func (c *call) since() int {
 	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks {
 		return 2
@@ -57,10 +57,10 @@ func (c *call) since() int {
 	return 1
 }
 
-// errUnknownMethod is the error of a call that can be read and not executed.
-var errUnknownMethod = errors.New("a call of a kind that this version does not know")
+// errUnknownMethod is the error of a call that can be read but not executed.
+var errUnknownMethod = errors.New("this version does not know the kind of the call")
 
-// call is a call as it travels. Arguments is the rest of its message.
+// call is a call as it travels. args are the rest of its message.
 type call struct {
 	method method
 	server string // for the check of the epoch
@@ -69,9 +69,10 @@ type call struct {
 	target string        // the tool or prompt as the caller named it, or the URI
 	args   []byte        // JSON: of the tool, of the prompt, or the completion request
 
-	over <-chan struct{} // of Route.Within; they do not travel
+	// Of Route.Within; they do not travel.
+	over <-chan struct{}
 	ends time.Time
-	// Of Route.Into.
+	// Of Route.Into; they do not travel.
 	buffer *budget.Budget
 	into   *budget.Share
 
@@ -81,13 +82,14 @@ type call struct {
 	answerer uint64              // number of the handlers of the caller; 0: none
 	answers  facade.Declared     // what they answer
 	all      bool                // they answer everything
-	refuses  bool                // it has handlers, and they answer nothing
+	refuses  bool                // the caller has handlers, and they answer nothing
 
 	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
-	taskRelay bool         // settings has a TaskRelay, of which the TTL travels
+	taskRelay bool         // settings has a TaskRelay; only its TTL travels
 }
 
-// flagFields are the switches of a call, the lowest bit first. New ones are added at the end.
+// flagFields returns the boolean fields of a call that travel, lowest bit first. New ones are added at
+// the end.
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
 		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,
@@ -133,8 +135,8 @@ func (c *call) append(b []byte) []byte {
 	return append(b, c.args...)
 }
 
-// readCall decodes a call, which keeps the message. With errUnknownMethod, the call is of a later
-// version, and may mean anything.
+// readCall decodes a call, which keeps the memory of the message. If the error is errUnknownMethod, the
+// call is of a later version, and its other fields may mean anything.
 func readCall(message []byte) (c call, err error) {
 	err = c.read(message)
 	return c, err
@@ -155,14 +157,14 @@ func (c *call) read(message []byte) error {
 	c.args = r.Rest
 	switch {
 	case r.Failed || c.method < methodTool:
-		return errors.New("a call that cannot be read")
+		return errors.New("a call cannot be read")
 	case c.method > methodNotices:
 		return errUnknownMethod
 	}
 	return nil
 }
 
-// op is the Op of an error of the call.
+// op returns the Op for an error of the call.
 func (c *call) op() string {
 	switch c.method {
 	case methodTool:

@@ -22,8 +22,8 @@ import (
 
 const (
 	beatInterval = time.Second
-	// suspectAfter is how long nothing may come before new calls fail at once. It is three beats,
-	// and the time that the answer to the third one may take.
+	// suspectAfter is the silence after which new calls fail at once: three beats, and the time that
+	// the answer to the third one may take.
 	suspectAfter = 3*beatInterval + beatInterval/4
 	// redialFirst and redialMost are the pauses between attempts to connect.
 	redialFirst = 50 * time.Millisecond
@@ -39,9 +39,9 @@ type ClientConfig struct {
 	Address string
 	// Defaults are those of calls without options, as the client of this node has them.
 	Defaults facade.CallSettings
-	// RoomBytes bounds the bytes of long results (more than 32 KiB) that are received at a time,
-	// and wait for room behind that ([Route.Into]). Default 32 MiB. One result may exceed a quarter
-	// of it.
+	// RoomBytes bounds the long results (more than 32 KiB) that are being received, or wait for
+	// room in another budget ([Route.Into]), in bytes. A quarter of it is for each stream; a single
+	// result may exceed that. Default 32 MiB.
 	RoomBytes int
 	// MaxResultBytes bounds one result; a call with a longer one fails with ErrProtocol. Default
 	// 256 MiB, at most 1 GiB.
@@ -49,7 +49,7 @@ type ClientConfig struct {
 	// MaxCalls bounds the calls in flight. Further ones fail with ErrOverloaded. Default 2,048.
 	MaxCalls int
 	// OnChange, if set, is called when the node becomes reachable or unreachable; err says why it is
-	// not. One goroutine calls it, and the link waits for it.
+	// unreachable. One goroutine calls it, and the link waits until it returns.
 	OnChange func(reachable bool, err error)
 }
 
@@ -60,8 +60,8 @@ type Client struct {
 	node   string // this one
 	link   atomic.Pointer[link]
 	calls  atomic.Int64 // in flight
-	// notices counts the streams of notices, and reportBytes what has come of reports and notices
-	// and waits for its caller.
+	// notices counts the streams of notices. reportBytes counts the reports and notices that have come
+	// and that their callers have not handled.
 	notices, reportBytes atomic.Int64
 
 	cancel context.CancelFunc
@@ -90,14 +90,14 @@ func NewClient(config ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the client. Calls in flight fail; those that were sent have an unknown outcome. It
-// returns when nothing is left.
+// Close ends the client. Calls in flight fail; those that were sent have an unknown outcome. Close
+// returns when the connection and all goroutines have ended.
 func (c *Client) Close() {
 	c.cancel()
 	<-c.done
 }
 
-// Reachable returns nil if calls can be made now, and otherwise why not.
+// Reachable returns nil if calls can be made now, and otherwise an error that says why not.
 func (c *Client) Reachable() error {
 	_, err := c.current()
 	return err
@@ -125,7 +125,7 @@ func (c *Client) WaitReachable(ctx context.Context) error {
 
 var errClosed = errors.New("the client of the node is closed")
 
-// current returns the link for a new call, or why none can be made.
+// current returns the link for a new call, or an error that says why no call can be made.
 func (c *Client) current() (*link, error) {
 	l := c.link.Load()
 	if l == nil {
@@ -191,9 +191,9 @@ type link struct {
 	loops   sync.WaitGroup
 	next    atomic.Uint64 // number of the last call
 	version int           // of the protocol, that both ends speak; set by greet
-	leaving atomic.Bool   // the node takes no further calls
-	over    atomic.Int32  // streams that have ended because of that
-	ended   chan struct{} // closed when a stream has ended, or all because the node is leaving
+	leaving atomic.Bool   // the node accepts no further calls
+	over    atomic.Int32  // number of streams that have ended because of that
+	ended   chan struct{} // closed when a stream has failed, or all have ended because the node is leaving
 	endOnce sync.Once
 
 	mu           sync.Mutex
@@ -201,9 +201,9 @@ type link struct {
 	lastAnswerer uint64
 }
 
-// answererRef stands for the handlers of calls in flight, on the node of their callers: an [answerer] of
-// the other node has its number. If calls 7 and 9 have the same handlers, a question of the server of
-// call 9 may come with the number 7, and go on when call 7 has ended; it ends with the last of them.
+// answererRef is the number that stands for the handlers of calls in flight. On the other node, an
+// [answerer] has the number. If calls 7 and 9 have the same handlers, a question of the server of call 9
+// may come with the number 7. It does not end with call 7, but with the last call that has the handlers.
 type answererRef struct {
 	id     uint64
 	ctx    context.Context // of the questions; ends with the last call
@@ -288,7 +288,7 @@ func (l *link) watch(ctx context.Context) error {
 	}
 }
 
-// err is why the first stream has ended that has.
+// err returns why a stream of the link has ended.
 func (l *link) err() error {
 	for _, s := range l.streams {
 		if s != nil {
@@ -305,7 +305,7 @@ func (l *link) err() error {
 	return errors.New("the link is closed")
 }
 
-// silence is how long nothing has come on one of the streams.
+// silence returns the longest silence of the streams.
 func (l *link) silence() (longest time.Duration) {
 	for _, s := range l.streams {
 		longest = max(longest, s.Silence())
@@ -313,7 +313,7 @@ func (l *link) silence() (longest time.Duration) {
 	return longest
 }
 
-// close ends the link, and with it its calls. It waits for its goroutines.
+// close ends the link and its calls. It waits for the goroutines of the link.
 func (l *link) close(err error) {
 	for _, s := range l.streams {
 		if s != nil {

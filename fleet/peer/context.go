@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// callContext is the context of a call that is executed for another node. Its stream ends it, and watches
-// the deadlines of all its calls with one timer. Safe for concurrent use.
+// callContext is the context of a call that is executed for another node. The stream of the call ends it, and
+// watches the deadlines of all calls with one timer. Safe for concurrent use.
 type callContext struct {
 	until time.Time // the deadline; the zero time for none
 
 	mu    sync.Mutex
 	err   error                // nil until it ends
 	done  chan struct{}        // made by the first call of Done
-	after map[*func()]struct{} // what runs when it ends
+	after map[*func()]struct{} // called when it ends
 }
 
 var _ context.Context = (*callContext)(nil)
@@ -75,8 +75,8 @@ func (c *callContext) Err() error {
 // Value implements [context.Context]. There are none.
 func (c *callContext) Value(any) any { return nil }
 
-// AfterFunc is what [context.AfterFunc] and contexts that are derived from this one use, which would need
-// a goroutine each without it.
+// AfterFunc calls f in a goroutine when the context has ended. [context.AfterFunc] and derived contexts
+// use it; without it, each of them would need a goroutine.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package peer makes calls from node to node. A [Server] executes the calls of other nodes by a
-// [Caller], such as a facade.Client. A [Client] reaches one other node; its routes are a [Caller]
-// themselves.
+// Package peer makes calls from node to node. A [Server] executes the calls of other nodes with a
+// [Caller], such as a facade.Client. A [Client] reaches one other node; each [Route] of it is a
+// [Caller], too.
 //
 //	server, err := peer.NewServer(peer.ServerConfig{Identity: id, Local: client, Check: check})
 //	go server.Serve(listener)
@@ -11,35 +11,35 @@
 // # Streams
 //
 // A client has one connection with mutual TLS, and four streams of gRPC on it. Each stream carries the
-// messages of many calls, whose kinds message.go has; package fleet/internal/framing moves them. Short
-// messages are one frame. Longer ones go in chunks of 32 KiB, one of each message in turn, so that a
-// result of 20 MB does not stand in the way of others. Their receiver gives credit when it has room for
-// all of it, so that a node holds a bounded number of bytes for each peer. A node that passes a large
-// result on keeps its room in the buffers of the facade meanwhile (facade.WithResultRoom): further ones
-// wait in the pipes of their servers.
+// messages of many calls; message.go has their kinds, and package fleet/internal/framing moves them.
+// A short message is one frame. A longer one is sent in chunks of 32 KiB, in turn with the other
+// messages, so that a result of 20 MB does not delay others. Its receiver gives credit when it has room
+// for the whole message, so that a node buffers a bounded number of bytes for each peer. While a node
+// passes a large result on, the result keeps its room in the buffers of the facade
+// (facade.WithResultRoom): further results wait in the pipes of their servers.
 //
 // # Outcomes
 //
-// A call whose last byte was not given to the connection was not sent. Otherwise its outcome is
+// A call was not sent if its last byte was not given to the connection. Otherwise its outcome is
 // what the other node says, or unknown if the node is gone. Every second the client sends a beat on
-// each stream, which the server answers. A stream on which nothing has come for 3.25 s is
-// suspect: new calls fail at once with OutcomeNotSent. After ten seconds the link is closed, and
+// each stream, and the server answers it. A stream on which nothing has come for 3.25 s is suspect:
+// new calls fail at once with OutcomeNotSent. After ten seconds the link is closed, and
 // the calls in flight end with OutcomeUnknown.
 //
 // A call carries the epoch of the placement that it was made for, and the time that is left until
-// its deadline. The node that executes it compares the epoch, and whether its lease holds, when the
-// call arrives: [ErrMoved] and [ErrLeaseOver] are errors of calls that were not executed.
+// its deadline. When the call arrives, the node that executes it checks the epoch, and whether its
+// own lease is still valid: [ErrMoved] and [ErrLeaseOver] are errors of calls that were not executed.
 //
 // # Other requests
 //
 // Since version 2 of the protocol a client also gets catalogs ([Client.Catalog]), makes requests that are
 // not calls ([Client.Request]), and hears the notices of a server ([Client.Notices]). They travel as calls
 // of other kinds, so that deadlines, cancellation, chunks and errors are the same. A node speaks its
-// version and the one before: what the other node does not know is [ErrUnsupported].
+// version and the one before: [ErrUnsupported] is the error of what the other node does not know.
 //
 // # Bounds
 //
-// The peers of a fleet are authenticated, and not trusted with memory: the length of a packet, of a
-// message, the number of calls, of questions, of waiting answers and of notices are bounded, and a peer that
-// breaks the protocol loses its streams.
+// The peers of a fleet are authenticated, but they are not trusted with memory: the lengths of packets
+// and messages are bounded, and so are the numbers of calls, questions, waiting answers and notices. A
+// peer that breaks the protocol loses its streams.
 package peer

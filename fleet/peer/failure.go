@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFailure is the longest error that travels. One that is longer loses the data of its
-	// JSON-RPC error and its lines of stderr.
+	// maxFailure is the longest error that travels, in bytes. A longer one loses its JSON-RPC error,
+	// its lines of stderr and its supervisor.Cause.
 	maxFailure = 1 << 20
 	// maxFailureText is the longest text in such an error.
 	maxFailureText = 16 << 10
@@ -43,7 +43,7 @@ const (
 	refusalUnsupported = "unsupported"
 )
 
-// encodeFailure encodes the error of a call. An error of another type has an unknown outcome.
+// encodeFailure encodes the error of a call. An error without a *mcpvisor.Error has an unknown outcome.
 func encodeFailure(err error) []byte {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
@@ -100,8 +100,8 @@ func decodeFailure(body []byte) *mcpvisor.Error {
 	return e
 }
 
-// remoteCause is the cause of an error on another node: its text, and what errors.Is and errors.As
-// may look for.
+// remoteCause is the cause of an error on another node: its text, and the error that errors.Is and
+// errors.As find.
 type remoteCause struct {
 	text string
 	of   error
@@ -111,11 +111,11 @@ func (c *remoteCause) Error() string { return c.text }
 
 func (c *remoteCause) Unwrap() error { return c.of }
 
-// refused is the error of a call that was not executed.
+// refused returns the error of a call that was not executed.
 func refused(server string, epoch uint64, why error) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: server, Epoch: epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter, Cause: why}
 }
 
-// refusedRetryAfter is the RetryAfter of a call that another node refuses: where the server is
-// next, and when, is not known.
+// refusedRetryAfter is the RetryAfter of a call that another node refuses. It is a guess: nobody knows when
+// the server runs again, and where.
 const refusedRetryAfter = 100 * time.Millisecond

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 )
 
-// Identity has the certificate of a node, and the authorities that it trusts. Both ends of a connection
-// prove who they are: a node is named by a URI in its certificate, as in mcpvisor://node/a.
+// Identity has the certificate of a node, and the authorities that the node trusts. Both ends of a
+// connection prove who they are: a URI in its certificate names the node, as in mcpvisor://node/a.
 type Identity struct {
 	// Certificate is that of this node, for clients and servers. Required.
 	Certificate tls.Certificate
@@ -33,13 +33,12 @@ func (i *Identity) Node() (string, error) {
 	return certs.NodeOf(leaf)
 }
 
-// clientTLS is the configuration of connections to the node with this id.
+// clientTLS returns the configuration of connections to the node with this id.
 func (i *Identity) clientTLS(node string) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{i.Certificate},
-		// A node is named by its URI, which the standard verification does not know; verify does
-		// all of it, for this name.
+		// The standard verification does not know names by URI. verify does all of the verification.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return i.verify(state, x509.ExtKeyUsageServerAuth, func(id string) bool { return id == node })
@@ -47,8 +46,8 @@ func (i *Identity) clientTLS(node string) *tls.Config {
 	}
 }
 
-// serverTLS is the configuration of connections from other nodes. allow may be nil: then each node
-// that the authorities have signed may connect.
+// serverTLS returns the configuration of connections from other nodes. allow may be nil: then each node
+// whose certificate the authorities have signed may connect.
 func (i *Identity) serverTLS(allow func(node string) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,

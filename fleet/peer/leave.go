@@ -7,20 +7,21 @@ import (
 	"io"
 )
 
-// A server that ends says so on each stream, and executes what was sent before its clients knew:
+// A server that ends says so on each stream, and still executes the calls that were sent before its
+// clients knew:
 //
 //	server → client  leaving    further calls are refused
 //	client → server  last call  no further call comes
-//	server           answers what it has, and ends the stream
+//	server           answers the calls that it has, and ends the stream
 //
 // So no call is lost between two nodes that can reach each other. A client of the version before does
-// not answer, and its calls in flight have an unknown outcome.
+// not send the last call message: its calls in flight have an unknown outcome.
 
 // ErrLeaving is the cause of a call that was not sent because the other node is leaving.
 var ErrLeaving = errors.New("the node is leaving")
 
-// Shutdown lets the clients make no further calls, answers those that have come, and closes all
-// connections. When ctx ends, it continues as [Server.Close]. It returns when nothing is left.
+// Shutdown accepts no further calls, answers those that have come, and closes all connections. When ctx ends,
+// it continues like [Server.Close]. It returns when all connections and calls have ended.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.leaving = true
@@ -41,7 +42,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	<-stopped
 }
 
-// join notes a stream whose client was greeted.
+// join adds a stream whose client was greeted.
 func (s *Server) join(t *serverStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,14 +59,14 @@ func (s *Server) leave(t *serverStream) {
 }
 
 // endIfAnsweredLocked ends the stream when its client makes no further calls and has all answers.
-func (t *serverStream) endIfAnsweredLocked() {
-	if t.lastCall && t.held == 0 && t.refusals == 0 {
-		t.EndWhenEmpty()
+func (s *serverStream) endIfAnsweredLocked() {
+	if s.lastCall && s.held == 0 && s.refusals == 0 {
+		s.EndWhenEmpty()
 	}
 }
 
-// leaving follows the message that the server is leaving. Calls of which the server cannot have all
-// bytes are taken back.
+// leaving handles the message that the server is leaving. It withdraws the calls that the server has not
+// received completely.
 func (s *clientStream) leaving() {
 	s.link.leaving.Store(true)
 	s.left.Store(true)
@@ -84,6 +85,6 @@ func errLeaving(node string) error {
 	return fmt.Errorf("node %q cannot be reached: %w", node, ErrLeaving)
 }
 
-// isOver reports whether the stream has ended as the server has announced. The others of the link may
+// isOver reports whether the stream has ended as the server has announced. The other streams of the link may
 // still bring answers then.
 func (s *clientStream) isOver() bool { return s.left.Load() && errors.Is(s.Err(), io.EOF) }

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxNoticeStreams bounds the streams of notices that one node has open at another. They do not
-	// count as calls.
+	// count for MaxCalls.
 	maxNoticeStreams = 16 << 10
 	// maxNoticesAhead and maxNoticeBytesAhead bound the notices of one server that wait to be sent,
 	// and maxNoticeBytesStream those of all servers on one stream of the link.
@@ -31,7 +31,7 @@ type notice struct {
 }
 
 const (
-	noticeOpen            = "open" // the first one
+	noticeOpen            = "open" // comes first
 	noticeResourceUpdated = "resource_updated"
 	noticeLog             = "log"
 	noticeGap             = "gap"
@@ -44,10 +44,10 @@ type noticeFuncs struct {
 }
 
 // Notices asks the node for the notices of a server that was placed with epoch: updated resources,
-// log messages, and a gap where some were dropped, because they were not sent or not handled fast
-// enough. It calls opened when the node has begun to pass them on, then notify, in the goroutine
-// that called Notices. It returns when the route ends: the server moves, the lease of its node is
-// over, the node is gone, or ctx ends. Then notices may have been lost.
+// log messages, and a gap where some were dropped because they were not sent or handled fast
+// enough. It calls opened when the node has begun to pass notices on, and then notify, both in the
+// goroutine of the caller. It returns when ctx ends, when the server moves, and when the lease of
+// its node or the node itself ends. Then notices may have been lost.
 //
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Notices(ctx context.Context, server string, epoch uint64, opened func(), notify func(transport.Notice)) error {
@@ -59,7 +59,7 @@ func (c *Client) Notices(ctx context.Context, server string, epoch uint64, opene
 	return nil
 }
 
-// deliver calls the function for one notice. Those of a later version are left out.
+// deliver calls the function for a notice. It ignores kinds of a later version.
 func (f *noticeFuncs) deliver(body []byte) {
 	var n notice
 	if json.Unmarshal(body, &n) != nil {
@@ -89,8 +89,8 @@ type noticeStream struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil before it has begun
 	ahead  int                     // notices that wait to be sent
-	bytes  int                     // of these
-	gap    bool                    // some were dropped, and the node was not told
+	bytes  int                     // of these notices
+	gap    bool                    // some were dropped, and the node was not told yet
 }
 
 func tooManyNotices(c *call) *mcpvisor.Error {
@@ -99,39 +99,40 @@ func tooManyNotices(c *call) *mcpvisor.Error {
 }
 
 // sendNotices passes notices on until the call or the route ends.
-func (t *serverStream) sendNotices(ctx context.Context, number uint64, c *call) error {
-	if t.server.config.Notices == nil {
+func (s *serverStream) sendNotices(ctx context.Context, number uint64, c *call) error {
+	if s.server.config.Notices == nil {
 		return refused(c.server, c.epoch, ErrUnsupported)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.mu.Lock()
-	n := t.notices[number]
-	t.mu.Unlock()
+	s.mu.Lock()
+	n := s.notices[number]
+	s.mu.Unlock()
 	n.mu.Lock()
 	n.cancel = cancel
 	n.mu.Unlock()
-	err := t.server.config.Notices(ctx, Request{Node: t.node, Server: c.server, Epoch: c.epoch}, func() { n.send(notice{Kind: noticeOpen}) }, n.notify)
+	err := s.server.config.Notices(ctx, Request{Node: s.node, Server: c.server, Epoch: c.epoch}, func() { n.send(notice{Kind: noticeOpen}) }, n.notify)
 	if cause := context.Cause(ctx); errors.Is(cause, ErrMoved) || errors.Is(cause, ErrLeaseOver) {
 		err = refused(c.server, c.epoch, cause)
 	}
 	return err
 }
 
-// checkNotices ends the streams whose route has ended.
-func (t *serverStream) checkNotices() {
-	t.mu.Lock()
-	all := make([]*noticeStream, 0, len(t.notices))
-	for _, n := range t.notices {
+// checkNotices ends the streams of notices whose servers this node may no longer serve.
+func (s *serverStream) checkNotices() {
+	s.mu.Lock()
+	all := make([]*noticeStream, 0, len(s.notices))
+	for _, n := range s.notices {
 		all = append(all, n)
 	}
-	t.mu.Unlock()
+	s.mu.Unlock()
 	for _, n := range all {
 		n.check()
 	}
 }
 
-// check ends the stream if its route has ended. A gap that found no room is told now.
+// check ends the stream if this node may no longer serve the server. It sends a gap that had to wait for
+// room.
 func (n *noticeStream) check() {
 	err := n.stream.server.config.Check(n.server, n.epoch)
 	n.mu.Lock()
@@ -150,11 +151,11 @@ func (n *noticeStream) notify(from transport.Notice) {
 		n.send(notice{Kind: noticeLog, Log: from.Log})
 	case transport.Gap:
 		n.send(notice{Kind: noticeGap})
-	case transport.ListChanged, transport.Acknowledged, transport.TaskChanged: // lists change by the catalog
+	case transport.ListChanged, transport.Acknowledged, transport.TaskChanged: // lists: the catalog has them
 	}
 }
 
-// send queues a notice, or drops it if too many wait. A gap comes before what follows it.
+// send queues a notice, or drops it if too many wait. The gap is sent before later notices.
 func (n *noticeStream) send(from notice) {
 	body, err := json.Marshal(from)
 	n.mu.Lock()
@@ -174,7 +175,7 @@ func (n *noticeStream) send(from notice) {
 	n.queueLocked(body)
 }
 
-// fillGapLocked tells the node of a gap if there is room.
+// fillGapLocked sends a gap, if there is one, once there is room for it.
 func (n *noticeStream) fillGapLocked() {
 	if n.gap && n.ahead < maxNoticesAhead/2 && n.bytes < maxNoticeBytesAhead/2 {
 		n.gap = false
@@ -196,7 +197,7 @@ func (n *noticeStream) queueLocked(body []byte) {
 	}
 }
 
-// sent notes that a notice was sent, or given up.
+// sent records that a notice was sent, or given up.
 func (n *noticeStream) sent(size int) {
 	n.stream.noticeBytes.Add(-int64(size))
 	n.mu.Lock()

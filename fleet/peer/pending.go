@@ -16,7 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// pending is a call in flight. Its caller owns it, except for what mu guards.
+// pending is a call in flight. The goroutine that makes the call owns it, except for what mu guards.
 type pending struct {
 	number    uint64
 	server    string
@@ -31,16 +31,16 @@ type pending struct {
 	wake      chan struct{} // has room for one
 
 	mu       sync.Mutex
-	held     *framing.Place // what the result has of the room of the stream; nil: nothing
-	begun    bool           // its result or failure begins to come
+	held     *framing.Place // the room of the stream that a long result has; nil: none
+	begun    bool           // its result or failure has begun to come
 	finished bool
 	result   json.RawMessage
 	err      *mcpvisor.Error
-	task     facade.TaskRelay // what the result is, if it is a task
+	task     facade.TaskRelay // the task, if the result is one
 	reports  []report         // not delivered yet
 	bytes    int              // of reports
-	dropped  bool             // a report, since the last that was delivered
-	closed   bool             // nobody gets reports any longer
+	dropped  bool             // a report was dropped since the last call of next
+	closed   bool             // no further reports are delivered
 }
 
 // report is a report of progress, a log message, or a notice.
@@ -49,15 +49,15 @@ type report struct {
 	body []byte
 }
 
-// Bounds of the reports that wait for slow callers: those of one call, as in the facade, and of all
-// calls of a client. Further ones are dropped.
+// Bounds of the reports that wait for slow callers, in one call (as in the facade) and in all calls of a
+// client together. Further ones are dropped.
 const (
 	maxReports         = 8192
 	maxReportBytes     = 1 << 20
 	maxReportBytesLink = 32 << 20
 )
 
-// deliver calls the function of the caller.
+// deliver passes the report to the function of the caller.
 func (r *report) deliver(request *call) {
 	switch r.what {
 	case messageProgress:
@@ -82,7 +82,7 @@ func (p *pending) signal() {
 	}
 }
 
-// begins notes that the answer begins to come. There may be one.
+// begins records that the answer has begun to come. A second answer is an error.
 func (p *pending) begins(what byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *pending) begins(what byte) error {
 	return nil
 }
 
-// hasBegun reports whether the answer begins to come.
+// hasBegun reports whether the answer has begun to come.
 func (p *pending) hasBegun() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func (p *pending) report(what byte, body []byte) {
 	p.signal()
 }
 
-// next returns what has come since the last call. dropped: and more than that.
+// next returns the reports that have come since the last call of next. dropped says that some were dropped.
 func (p *pending) next() (reports []report, dropped, finished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *pending) next() (reports []report, dropped, finished bool) {
 	return reports, dropped, p.finished
 }
 
-// holds keeps the room of a long result until the call returns. false: it does not.
+// holds keeps the room of a long result until the call returns. It reports false if it does not.
 func (p *pending) holds(held *framing.Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func (p *pending) holds(held *framing.Place) bool {
 	return true
 }
 
-// close drops the reports that nobody gets any longer, and gives the room of the result back.
+// close drops the remaining reports, and releases the room of the result.
 func (p *pending) close() {
 	p.mu.Lock()
 	p.waiting.Add(-int64(p.bytes))
@@ -158,10 +158,10 @@ func (p *pending) close() {
 	held.Release()
 }
 
-// largeResult is the length in bytes from which a result counts where it goes; see [Route.Into].
+// largeResult is the length from which a result needs room in the budget of [Route.Into], in bytes.
 const largeResult = 64 << 10
 
-// enter takes the result of a call that has ended, and makes room for it where it goes.
+// enter returns the result of a call that has ended, once there is room for it in the budget of [Route.Into].
 func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *mcpvisor.Error) {
 	result, e := p.take()
 	if e != nil || request.buffer == nil || len(result) < largeResult {
@@ -197,14 +197,14 @@ func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *m
 	return nil, e
 }
 
-// resultPatience is that of a local server's answers, which hold up its other ones meanwhile, as
-// results do that have the room of a stream.
+// resultPatience is how long a result waits for room. It is the same as for answers of a local server: they,
+// too, delay other answers while they wait.
 var resultPatience = budget.Patience{Still: 3 * time.Second, Most: 15 * time.Second, Interval: 200 * time.Millisecond}
 
 var errNoRoom = errors.New("the result was dropped: other large results of the server are being read or decoded")
 
-// A server may make a task of a call with facade.WithTaskRelay. Then the result is the task as the
-// server has sent it, and messageTask says which one it is, as the node of the server knows it.
+// A server may make a task of a call with facade.WithTaskRelay. Then the result is the task as the server has
+// sent it, and messageTask also has the id of the task on the node of the server.
 
 // maxTaskID bounds the id of a task, as the facade does.
 const maxTaskID = 1 << 10
@@ -222,7 +222,7 @@ func (p *pending) finishTask(body []byte) error {
 	r := varint.Reader{Rest: body}
 	modern, id := r.Byte(), r.Text()
 	if r.Failed || modern > 1 || id == "" || len(id) > maxTaskID {
-		return errors.New("a task that cannot be read")
+		return errors.New("a task cannot be read")
 	}
 	p.mu.Lock()
 	p.task = facade.TaskRelay{ID: id, Modern: modern == 1}
@@ -231,7 +231,7 @@ func (p *pending) finishTask(body []byte) error {
 	return nil
 }
 
-// take returns how the call has ended, and tells its caller which task was made of it.
+// take returns how the call has ended. If it has become a task, take sets the relay of the caller.
 func (p *pending) take() (json.RawMessage, *mcpvisor.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

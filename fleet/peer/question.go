@@ -15,8 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
-// An MCP server may ask during a call: for its caller's model, user or directories. The node of the
-// server sends the question to the node of the caller, whose handlers answer.
+// During a call an MCP server may ask for the model, the user or the directories of the caller (sampling,
+// elicitation, roots). The node of the server sends such a question to the node of the caller, and the
+// handlers of the caller answer it.
 
 const (
 	// maxQuestions bounds the questions of one stream that wait for an answer.
@@ -27,17 +28,19 @@ const (
 	maxAnswerers = 4096
 )
 
-// answerer stands for the handlers of a caller on the node of the server. All calls of one stream
-// with the same handlers share one, as the facade tells callers apart by their handlers. Example: calls 7
-// and 9 have the handlers of the client, and both servers get the handlers of one answerer. When the server
-// of call 9 asks, it is sent with the number 9; if both calls go to that server, with either number.
+// answerer stands for the handlers of a caller on the node of the server. All calls of one stream with
+// the same handlers share one answerer, because the facade tells callers apart by their handlers.
+// Example: calls 7 and 9 have the same handlers, and both servers get those of one answerer. A question
+// of the server of call 9 travels with the number 9; if both calls are at that server, with either
+// number.
 type answerer struct {
 	handlers *facade.CallHandlers
 	calls    map[uint64]string // the servers of the calls in flight; guarded by the mutex of the stream
 }
 
-// callOf returns a call that a question of a server may belong to, except those that the caller has given
-// up: one of that server, if there is one. 0: none. The mutex of the stream is held.
+// callOf returns the number of a call that a question of a server may belong to: a call at that server, if
+// there is one. It leaves out calls that the caller has given up. 0: there is none. The mutex of the stream
+// is locked.
 func (a *answerer) callOf(server string, givenUp map[uint64]bool) (number uint64) {
 	for n, of := range a.calls {
 		switch {
@@ -57,52 +60,52 @@ type reply struct {
 	err    error
 }
 
-// refusing are the handlers of all calls whose callers answer nothing.
+// refusing are the handlers of calls whose callers have handlers that answer nothing.
 var refusing facade.CallHandlers
 
-// answererOf returns the handlers that stand for those of the caller, and notes the call.
-func (t *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.answerers[c.answerer]
+// answererOf returns the answerer of a call, and adds the call to it.
+func (s *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.answerers[c.answerer]
 	if a == nil {
-		if len(t.answerers) >= maxAnswerers {
+		if len(s.answerers) >= maxAnswerers {
 			return nil, errors.New("the calls in flight have too many different handlers")
 		}
 		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]string{}}
 		if c.all || c.answers != (facade.Declared{}) {
-			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return t.ask(ctx, a, r) }
+			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return s.ask(ctx, a, r) }
 			a.handlers.RawAnswers = c.answers
 		}
-		t.answerers[c.answerer] = a
+		s.answerers[c.answerer] = a
 	}
 	a.calls[number] = c.server
 	return a, nil
 }
 
-// leave forgets a call, and its answerer with the last one.
-func (t *serverStream) leave(id, number uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a := t.answerers[id]; a != nil {
+// leave removes a call from its answerer. The answerer ends with its last call.
+func (s *serverStream) leave(id, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.answerers[id]; a != nil {
 		if delete(a.calls, number); len(a.calls) == 0 {
-			delete(t.answerers, id)
+			delete(s.answerers, id)
 		}
 	}
 }
 
-// ask sends a question to the node of the caller, and waits for the answer. If the caller has given up
-// the call that brings the question, another one does.
-func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
+// ask sends a question to the node of the caller, and waits for the answer. If the caller has given up the
+// call with whose number it was sent, ask sends it with that of another call.
+func (s *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
 	if len(r.Params) > maxQuestionBytes {
 		return nil, fmt.Errorf("the request has %d bytes", len(r.Params))
 	}
 	givenUp := map[uint64]bool{}
 	for {
-		t.mu.Lock()
+		s.mu.Lock()
 		number := a.callOf(r.Server, givenUp)
-		t.mu.Unlock()
-		result, err := t.askBy(ctx, number, r)
+		s.mu.Unlock()
+		result, err := s.askBy(ctx, number, r)
 		if !errors.Is(err, errGivenUp) {
 			return result, err
 		}
@@ -110,38 +113,38 @@ func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequ
 	}
 }
 
-// errGivenUp is the error of a question whose call the caller has given up.
+// errGivenUp is the answer to a question with the number of a call that the caller has given up.
 var errGivenUp = errors.New("the caller has given up the call")
 
 // askBy sends a question with the number of a call, and waits for the answer.
-func (t *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
-	t.mu.Lock()
-	if number == 0 || len(t.questions) >= maxQuestions {
-		t.mu.Unlock()
+func (s *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
+	s.mu.Lock()
+	if number == 0 || len(s.questions) >= maxQuestions {
+		s.mu.Unlock()
 		return nil, errors.New("no call is in flight that the request belongs to, or too many requests wait")
 	}
-	t.lastAsked++
-	id, answered := t.lastAsked, make(chan reply, 1)
-	t.questions[id] = answered
-	t.mu.Unlock()
+	s.lastAsked++
+	id, answered := s.lastAsked, make(chan reply, 1)
+	s.questions[id] = answered
+	s.mu.Unlock()
 	defer func() {
-		t.mu.Lock()
-		delete(t.questions, id)
-		t.mu.Unlock()
+		s.mu.Lock()
+		delete(s.questions, id)
+		s.mu.Unlock()
 	}()
 	body := binary.AppendUvarint(nil, id)
 	body = varint.AppendText(varint.AppendText(body, r.Server), r.Method)
 	question := &framing.Message{What: messageQuestion, Call: number, Body: append(body, r.Params...)}
-	t.Add(question)
+	s.Add(question)
 	select {
 	case got := <-answered:
 		return got.result, got.err
 	case <-ctx.Done():
-		if !t.Withdraw(question) {
-			t.Send(messageWithdraw, number, binary.AppendUvarint(nil, id))
+		if !s.Withdraw(question) {
+			s.Send(messageWithdraw, number, binary.AppendUvarint(nil, id))
 		}
 		return nil, context.Cause(ctx)
-	case <-t.Ended():
+	case <-s.Ended():
 		return nil, errors.New("the node of the caller is gone")
 	}
 }
@@ -151,17 +154,17 @@ const (
 	answerResult = iota
 	answerRPCError
 	answerError
-	answerGivenUp // the caller has given up the call; another one with the same handlers may bring the question
+	answerGivenUp // see errGivenUp
 )
 
 // answered hands an answer to the goroutine that waits for it.
-func (t *serverStream) answered(body []byte) error {
+func (s *serverStream) answered(body []byte) error {
 	r := varint.Reader{Rest: body}
 	id, kind := r.Uint(), r.Byte()
 	var got reply
 	switch {
 	case r.Failed:
-		return errors.New("an answer that cannot be read")
+		return errors.New("an answer cannot be read")
 	case kind == answerResult:
 		got.result = r.Rest
 	case kind == answerRPCError:
@@ -174,24 +177,24 @@ func (t *serverStream) answered(body []byte) error {
 	default:
 		got.err = errors.New(string(r.Rest))
 	}
-	t.mu.Lock()
-	waiting := t.questions[id]
-	delete(t.questions, id)
-	t.mu.Unlock()
+	s.mu.Lock()
+	waiting := s.questions[id]
+	delete(s.questions, id)
+	s.mu.Unlock()
 	if waiting != nil {
 		waiting <- got
 	}
 	return nil
 }
 
-// question answers a question that came with the number of a call, in a goroutine of its own. p is the
-// call; nil: it has ended here.
+// question answers a question in a goroutine of its own. number is that of its call, and p is the call;
+// nil: it has ended on this node.
 func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 	r := varint.Reader{Rest: body}
 	id := r.Uint()
 	q := facade.ServerRequest{Server: r.Text(), Method: r.Text()}
 	if q.Params = r.Rest; r.Failed {
-		return errors.New("a question that cannot be read")
+		return errors.New("a question cannot be read")
 	}
 	if len(q.Params) == 0 {
 		q.Params = nil
@@ -214,7 +217,7 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 		cancel()
 		return errors.New("more questions than may wait for an answer")
 	}
-	reply := func(b []byte) { // the question has its place until the answer is sent
+	reply := func(b []byte) { // the question counts for maxQuestions until the answer is sent
 		s.Add(&framing.Message{What: messageAnswer, Call: number, Body: b, Done: func() {
 			s.mu.Lock()
 			delete(s.questions, id)
@@ -234,7 +237,7 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 	return nil
 }
 
-// withdrawn ends the handler of a question: nobody waits for the answer.
+// withdrawn ends the context of the handler of a question: nobody waits for the answer.
 func (s *clientStream) withdrawn(body []byte) {
 	r := varint.Reader{Rest: body}
 	s.mu.Lock()
@@ -245,7 +248,7 @@ func (s *clientStream) withdrawn(body []byte) {
 	}
 }
 
-// declared says what handlers answer; all: everything.
+// declared returns what handlers answer. all: they answer everything.
 func declared(h *facade.CallHandlers) (answers facade.Declared, all bool) {
 	if h.Raw != nil {
 		return h.RawAnswers, h.RawAnswers == facade.Declared{}
@@ -254,7 +257,7 @@ func declared(h *facade.CallHandlers) (answers facade.Declared, all bool) {
 		URLElicitation: h.URLElicitation != nil, Roots: h.Roots != nil}, false
 }
 
-// answer answers a question by the handlers of its call.
+// answer answers a question with the handlers of its call.
 func answer(ctx context.Context, h *facade.CallHandlers, r facade.ServerRequest) (result json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -27,7 +27,7 @@ type Request struct {
 	Params         json.RawMessage
 	// Options are those of the request, as for a call: its handlers answer what a task asks for.
 	Options []facade.CallOption
-	// Buffer and Into are where a large result finds room; see [Route.Into]. nil: it needs none.
+	// A large result takes room in Buffer, and Into gets the room; see [Route.Into]. nil: it needs none.
 	Buffer *budget.Budget
 	Into   *budget.Share
 }
@@ -46,8 +46,8 @@ func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error
 }
 
 // request executes a request of another node.
-func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallOption) (json.RawMessage, error) {
-	if t.server.config.Request == nil {
+func (s *serverStream) request(ctx context.Context, c *call, opts []facade.CallOption) (json.RawMessage, error) {
+	if s.server.config.Request == nil {
 		return nil, refused(c.server, c.epoch, ErrUnsupported)
 	}
 	args := varint.Reader{Rest: c.args}
@@ -55,18 +55,18 @@ func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallO
 	if args.Failed {
 		return nil, refused(c.server, c.epoch, errUnreadable)
 	}
-	r := Request{Node: t.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
+	r := Request{Node: s.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
 	if len(args.Rest) > 0 {
 		r.Params = args.Rest
 	}
-	return t.server.config.Request(ctx, r)
+	return s.server.config.Request(ctx, r)
 }
 
-var errUnreadable = errors.New("a request that cannot be read")
+var errUnreadable = errors.New("the request cannot be read")
 
-// Catalog gets the encoded catalog of a server from the node, and compares its digest, which is
-// SHA-256 in hexadecimal digits. The bytes are the caller's. A digest names one
-// content, so the request names no epoch, and needs no lease.
+// Catalog gets the encoded catalog of a server from the node, and checks its digest: SHA-256 in
+// hexadecimal digits. The caller owns the bytes. A digest identifies the content, so the request needs
+// no epoch and no lease.
 //
 // Errors: ErrUnavailable with OutcomeNotSent if the node cannot be reached, has no such catalog, or
 // does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Route makes calls of one server on another node, as it was placed with one epoch. It is a
+// Route makes calls at one server on another node, where it was placed with one epoch. It is a
 // [Caller]. The names of tools and prompts are qualified, as in "fs/list", or aliases that the
-// other node knows. WithResultRoom has no effect: a result that has come is the caller's.
+// other node knows. facade.WithResultRoom has no effect: the caller owns the result.
 //
 // Errors are those of the facade, and: ErrUnavailable with OutcomeNotSent while the node cannot be
 // reached, and with the causes [ErrMoved] and [ErrLeaseOver]; ErrCrashed with OutcomeUnknown if the
@@ -35,26 +35,26 @@ type Route struct {
 }
 
 // With returns the route for calls whose options are applied to these settings, and not to the Defaults of
-// the client. They must not change. Without options, that costs less than options do.
+// the client. The settings must not change. A call with settings costs less than one with options.
 func (r Route) With(settings *facade.CallSettings) Route {
 	r.settings = settings
 	return r
 }
 
-// Within returns the route for calls that end when over is closed, with ErrCanceled, and at a time,
-// with ErrTimeout, as well as with their contexts. nil and the zero time are never. A call whose answer
-// has begun to arrive when over is closed still gets it, if the rest comes within 10 s. It costs less than
-// a context for each call.
+// Within returns the route for calls that also end, with ErrCanceled, when over is closed, and, with
+// ErrTimeout, at the time until. A nil channel and the zero time have no effect. If the answer has begun to
+// arrive when over is closed, the call still gets it, provided that the rest comes within 10 s. Within costs
+// less than a context for each call.
 func (r Route) Within(over <-chan struct{}, until time.Time) Route {
 	r.over, r.until = over, until
 	return r
 }
 
-// Into returns the route for calls whose results, if they are large (64 KiB or more), find room in a
-// budget before they give the room back that they have taken of ClientConfig.RoomBytes. So the other
-// node sends no more results than this one has room for. share, if it is not nil, gets the room, and
-// the caller releases it; otherwise it is released when the call returns. If no room is returned for
-// a while that the result could use, the call fails with ErrOverloaded.
+// Into returns the route for calls whose large results (64 KiB or more) take room in a budget before they
+// release the room that they have in ClientConfig.RoomBytes. So the other node sends no more results than
+// this one has room for. share, if it is not nil, gets the room, and the caller releases it; otherwise the
+// room is released when the call returns. If for a while no room becomes free that the result could use,
+// the call fails with ErrOverloaded.
 func (r Route) Into(buffer *budget.Budget, share *budget.Share) Route {
 	r.buffer, r.into = buffer, share
 	return r
@@ -100,7 +100,7 @@ func (r Route) CompleteRaw(ctx context.Context, server string, request facade.Co
 	return r.do(ctx, op, &call{method: methodComplete, args: encoded}, opts)
 }
 
-// do makes a call and completes its error, with the Op of the call if op is empty.
+// do makes a call. An error gets op as its Op, or the Op of the call if op is empty.
 func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOption) (json.RawMessage, error) {
 	c.server, c.epoch, c.over, c.ends, c.buffer, c.into, c.settings = r.server, r.epoch, r.over, r.until, r.buffer, r.into, r.client.config.Defaults
 	if r.settings != nil {
@@ -116,7 +116,7 @@ func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOpt
 	return nil, e
 }
 
-// call makes a call with options over its settings, and waits for its end.
+// call makes a call with its settings, to which it applies opts first, and waits for the end of the call.
 func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOption) (json.RawMessage, *mcpvisor.Error) {
 	settings := &request.settings
 	if len(opts) > 0 {
@@ -135,7 +135,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 		if left := time.Until(request.ends); request.left == 0 || left < request.left {
 			request.left = max(left, time.Nanosecond)
 		} else {
-			request.ends = time.Time{} // the context ends before
+			request.ends = time.Time{} // the context ends first
 		}
 	}
 	l, err := c.current()
@@ -168,7 +168,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 			p.handlers = nil
 		}
 	}
-	if p.handlers != nil { // their calls share a stream, where the server knows them by their number
+	if p.handlers != nil { // calls with the same handlers share a stream, and the number of the handlers there
 		var leave func()
 		p.answerer, leave = l.join(p.handlers)
 		defer leave()
@@ -178,7 +178,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	return s.call(ctx, p, request)
 }
 
-// join notes a call with handlers. leave is called when it has ended.
+// join counts a call with handlers. The caller calls leave when the call has ended.
 func (l *link) join(h *facade.CallHandlers) (ref *answererRef, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	}
 	if !send(t) && s.left.Load() {
 		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
-	} // if the stream has ended, it is found below
+	} // if the stream has ended, the loop below finds out
 	var expired <-chan time.Time
 	if !request.ends.IsZero() {
 		timer := time.NewTimer(time.Until(request.ends))
@@ -286,7 +286,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	}
 }
 
-// fewCalls is how many calls a stream may have in flight when one more message is sent at once.
+// fewCalls bounds the calls in flight on a stream that sends messages at once (Stream.SendNow).
 const fewCalls = 2
 
 // lateAnswer is how long a call waits for the rest of its answer when Route.Within says that it is over.

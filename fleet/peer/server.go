@@ -32,7 +32,7 @@ const (
 	silenceLimit    = 10 * time.Second
 	helloTimeout    = 5 * time.Second
 	maxHelloBytes   = 4 << 10
-	maxReportsAhead = 64 // of progress and log messages that wait to be sent, for each call
+	maxReportsAhead = 64 // progress and log messages that wait to be sent, for each call
 )
 
 // ServerConfig configures a [Server].
@@ -41,22 +41,24 @@ type ServerConfig struct {
 	Identity Identity
 	// Local executes the calls: the facade.Client of this node. Required.
 	Local Caller
-	// Check reports whether this node may execute a call of a server that was placed with this
-	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call or request arrives, by the
-	// goroutine that makes it, and each second for each stream of notices. Required.
+	// Check returns nil if this node may execute a call of a server that was placed with this
+	// epoch, and otherwise ErrMoved or ErrLeaseOver. It is called when a call or request arrives,
+	// by the goroutine that makes it, and each second for each stream of notices. Required.
 	Check func(server string, epoch uint64) error
-	// Catalog returns the encoded catalog of a server by its digest. It must not change it. An error
-	// refuses the request. Default: [ErrUnsupported].
+	// Catalog returns the encoded catalog of a server by its digest. The bytes must not change
+	// afterwards. An error refuses the request. Default: [ErrUnsupported].
 	Catalog func(server, digest string) ([]byte, error)
 	// Request executes a request that is not a call. Default: [ErrUnsupported].
 	Request func(ctx context.Context, r Request) (json.RawMessage, error)
-	// Notices calls opened, then notify with each notice of the server, until ctx ends; it returns
-	// then, or with an error before. Neither function blocks. Default: [ErrUnsupported].
+	// Notices calls opened, and then notify with each notice of the server. It returns when ctx
+	// ends, or earlier with an error. Neither function blocks. Default: [ErrUnsupported].
 	Notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error
-	// Allow reports whether a node may connect. Default: each that the authorities have signed.
+	// Allow reports whether a node may connect. Default: each node with a certificate of the
+	// authorities may.
 	Allow func(node string) bool
-	// RoomBytes bounds the bytes of long calls (more than 32 KiB) that are received from one peer
-	// at a time. Default 32 MiB. One call may exceed a quarter of it.
+	// RoomBytes bounds the long calls (more than 32 KiB) that are received from one peer at a
+	// time, in bytes. A quarter of it is for each stream; a single call may exceed that. Default
+	// 32 MiB.
 	RoomBytes int
 	// MaxCalls bounds the calls of one peer that are executed at a time; a quarter of it is for
 	// each of its streams. Further ones fail with ErrOverloaded. Default 2,048.
@@ -111,14 +113,14 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Close closes all connections. The contexts of the calls of other nodes end. It returns when they
-// have ended.
+// Close closes all connections, and ends the contexts of the calls of other nodes. It returns when
+// these calls have ended.
 func (s *Server) Close() {
 	s.grpc.Stop()
 	s.running.Wait()
 }
 
-// nodeOf is the node at the other end of a stream.
+// nodeOf returns the id of the node at the other end of a stream.
 func nodeOf(ctx context.Context) (string, error) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
@@ -140,18 +142,18 @@ type serverStream struct {
 	beats  atomic.Bool // an answer to a beat is queued
 
 	mu        sync.Mutex
-	calls     map[uint64]*served // by their numbers; until they have returned
-	held      int                // calls whose place is taken: until their answers are sent
-	refusals  int                // answers to calls that found no place, until they are sent
-	answerers map[uint64]*answerer
-	questions map[uint64]chan reply // by their numbers
+	calls     map[uint64]*served    // by number, until they have returned
+	held      int                   // calls that count for MaxCalls: until their answers are sent
+	refusals  int                   // answers to refused calls, until they are sent
+	answerers map[uint64]*answerer  // by number
+	questions map[uint64]chan reply // by number
 	lastAsked uint64
 	greeted   bool
-	lastCall  bool                     // the client makes no further one
-	notices   map[uint64]*noticeStream // by the number of their call
-	over      bool                     // the stream has ended, and no call begins
+	lastCall  bool                     // the client makes no further calls
+	notices   map[uint64]*noticeStream // by number of their call
+	over      bool                     // the stream has ended; no further calls begin
 	deadlines *time.Timer              // fires at due
-	due       time.Time                // the first deadline of the calls, or an earlier time; zero: none has any
+	due       time.Time                // not after the first deadline of the calls; zero: none has a deadline
 
 	noticeBytes atomic.Int64 // of notices that wait to be sent
 }
@@ -162,7 +164,7 @@ type served struct {
 	call
 	number  uint64
 	stream  *serverStream
-	room    facade.ResultRoom // what the result holds of the buffers of the facade
+	room    facade.ResultRoom // the room of the result in the buffers of the facade
 	reports reports
 	answer  framing.Message
 }
@@ -175,47 +177,47 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	t := &serverStream{server: s, node: node, hello: make(chan hello, 1),
 		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}, notices: map[uint64]*noticeStream{}}
 	t.Stream = framing.New(grpc, framing.Config{RoomBytes: s.config.RoomBytes / streamsPerLink, Accept: t.onAccept, Deliver: t.onDeliver})
-	t.Start(&s.running) // until this function has returned, because the stream of gRPC ends then
+	t.Start(&s.running) // the goroutines end after this function: the stream of gRPC ends with it
 	t.run()
 	t.endCalls()
 	return t.Err()
 }
 
 // endCalls ends the contexts of all calls when the stream has ended, and lets none begin.
-func (t *serverStream) endCalls() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.over = true
-	if t.deadlines != nil {
-		t.deadlines.Stop()
+func (s *serverStream) endCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.deadlines != nil {
+		s.deadlines.Stop()
 	}
-	for _, e := range t.calls {
+	for _, e := range s.calls {
 		e.end(context.Canceled)
 	}
 }
 
 // watchDeadlineLocked makes sure that a call ends at its deadline.
-func (t *serverStream) watchDeadlineLocked(until time.Time) {
+func (s *serverStream) watchDeadlineLocked(until time.Time) {
 	switch {
-	case until.IsZero(), !t.due.IsZero() && !until.Before(t.due):
+	case until.IsZero(), !s.due.IsZero() && !until.Before(s.due):
 		return
-	case t.deadlines == nil:
-		t.deadlines = time.AfterFunc(time.Until(until), t.endOverdue)
+	case s.deadlines == nil:
+		s.deadlines = time.AfterFunc(time.Until(until), s.endOverdue)
 	default:
-		t.deadlines.Reset(time.Until(until))
+		s.deadlines.Reset(time.Until(until))
 	}
-	t.due = until
+	s.due = until
 }
 
 // endOverdue ends the contexts of the calls whose deadlines have passed.
-func (t *serverStream) endOverdue() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.over {
+func (s *serverStream) endOverdue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
 		return
 	}
 	now, next := time.Now(), time.Time{}
-	for _, e := range t.calls {
+	for _, e := range s.calls {
 		switch {
 		case e.until.IsZero():
 		case !e.until.After(now):
@@ -224,102 +226,102 @@ func (t *serverStream) endOverdue() {
 			next = e.until
 		}
 	}
-	t.due = time.Time{}
-	t.watchDeadlineLocked(next)
+	s.due = time.Time{}
+	s.watchDeadlineLocked(next)
 }
 
 // run greets the client and watches it, until the stream ends.
-func (t *serverStream) run() {
+func (s *serverStream) run() {
 	timer := time.NewTimer(helloTimeout)
 	defer timer.Stop()
 	select {
-	case h := <-t.hello:
-		if h.Node != t.node || h.Version < version-1 || h.Version < 1 {
-			t.End(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", t.node, h.Node, h.Version, version, version-1))
+	case h := <-s.hello:
+		if h.Node != s.node || h.Version < version-1 || h.Version < 1 {
+			s.End(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", s.node, h.Node, h.Version, version, version-1))
 			return
 		}
 	case <-timer.C:
-		t.End(errors.New("the client does not say who it is"))
+		s.End(errors.New("the client does not say who it is"))
 		return
-	case <-t.Ended():
+	case <-s.Ended():
 		return
 	}
-	b, err := json.Marshal(hello{Version: version, Node: t.server.node})
+	b, err := json.Marshal(hello{Version: version, Node: s.server.node})
 	if err != nil {
-		t.End(err)
+		s.End(err)
 		return
 	}
-	t.Send(messageWelcome, 0, b)
-	t.server.join(t)
-	defer t.server.leave(t)
+	s.Send(messageWelcome, 0, b)
+	s.server.join(s)
+	defer s.server.leave(s)
 	for tick := time.NewTicker(beatInterval); ; {
 		select {
 		case <-tick.C:
-			if t.Silence() > silenceLimit {
-				t.End(errSilent)
+			if s.Silence() > silenceLimit {
+				s.End(errSilent)
 			}
-			t.checkNotices()
-		case <-t.Ended():
+			s.checkNotices()
+		case <-s.Ended():
 			tick.Stop()
 			return
 		}
 	}
 }
 
-// errSilent is why a link is closed on which nothing comes.
+// errSilent is the error of a link that is closed because nothing comes on it.
 var errSilent = fmt.Errorf("nothing has come from the peer for %v", silenceLimit)
 
-func (t *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.greeted != (what != messageHello) {
+func (s *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeted != (what != messageHello) {
 		return framing.Ignore, fmt.Errorf("a message of kind %d at a time when none may come", what)
 	}
 	switch what {
 	case messageHello:
-		t.greeted = true
+		s.greeted = true
 		return framing.Keep, tooLong(what, total, maxHelloBytes)
 	case messageCall:
 		switch {
-		case t.lastCall:
+		case s.lastCall:
 			return framing.Ignore, errors.New("a call after the last one")
-		case t.calls[number] != nil:
+		case s.calls[number] != nil:
 			return framing.Ignore, fmt.Errorf("call %d is made twice", number)
-		case total > uint64(t.server.config.MaxCallBytes):
-			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, t.server.config.MaxCallBytes)})
-		case t.held >= t.server.config.MaxCalls/streamsPerLink:
-			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+		case total > uint64(s.server.config.MaxCallBytes):
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, s.server.config.MaxCallBytes)})
+		case s.held >= s.server.config.MaxCalls/streamsPerLink:
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 				RetryAfter: refusedRetryAfter, Cause: errors.New("the node executes as many calls of this node as it may")})
 		}
-		if t.Incoming() >= t.server.config.MaxCalls/streamsPerLink {
+		if s.Incoming() >= s.server.config.MaxCalls/streamsPerLink {
 			return framing.Ignore, errors.New("too many calls begin and do not come")
 		}
 		return framing.Keep, nil
 	case messageCancel, messageBeat, messageLastCall:
 		return framing.Keep, tooLong(what, total, 16)
 	case messageAnswer:
-		return framing.Keep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
+		return framing.Keep, tooLong(what, total, uint64(s.server.config.MaxCallBytes))
 	}
 	return framing.Ignore, nil // of a later version
 }
 
 // refuseLocked answers a call that is not kept.
-func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
-	if t.refusals >= t.server.config.MaxCalls {
+func (s *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
+	if s.refusals >= s.server.config.MaxCalls {
 		return errors.New("it makes calls that are refused, and reads no answer")
 	}
-	t.refusals++
-	t.Add(&framing.Message{What: messageFailure, Call: number, Body: encodeFailure(e), Done: func() {
-		t.mu.Lock()
-		t.refusals--
-		t.endIfAnsweredLocked()
-		t.mu.Unlock()
+	s.refusals++
+	s.Add(&framing.Message{What: messageFailure, Call: number, Body: encodeFailure(e), Done: func() {
+		s.mu.Lock()
+		s.refusals--
+		s.endIfAnsweredLocked()
+		s.mu.Unlock()
 	}})
 	return nil
 }
 
-func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
+func (s *serverStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
 	held.Release()
 	switch what {
 	case messageHello:
@@ -327,87 +329,87 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *fr
 		if err := json.Unmarshal(body, &h); err != nil {
 			return err
 		}
-		t.hello <- h
+		s.hello <- h
 	case messageBeat:
-		if t.beats.CompareAndSwap(false, true) { // of beats that come faster than they are answered, one
-			t.Add(&framing.Message{What: messageBeatBack, Done: func() { t.beats.Store(false) }})
+		if s.beats.CompareAndSwap(false, true) { // one answer waits at a time, however many beats come
+			s.Add(&framing.Message{What: messageBeatBack, Done: func() { s.beats.Store(false) }})
 		}
 	case messageCall:
-		return t.begin(number, body)
+		return s.begin(number, body)
 	case messageCancel:
-		t.mu.Lock()
-		c := t.calls[number]
-		t.mu.Unlock()
+		s.mu.Lock()
+		c := s.calls[number]
+		s.mu.Unlock()
 		if c != nil {
 			c.end(context.Canceled)
 		}
 	case messageAnswer:
-		return t.answered(body)
+		return s.answered(body)
 	case messageLastCall:
-		t.mu.Lock()
-		t.lastCall = true
-		t.endIfAnsweredLocked()
-		t.mu.Unlock()
+		s.mu.Lock()
+		s.lastCall = true
+		s.endIfAnsweredLocked()
+		s.mu.Unlock()
 	}
 	return nil
 }
 
 // begin begins to execute a call, in a goroutine of its own.
-func (t *serverStream) begin(number uint64, body []byte) error {
-	e := &served{number: number, stream: t}
+func (s *serverStream) begin(number uint64, body []byte) error {
+	e := &served{number: number, stream: s}
 	err := e.read(body)
 	switch {
 	case errors.Is(err, errUnknownMethod):
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.refuseLocked(number, refused(e.server, e.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refuseLocked(number, refused(e.server, e.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
 	case err != nil:
 		return err
 	}
 	if e.left > 0 {
 		e.until = time.Now().Add(e.left)
 	}
-	t.mu.Lock()
-	if t.over {
-		t.mu.Unlock()
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
 		return nil
 	}
-	if t.calls[number] != nil { // two long calls of one number
-		t.mu.Unlock()
+	if s.calls[number] != nil { // two long calls with one number
+		s.mu.Unlock()
 		return fmt.Errorf("call %d is made twice", number)
 	}
 	if e.method == methodNotices {
-		if len(t.notices) >= maxNoticeStreams/streamsPerLink {
-			defer t.mu.Unlock()
-			return t.refuseLocked(number, tooManyNotices(&e.call))
+		if len(s.notices) >= maxNoticeStreams/streamsPerLink {
+			defer s.mu.Unlock()
+			return s.refuseLocked(number, tooManyNotices(&e.call))
 		}
-		t.notices[number] = &noticeStream{stream: t, number: number, server: e.server, epoch: e.epoch}
+		s.notices[number] = &noticeStream{stream: s, number: number, server: e.server, epoch: e.epoch}
 	} else {
-		t.held++
+		s.held++
 	}
-	t.calls[number] = e
-	t.watchDeadlineLocked(e.callContext.until)
-	t.mu.Unlock()
-	t.server.running.Add(1)
-	go t.execute(e)
+	s.calls[number] = e
+	s.watchDeadlineLocked(e.callContext.until)
+	s.mu.Unlock()
+	s.server.running.Add(1)
+	go s.execute(e)
 	return nil
 }
 
-// execute executes a call and queues its answer. The place of the call, and what its result holds
-// of the buffers of the facade, are given back when the answer is sent.
-func (t *serverStream) execute(e *served) {
-	defer t.server.running.Done()
+// execute executes a call and queues its answer. The call counts for MaxCalls, and its result keeps its room
+// in the buffers of the facade, until the answer is sent.
+func (s *serverStream) execute(e *served) {
+	defer s.server.running.Done()
 	defer e.end(context.Canceled)
 	e.answer.Call, e.answer.Done = e.number, e.answered
-	e.answer.What, e.answer.Body = t.executeSafely(e)
-	t.mu.Lock()
-	delete(t.calls, e.number)
-	delete(t.notices, e.number)
-	few := len(t.calls) < fewCalls
-	t.mu.Unlock()
-	send := t.Add
+	e.answer.What, e.answer.Body = s.executeSafely(e)
+	s.mu.Lock()
+	delete(s.calls, e.number)
+	delete(s.notices, e.number)
+	few := len(s.calls) < fewCalls
+	s.mu.Unlock()
+	send := s.Add
 	if few {
-		send = t.SendNow
+		send = s.SendNow
 	}
 	if !send(&e.answer) {
 		e.answered()
@@ -415,18 +417,18 @@ func (t *serverStream) execute(e *served) {
 }
 
 // answered is called when the answer is sent.
-func (e *served) answered() {
-	e.room.Release()
-	if e.method != methodNotices {
-		e.stream.mu.Lock()
-		e.stream.held--
-		e.stream.endIfAnsweredLocked()
-		e.stream.mu.Unlock()
+func (s *served) answered() {
+	s.room.Release()
+	if s.method != methodNotices {
+		s.stream.mu.Lock()
+		s.stream.held--
+		s.stream.endIfAnsweredLocked()
+		s.stream.mu.Unlock()
 	}
 }
 
-// executeSafely makes the answer to a call. A panic of a handler costs one call.
-func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
+// executeSafely returns the answer to a call. A panic of a handler ends only its own call.
+func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	c := &e.call
 	defer func() {
 		if p := recover(); p != nil {
@@ -435,12 +437,12 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 		}
 	}()
 	if c.method == methodCatalog {
-		return t.server.catalog(c)
+		return s.server.catalog(c)
 	}
-	if err := t.server.config.Check(c.server, c.epoch); err != nil {
+	if err := s.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}
-	e.reports.stream, e.reports.call = t.Stream, e.number
+	e.reports.stream, e.reports.call = s.Stream, e.number
 	if c.progress {
 		c.settings.Progress = func(p mcpvisor.Progress) { e.reports.send(messageProgress, p) }
 	}
@@ -451,22 +453,22 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 		c.settings.Handlers = &refusing
 	}
 	if c.answerer != 0 {
-		a, err := t.answererOf(c, e.number)
+		a, err := s.answererOf(c, e.number)
 		if err != nil {
 			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
 		}
-		defer t.leave(c.answerer, e.number)
+		defer s.leave(c.answerer, e.number)
 		c.settings.Handlers = a.handlers
 	}
 	var result json.RawMessage
 	var err error
 	switch opts := []facade.CallOption{facade.WithSettings(&c.settings), facade.WithResultRoom(&e.room)}; c.method {
 	case methodRequest:
-		result, err = t.request(&e.callContext, c, opts)
+		result, err = s.request(&e.callContext, c, opts)
 	case methodNotices:
-		err = t.sendNotices(&e.callContext, e.number, c)
+		err = s.sendNotices(&e.callContext, e.number, c)
 	default:
-		result, err = c.do(&e.callContext, t.server.config.Local, opts)
+		result, err = c.do(&e.callContext, s.server.config.Local, opts)
 	}
 	switch relay := c.settings.TaskRelay; {
 	case err != nil:
@@ -477,14 +479,14 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	return messageResult, result
 }
 
-// reports sends progress and log messages about a call. When the peer does not read, only some are
-// kept, and further ones are dropped.
+// reports sends progress and log messages about a call. When the peer does not read, maxReportsAhead of them
+// wait, and further ones are dropped.
 type reports struct {
 	stream *framing.Stream
 	call   uint64
 
 	mu    sync.Mutex
-	ahead int
+	ahead int // reports that wait to be sent; guarded by mu
 }
 
 func (r *reports) send(what byte, report any) {

@@ -8,18 +8,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
-// A packet is one gRPC message: frames one after another, of maxPacket bytes at most. A message is one
-// whole frame or, if it is longer than a chunk, a begin frame with its length and its first chunk, and
-// more frames once the receiver has given credit for the rest.
+// A packet is one gRPC message: a sequence of frames, of maxPacket bytes at most. A message is sent as one
+// whole frame or, if it is longer than MaxChunk, as a begin frame with its length and its first chunk, and
+// then, once the receiver has given credit, as more frames with the other chunks.
 //
 //	whole   kind, call, payload
 //	begin   message, kind, call, total, chunk
 //	more    message, chunk
-//	credit  message             the rest may come
-//	drop    message             by the sender: no more comes
-//	refuse  message             by the receiver: no more is wanted
+//	credit  message             from the receiver: the rest may come
+//	drop    message             from the sender: no more comes
+//	refuse  message             from the receiver: no more is wanted
 //
-// Numbers are unsigned varints. The number of a message grows with each begin of its sender.
+// Numbers are unsigned varints. Each begin of a sender has a greater message number than the one before.
 const (
 	frameWhole = iota + 1
 	frameBegin
@@ -34,13 +34,13 @@ const (
 	MaxChunk = 32 << 10
 	// MaxMessage is the longest message.
 	MaxMessage = 1 << 30
-	// packetSize is when no further frame is added to a packet.
+	// packetSize is the length from which no further frame is added to a packet.
 	packetSize = MaxChunk
-	// maxPacket is the longest packet: a full one, and one frame.
+	// maxPacket is the longest packet: packetSize, and one more frame.
 	maxPacket = packetSize + MaxChunk + 64
 )
 
-// frame is one frame that was read. payload is part of the packet.
+// frame is one frame that was read. payload shares the memory of the packet.
 type frame struct {
 	kind    byte // frameWhole …
 	message uint64
@@ -50,7 +50,7 @@ type frame struct {
 	payload []byte
 }
 
-var errFrame = errors.New("a frame that cannot be read")
+var errFrame = errors.New("a frame cannot be read")
 
 // readFrame reads the first frame of a packet and returns the rest.
 func readFrame(packet []byte) (f frame, rest []byte, err error) {
@@ -76,7 +76,7 @@ func readFrame(packet []byte) (f frame, rest []byte, err error) {
 	case f.total > MaxMessage:
 		return f, nil, fmt.Errorf("%w: a message of %d bytes", errFrame, f.total)
 	case f.kind == frameBegin && f.total <= uint64(len(f.payload)):
-		return f, nil, fmt.Errorf("%w: it begins a message that it holds", errFrame)
+		return f, nil, fmt.Errorf("%w: it begins a message that ends with it", errFrame)
 	}
 	return f, r.Rest, nil
 }

@@ -2,20 +2,20 @@ package framing
 
 import "sync"
 
-// maxControl bounds the credits and drops that wait to be sent. They answer frames of the peer, so
-// a peer that sends such frames and reads nothing is cut.
+// maxControl bounds the control frames that wait to be sent. They answer frames of the peer: a peer that
+// sends such frames and reads nothing loses its stream.
 const maxControl = 4096
 
-// Message is one message on its way out. Whoever makes it sets the exported fields before it is added,
-// and leaves it to its stream then.
+// Message is one message to be sent. Its maker sets the exported fields before it is added. Then the
+// stream owns it.
 type Message struct {
 	What byte   // its kind
 	Call uint64 // what it is about
 	Body []byte // of MaxMessage bytes at most
-	Done func() // called once, when the last byte was taken or the message was given up; nil for none
+	Done func() // called once, when the last byte was taken or the message was given up; may be nil
 
-	message uint64 // of a begun one
-	sent    int
+	message uint64 // its number, if it has begun in several frames; otherwise 0
+	sent    int    // bytes so far
 	state   messageState
 }
 
@@ -28,26 +28,27 @@ const (
 	messageGone // withdrawn, dropped, or the stream has ended
 )
 
-// outbox holds what is to be sent on one stream. Any goroutine may add. A goroutine that has claimed it takes
-// packets of it, and then releases it. Messages share the stream: each has one chunk in turn.
+// outbox holds the messages and control frames of one stream until they are sent. Any goroutine may add some.
+// The goroutine that has claimed the outbox takes packets from it, and then releases it. Messages share the
+// stream: in turn, one chunk of each is sent.
 type outbox struct {
 	wake chan struct{} // has room for one
 
 	mu       sync.Mutex
 	closed   bool
-	noMore   byte   // a kind of messages that is refused; 0: none
-	last     uint64 // number of the last message that was begun
-	ending   bool   // the stream ends when everything is sent
-	sending  bool   // somebody sends a packet
-	control  []byte // frames
-	controls int
-	ready    []*Message // the next chunk of each, in turn
-	waiting  map[uint64]*Message
+	noMore   byte                // the kind of messages that is refused; 0: none
+	last     uint64              // number of the last message that has begun
+	ending   bool                // the stream ends when everything is sent
+	sending  bool                // a goroutine has claimed the outbox
+	control  []byte              // control frames
+	controls int                 // number of these
+	ready    []*Message          // the next chunk of each may be sent, in this order
+	waiting  map[uint64]*Message // without credit, by number
 
-	done []*Message // what take has finished; owned by whoever has claimed
+	done []*Message // memory for take; owned by the goroutine that has claimed the outbox
 }
 
-// maxKept is the longest list whose memory is kept for the next packet.
+// maxKept bounds the lists whose memory is kept for the next packet.
 const maxKept = 1 << 10
 
 func newOutbox() *outbox {
@@ -74,8 +75,8 @@ func (o *outbox) add(m *Message) bool {
 	return true
 }
 
-// claim makes the caller the one that takes packets. It reports false if there is none to take, or if
-// somebody else does that.
+// claim lets the caller take packets, until release. It reports false if there is nothing to send, or if
+// another goroutine has claimed the outbox.
 func (o *outbox) claim() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,8 +87,8 @@ func (o *outbox) claim() bool {
 	return true
 }
 
-// claimFor is claim and take for a message that is not added: it appends the packet to b. It reports
-// false if other messages are there or being sent.
+// claimFor claims the outbox for a message that is not added, and appends its packet to b. It reports
+// false if other messages wait or are being sent.
 func (o *outbox) claimFor(m *Message, b []byte) ([]byte, bool) {
 	o.mu.Lock()
 	if o.closed || o.noMore != 0 && m.What == o.noMore || o.sending || len(o.ready) > 0 || len(o.control) > 0 {
@@ -114,7 +115,7 @@ func (o *outbox) release() {
 	}
 }
 
-// addControl queues a credit or a drop. It reports false if there are too many.
+// addControl queues a control frame. It reports false if too many wait.
 func (o *outbox) addControl(kind byte, message uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +128,7 @@ func (o *outbox) addControl(kind byte, message uint64) bool {
 	return true
 }
 
-// withdraw gives a message up, and reports whether the peer cannot have all of it.
+// withdraw gives up a message, and reports whether the peer does not get all of it.
 func (o *outbox) withdraw(m *Message) bool {
 	o.mu.Lock()
 	state := m.state
@@ -155,7 +156,7 @@ func (m *Message) callDone() {
 	}
 }
 
-// grant handles a credit. It reports false if it is for a message that was never begun.
+// grant handles a credit. It reports false if the message has never begun.
 func (o *outbox) grant(message uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +180,7 @@ func (o *outbox) refused(message uint64) {
 			}
 		}
 	}
-	if m != nil && m.state == messageGone { // withdrawn: its end was told
+	if m != nil && m.state == messageGone { // withdrawn: Done was called
 		m = nil
 	}
 	if m != nil {
@@ -198,7 +199,7 @@ func (o *outbox) take(b []byte) []byte {
 	done := o.done[:0]
 	if len(o.control) > 0 {
 		n := min(len(o.control), packetSize)
-		if n < len(o.control) { // not within a frame
+		if n < len(o.control) { // do not cut a frame
 			n = wholeFrames(o.control[:n])
 		}
 		b = append(b, o.control[:n]...)
@@ -253,7 +254,7 @@ func (o *outbox) take(b []byte) []byte {
 	return b
 }
 
-// wholeFrames is the length of the control frames that are complete in b.
+// wholeFrames returns the length of the complete control frames in b.
 func wholeFrames(b []byte) int {
 	n := 0
 	for rest := b; len(rest) > 0; {
@@ -266,14 +267,14 @@ func wholeFrames(b []byte) int {
 	return n
 }
 
-// sendNoMore lets add refuse messages of a kind.
+// sendNoMore makes add refuse messages of a kind.
 func (o *outbox) sendNoMore(what byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.noMore = what
 }
 
-// endWhenEmpty lets the stream end when everything is sent.
+// endWhenEmpty ends the stream when everything is sent.
 func (o *outbox) endWhenEmpty() {
 	o.mu.Lock()
 	o.ending = true
@@ -281,14 +282,14 @@ func (o *outbox) endWhenEmpty() {
 	o.signal()
 }
 
-// isFinished reports whether the stream is to end, and everything is sent.
+// isFinished reports whether the stream has to end because everything is sent.
 func (o *outbox) isFinished() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ending && !o.sending && len(o.ready) == 0 && len(o.control) == 0 && len(o.waiting) == 0
 }
 
-// close gives up everything that waits.
+// close gives up all messages that wait.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true

@@ -10,15 +10,15 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// A stream is a bidirectional one of gRPC, whose messages are packets as they are.
+// Streams are bidirectional streams of gRPC. Their messages are packets, without another encoding.
 const (
 	serviceName = "mcpvisor.fleet.Peer"
 	streamName  = "Link"
 	methodName  = "/" + serviceName + "/" + streamName
 )
 
-// streamWindow is how many bytes of a stream may be under way that nobody has read. It is constant: to
-// adapt it, gRPC would send a PING frame for nearly every packet, while few are under way.
+// streamWindow bounds the bytes of a stream that are sent and not yet read. It is constant: to adapt it, gRPC
+// would send a PING frame for nearly every packet while there are few of them.
 const streamWindow = 1 << 20
 
 var linkDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
@@ -31,7 +31,7 @@ type Packets interface {
 	RecvMsg(m any) error
 }
 
-// DialOptions are those of a connection with this many streams.
+// DialOptions returns the options of a connection with this many streams.
 func DialOptions(streams int32) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
@@ -39,7 +39,7 @@ func DialOptions(streams int32) []grpc.DialOption {
 	}
 }
 
-// ServerOptions are those of a server whose connections have this many streams.
+// ServerOptions returns the options of a server whose connections have this many streams.
 func ServerOptions(streams int32) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}),
@@ -54,8 +54,8 @@ func Open(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, error)
 	return conn.NewStream(ctx, &linkDesc, methodName)
 }
 
-// Register has a server that was made with [ServerOptions] handle the streams that are opened on it. A
-// stream ends when its handler returns.
+// Register makes handle serve the streams that are opened at a server, which was made with
+// [ServerOptions]. A stream ends when handle returns.
 func Register(s *grpc.Server, handle func(stream grpc.ServerStream) error) {
 	desc := linkDesc
 	desc.Handler = func(_ any, stream grpc.ServerStream) error { return handle(stream) }
@@ -92,15 +92,16 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// packet is a packet on its way out. It is the mem.BufferPool of its bytes, so that gRPC says when it
-// has written them.
+// packet is a packet to be sent. It is the mem.BufferPool of its own bytes: in that way gRPC says when it has
+// written them.
 type packet struct {
 	bytes  []byte
-	unsent *atomic.Int64 // bytes that gRPC holds of the stream; nil until it is sent
+	unsent *atomic.Int64 // Stream.unsent; nil until it is sent
 }
 
-// smallPacket is the longest packet in a short buffer. gRPC queues packets by the sum of their lengths, so
-// that many short ones would hold as many long buffers. Buffers of 1 KiB or less it would not give back.
+// smallPacket is the longest packet in a short buffer. gRPC bounds its queue by the lengths of the
+// packets and not of their buffers, so many short packets in long buffers would take much memory. The
+// short buffers have 2 KiB, because gRPC does not give back buffers of 1 KiB or less.
 const smallPacket = 1 << 10
 
 var (
@@ -116,7 +117,7 @@ func newPacket(small bool) *packet {
 	return packetPool.Get().(*packet)
 }
 
-// free gives the buffer of a packet back that nobody uses any longer.
+// free gives back the buffer of a packet that is no longer used.
 func (p *packet) free() {
 	if p.unsent != nil {
 		p.unsent.Add(-int64(len(p.bytes)))

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Pipe returns the two ends of a stream in memory, for tests. What one end sends waits until the other one
-// receives it, or is closed.
+// Pipe returns the two ends of a stream in memory, for tests. SendMsg of one end waits until the other one
+// receives the packet, or is closed.
 func Pipe() (a, b *PipeEnd) {
 	ab, ba := make(chan []byte), make(chan []byte)
 	a, b = &PipeEnd{out: ab, in: ba, closed: make(chan struct{})}, &PipeEnd{out: ba, in: ab, closed: make(chan struct{})}
@@ -23,7 +23,7 @@ type PipeEnd struct {
 	closed chan struct{}
 }
 
-// SendMsg implements [Packets]. It takes a *[]byte, too.
+// SendMsg implements [Packets]. It also accepts a *[]byte.
 func (e *PipeEnd) SendMsg(m any) error {
 	var b []byte
 	switch m := m.(type) {

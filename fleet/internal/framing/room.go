@@ -2,10 +2,10 @@ package framing
 
 import "sync"
 
-// room bounds the bytes of long messages that are being received from one peer. A message gets
-// room for all of it before its sender gets credit, in the order in which messages began, so that
-// messages that are half received never wait for each other. One that is longer than the limit
-// waits until it is alone. Safe for concurrent use.
+// room bounds the bytes of the long messages that are being received on one stream. A message reserves
+// all its bytes before its sender gets credit, in the order in which messages have begun. So messages
+// that have arrived in part never wait for each other. A message that exceeds the limit waits until
+// no other one has room. Safe for concurrent use.
 type room struct {
 	limit int
 
@@ -14,8 +14,8 @@ type room struct {
 	queue []*Place // guarded by mu
 }
 
-// Place is what one long message has of the bytes that its stream may receive at a time, or its turn to
-// get them.
+// Place is the reservation of one long message in the room of its stream, or its position in the queue for
+// one.
 type Place struct {
 	room    *room
 	bytes   int
@@ -23,7 +23,7 @@ type Place struct {
 	granted func() // called once, when there is room; it must not block
 }
 
-// reserve calls granted as soon as there is room; perhaps before it returns.
+// reserve calls granted as soon as there is room, possibly before it returns.
 func (r *room) reserve(bytes int, granted func()) *Place {
 	p := &Place{room: r, bytes: bytes, granted: granted}
 	r.mu.Lock()
@@ -34,7 +34,7 @@ func (r *room) reserve(bytes int, granted func()) *Place {
 	return p
 }
 
-// Release gives the room of a message back, or its place in the queue. nil: there is none.
+// Release ends the reservation, or leaves the queue. p may be nil.
 func (p *Place) Release() {
 	if p == nil {
 		return

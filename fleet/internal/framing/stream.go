@@ -1,7 +1,8 @@
-// Package framing moves messages between two nodes over a stream of gRPC: many at a time, each in frames,
-// so that a long one does not stand in the way of others. A long message comes once its receiver has room
-// for all of it, and has given credit. What messages mean, the layer above knows: to a [Stream], a message
-// is a kind, the number of the call that it is about, and bytes.
+// Package framing moves messages between two nodes over a stream of gRPC. It sends many messages at a time,
+// each in frames, so that a long one does not delay others. The rest of a long message is sent once its
+// receiver has reserved room for all of it, and has given credit. To a [Stream], a message is a kind, the
+// number of the call that it is about, and bytes; the layer above knows what they mean. A Stream owns what
+// it sends and receives; Config.RoomBytes and the constants of this package bound it.
 package framing
 
 import (
@@ -16,24 +17,24 @@ import (
 	"time"
 )
 
-// Verdict is what becomes of a message before its bytes are kept.
+// Verdict says whether a message is received.
 type Verdict byte
 
 // The verdicts of Config.Accept.
 const (
 	Keep   Verdict = iota
-	Ignore         // nobody waits for it any longer
+	Ignore         // nobody waits for it
 )
 
-// Config says what becomes of the messages that a [Stream] receives.
+// Config says what a [Stream] does with the messages that it receives.
 type Config struct {
 	// RoomBytes bounds the bytes of long messages (more than MaxChunk) that are received at a time.
-	// One that is longer has to be alone.
+	// A message that exceeds it is received alone.
 	RoomBytes int
-	// Accept decides about a message, by its kind, its call and its length. An error ends the
-	// stream. Deliver gets a message that was accepted, and owns its bytes; it releases the place
-	// that a long one has in the room. Both are called by the goroutine that reads, and must not
-	// block. Required.
+	// Accept decides about a message by its kind, its call and its length. An error ends the
+	// stream. Deliver gets a message that was accepted, and owns its bytes; if the message is long,
+	// it must release held. Both are called by the goroutine that reads, and must not block.
+	// Required.
 	Accept  func(what byte, call, total uint64) (Verdict, error)
 	Deliver func(what byte, call uint64, body []byte, held *Place) error
 	// OnEnd, if set, is called once, when the stream has ended.
@@ -53,17 +54,17 @@ type Stream struct {
 
 	endOnce sync.Once
 	ended   chan struct{} // closed by End, after err is set
-	err     error         // nil: as was announced
+	err     error         // nil: the stream has ended without an error
 
 	incoming map[uint64]*incoming // owned by the goroutine that reads
-	lastIn   uint64
+	lastIn   uint64               // number of the last message that has begun; owned likewise
 }
 
-// maxTrustedLength is how much memory a message gets because of the length that it began with.
-// Beyond that it has to come first.
+// maxTrustedLength bounds the memory that is allocated because of the length with which a message has
+// begun. Beyond it, memory is allocated as the bytes arrive.
 const maxTrustedLength = 8 << 20
 
-// incoming is a long message on its way in.
+// incoming is a long message that is being received.
 type incoming struct {
 	what    byte
 	call    uint64
@@ -73,19 +74,20 @@ type incoming struct {
 	granted atomic.Bool
 }
 
-// New makes a stream. What is added before [Stream.Start] waits.
+// New makes a stream. Messages that are added before [Stream.Start] wait.
 func New(packets Packets, config Config) *Stream {
 	return &Stream{packets: packets, config: config, room: room{limit: config.RoomBytes}, out: newOutbox(), began: time.Now(), ended: make(chan struct{}), incoming: map[uint64]*incoming{}}
 }
 
 // Start begins to send and to receive, in two goroutines that loops counts. They end when the stream has
-// ended and its packets, too: a peer that does not read may block them until that.
+// ended, and SendMsg and RecvMsg have returned: a peer that does not read may block these until its
+// connection is closed.
 func (s *Stream) Start(loops *sync.WaitGroup) {
 	loops.Go(s.write)
 	loops.Go(s.read)
 }
 
-// End ends the stream with its first error. Messages that wait are given up.
+// End ends the stream with err, unless it has ended. Messages that wait are given up.
 func (s *Stream) End(err error) {
 	s.endOnce.Do(func() {
 		s.err = err
@@ -100,21 +102,21 @@ func (s *Stream) End(err error) {
 // EndWhenEmpty ends the stream, without an error, when everything is sent.
 func (s *Stream) EndWhenEmpty() { s.out.endWhenEmpty() }
 
-// Ended is closed when the stream has ended.
+// Ended returns a channel that is closed when the stream has ended.
 func (s *Stream) Ended() <-chan struct{} { return s.ended }
 
-// Err returns why the stream has ended; Ended is closed.
+// Err returns why the stream has ended. It is called after Ended is closed.
 func (s *Stream) Err() error { return s.err }
 
-// Silence is how long nothing has come.
+// Silence returns the time since the last packet has come.
 func (s *Stream) Silence() time.Duration {
 	return time.Since(s.began) - time.Duration(s.lastSeen.Load())
 }
 
-// Incoming is how many long messages have begun to come. Only Config.Accept may call it.
+// Incoming returns the number of long messages that are being received. Only Config.Accept may call it.
 func (s *Stream) Incoming() int { return len(s.incoming) }
 
-// Room is how many bytes long messages have of RoomBytes, and how many messages wait for some.
+// Room returns how much of RoomBytes is reserved, and how many messages wait for room.
 func (s *Stream) Room() (used, waiting int) {
 	s.room.mu.Lock()
 	defer s.room.mu.Unlock()
@@ -133,12 +135,14 @@ func (s *Stream) Send(what byte, call uint64, body []byte) {
 // called.
 func (s *Stream) Add(m *Message) bool { return s.out.add(m) }
 
-// Withdraw gives a message up that was added, and reports whether the peer cannot have all of it.
+// Withdraw gives up a message that was added, and reports whether that was in time: the peer does not
+// get all of it.
 func (s *Stream) Withdraw(m *Message) bool { return s.out.withdraw(m) }
 
 // SendNow queues a message like [Stream.Add]. If nothing else is being sent, and gRPC has so little to
-// write that it does not block, it is sent at once: that saves a short message the way over the goroutine
-// of write. It is for a stream with little to do; the messages of a busy one share packets.
+// write that it does not block, the caller sends the message itself: that saves a short message the way
+// through the goroutine of write. It is for a stream with little to do; the messages of a busy stream
+// share packets.
 func (s *Stream) SendNow(m *Message) bool {
 	if len(m.Body) > smallPacket/2 || s.unsent.Load() > maxUnsent {
 		return s.out.add(m)
@@ -154,7 +158,8 @@ func (s *Stream) SendNow(m *Message) bool {
 	return true
 }
 
-// maxUnsent is how many bytes gRPC may hold when SendNow sends more. Beyond 64 KiB it blocks.
+// maxUnsent bounds the bytes that gRPC has not written when SendNow sends more. Beyond 64 KiB, gRPC
+// blocks.
 const maxUnsent = 32 << 10
 
 // transmit hands a packet to gRPC. The caller has claimed the outbox. It reports false if the stream has
@@ -164,7 +169,7 @@ func (s *Stream) transmit(p *packet) bool {
 	s.unsent.Add(int64(len(p.bytes)))
 	switch err := s.packets.SendMsg(p); {
 	case errors.Is(err, io.EOF):
-		return false // the stream has ended, and read finds out why
+		return false // the stream has ended; read gets the error
 	case err != nil:
 		s.End(err)
 		return false
@@ -172,8 +177,8 @@ func (s *Stream) transmit(p *packet) bool {
 	return true
 }
 
-// write sends packets until the stream ends. A peer that does not read blocks it; whoever owns the
-// connection closes that then.
+// write sends packets until the stream ends. A peer that does not read blocks it until the owner of the
+// connection closes the connection.
 func (s *Stream) write() {
 	for {
 		if !s.out.claim() {
@@ -183,7 +188,7 @@ func (s *Stream) write() {
 			}
 			select {
 			case <-s.out.wake:
-				runtime.Gosched() // those that are about to send something share the packet
+				runtime.Gosched() // goroutines that are about to send something share the packet
 			case <-s.ended:
 				return
 			}
@@ -301,7 +306,7 @@ func (s *Stream) readMore(f *frame) error {
 	in := s.incoming[f.message]
 	switch {
 	case in == nil && f.message <= s.lastIn:
-		return nil // what was sent before it was refused
+		return nil // sent before the sender knew that the message is refused
 	case in == nil:
 		return fmt.Errorf("a chunk of message %d, which was never begun", f.message)
 	case !in.granted.Load():

@@ -304,7 +304,7 @@ func TestStream_hostile_peer(t *testing.T) {
 		"a length beyond the packet":  {[][]byte{{frameWhole, kindCall, 1, 200, 1}}, "cannot be read"},
 		"a long chunk":                {[][]byte{appendWhole(nil, kindCall, 1, make([]byte, MaxChunk+1))}, "a chunk of"},
 		"a message without an end":    {[][]byte{appendBegin(nil, 1, kindCall, 1, MaxMessage+1, chunk)}, "a message of"},
-		"a message that begins whole": {[][]byte{appendBegin(nil, 1, kindCall, 1, MaxChunk, chunk)}, "that it holds"},
+		"a message that begins whole": {[][]byte{appendBegin(nil, 1, kindCall, 1, MaxChunk, chunk)}, "that ends with it"},
 		"a number that goes back":     {[][]byte{begin(2, 1), begin(1, 2)}, "begins after"},
 		"a chunk of nothing":          {[][]byte{appendMore(nil, 7, chunk)}, "never begun"},
 		"a chunk beyond the message":  {[][]byte{begin(1, 1), nil, appendMore(nil, 1, chunk[:10]), appendMore(nil, 1, chunk)}, "not of the length"},

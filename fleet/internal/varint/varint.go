@@ -1,5 +1,5 @@
-// Package varint writes and reads what frames and messages between nodes are made of: numbers as
-// varints, and bytes after their length.
+// Package varint encodes and decodes the parts of frames and messages between nodes: numbers as varints,
+// and bytes after their length. It keeps no state; a Reader never reads beyond its bytes.
 package varint
 
 import "encoding/binary"
@@ -14,10 +14,10 @@ func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Reader reads the bytes of a peer. After a failure everything is zero.
+// Reader decodes the bytes of a peer. After a failure all results are zero.
 type Reader struct {
-	Rest   []byte // what was not read yet
-	Failed bool   // there was less than was read
+	Rest   []byte // not read yet
+	Failed bool   // a read found too few bytes, or a number that is not valid
 }
 
 // Byte reads a byte.
@@ -59,7 +59,7 @@ func (r *Reader) Int() int64 {
 	return n
 }
 
-// Bytes reads what AppendBytes has written. The result is a part of what is read.
+// Bytes reads what AppendBytes has written. The result shares the memory of Rest.
 func (r *Reader) Bytes() []byte {
 	n := r.Uint()
 	if r.Failed || n > uint64(len(r.Rest)) {
@@ -74,7 +74,7 @@ func (r *Reader) Bytes() []byte {
 // Text reads what AppendText has written.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
-// Optional is Bytes, with nil for none.
+// Optional is Bytes, with nil for an empty result.
 func (r *Reader) Optional() []byte {
 	if b := r.Bytes(); len(b) > 0 {
 		return b

@@ -1,4 +1,5 @@
-// Package capability reads what clients declare, and says what they can be asked.
+// Package capability decodes what clients declare into bits, and says what they can be asked. It keeps
+// no state.
 package capability
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// Capabilities of clients, as an id keeps them.
+// Capabilities of clients. The ids of sessions contain these bits, so their values must not change.
 const (
 	canSample uint16 = 1 << iota
 	canSampleWithTools
@@ -21,9 +22,9 @@ const (
 	rootsListChanged // with hasRoots
 )
 
-// OfInitialize are the capabilities in the params of initialize.
+// OfInitialize returns the capabilities in the params of initialize.
 func OfInitialize(params json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // who reads the params says what is wrong
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // the caller checks the params
 		if key == "capabilities" {
 			bits = declaredBits(value)
 		}
@@ -32,9 +33,9 @@ func OfInitialize(params json.RawMessage) (bits uint16) {
 	return bits
 }
 
-// declaredBits are the capabilities of a client as bits.
+// declaredBits returns the bits of the capabilities of a client.
 func declaredBits(capabilities json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // one that is no object declares nothing
+	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // no object: nothing is declared
 		if string(value) == "null" {
 			return nil
 		}
@@ -59,7 +60,7 @@ func declaredBits(capabilities json.RawMessage) (bits uint16) {
 	return bits
 }
 
-// OfRequest are the capabilities in a request of 2026-07-28, whose tasks are an extension; see
+// OfRequest returns the capabilities in a request of 2026-07-28. There tasks are an extension; see
 // HasTasksExtension.
 func OfRequest(capabilities json.RawMessage) uint16 {
 	return declaredBits(capabilities) &^ Tasks
@@ -76,7 +77,8 @@ func bitOf(object []byte, bit uint16, name string) (bits uint16) {
 	return bits
 }
 
-// HasTasksExtension reports whether the capabilities of a request of 2026-07-28 have the extension.
+// HasTasksExtension reports whether the capabilities of a request of 2026-07-28 declare the extension
+// for tasks.
 func HasTasksExtension(capabilities json.RawMessage) (declared bool) {
 	if len(capabilities) == 0 {
 		return false
@@ -93,7 +95,7 @@ func HasTasksExtension(capabilities json.RawMessage) (declared bool) {
 	return declared
 }
 
-// Answers is what a client with these capabilities answers.
+// Answers returns what a client with these capabilities answers.
 func Answers(bits uint16) facade.Declared {
 	return facade.Declared{
 		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
@@ -101,7 +103,8 @@ func Answers(bits uint16) facade.Declared {
 	}
 }
 
-// Check refuses what a client has not declared in detail.
+// Check refuses a request that needs a detail that the client has not declared, such as a mode of
+// elicitation.
 func Check(declared uint16, r facade.ServerRequest) error {
 	mode, tools := "form", false
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
@@ -128,7 +131,7 @@ func Check(declared uint16, r facade.ServerRequest) error {
 	return message.InvalidParams("the client has not declared " + missing)
 }
 
-// answering are the capabilities of which a client needs one to be asked by a method.
+// answering has, by method, the capabilities one of which a client needs to be asked.
 var answering = map[string]uint16{"sampling/createMessage": canSample, "elicitation/create": canElicitForms | canElicitURLs, "roots/list": hasRoots}
 
 // CanAnswer reports whether a client with these capabilities answers a method of a server.

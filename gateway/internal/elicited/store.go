@@ -1,5 +1,6 @@
-// Package elicited remembers which session was sent to a URL, so that it, and nobody else, is told when a server says
-// that the interaction there has ended.
+// Package elicited remembers which session was sent to a URL. When a server says that the interaction at
+// the URL has ended, only that session is told. A Store has all of it, bounded by MaxOpen, MaxOfSession
+// and WaitTime.
 package elicited
 
 import (
@@ -20,35 +21,36 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A server before 2026-07-28 that sends a user to a URL may say later that the interaction there has ended (MCP,
-// client, elicitation, completion notifications). Since 2026-07-28 elicitations have no id, and there is no such
-// notification.
+// A server before 2026-07-28 that sends a user to a URL may say later that the interaction there has
+// ended (MCP, client, elicitation, completion notifications). Since 2026-07-28 elicitations have no id,
+// and there is no such notification.
 
 const (
-	// WaitTime is how long the end of an interaction is waited for.
+	// WaitTime is how long an interaction is remembered.
 	WaitTime = time.Hour
-	// MaxOpen is how many interactions are waited for at once. Beyond it the oldest of a session that has the most is
-	// forgotten.
+	// MaxOpen bounds the interactions that are remembered. Beyond it the oldest interaction of the session
+	// with the most is forgotten.
 	MaxOpen = 1_000
-	// MaxOfSession is how many interactions of one session are waited for. Beyond it its oldest is forgotten.
+	// MaxOfSession bounds the interactions of one session. Beyond it its oldest one is forgotten.
 	MaxOfSession = 64
-	// MaxIDBytes bounds an id. Of others the client is not told.
+	// MaxIDBytes bounds an id. An interaction with a longer id is not remembered.
 	MaxIDBytes = 256
 )
 
-// Session is a session before 2026-07-28 that is asked, or told of an interaction by an error.
+// Session is a session before 2026-07-28 that a question or an error sends to a URL.
 type Session struct {
-	Key     any                        // comparable, also between connections of the session; nil: nobody would be told
-	Gateway any                        // comparable: of which it is
-	Client  *facade.Client             // where its servers are registered
-	CopyOf  func(server string) string // names the tenant whose copy of a server it uses; empty: sessions share the server
-	Tell    func(server, id string)    // tells it that an interaction has ended
+	Key     any                        // comparable; the same for all connections of the session; nil: none
+	Gateway any                        // comparable; the gateway of the session
+	Client  *facade.Client             // its servers are registered there
+	CopyOf  func(server string) string // the tenant whose copy of a server it uses; empty: a shared one
+	Tell    func(server, id string)    // tells the session that an interaction has ended
 }
 
-// name says which interaction it is: a server must not use an id twice, but each copy may use it.
+// name identifies an interaction. A server uses an id once, but another copy of the server may use the
+// same one.
 type name struct {
-	client *facade.Client // where the server is registered
-	tenant string         // whose copy of the server it is; empty: sessions share the server
+	client *facade.Client // the server is registered there
+	tenant string         // has the copy of the server; empty: sessions share the server
 	server string
 	id     string
 }
@@ -58,21 +60,22 @@ func (s *Session) name(server, id string) name { return name{s.Client, s.CopyOf(
 // elicitation is an interaction at a URL.
 type elicitation struct {
 	session *Session
-	id      string // by which the client knows it
-	several bool   // sessions have been asked under the same id: whose it is, is not known
+	id      string // the client knows it by this id
+	several bool   // several sessions were asked under the same id, so that nobody is told
 	expires time.Time
 }
 
-// Store has the interactions of which the gateways with the same settings wait for the end. It follows a
-// facade.Client while there are any of servers that sessions share there. The zero value has none. Safe for
-// concurrent use. No lock of a gateway is taken under its lock.
+// Store has the interactions that have not ended, for all gateways with the same settings. It follows
+// each facade.Client whose shared servers have one. The zero value has none. Safe for concurrent use. No
+// lock of a gateway is taken under its lock.
 type Store struct {
 	mu      sync.Mutex // guards the fields below
 	open    map[name]*elicitation
-	follows map[*facade.Client]func() // what ends it
+	follows map[*facade.Client]func() // each function ends the following
 }
 
-// readID returns the id in the params of an elicitation by URL; empty if they have none.
+// readID returns the id in the params of an elicitation by URL; empty if they have none that is
+// remembered.
 func readID(params json.RawMessage) (id string) {
 	byURL := false
 	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) { // the engine has read it
@@ -90,98 +93,100 @@ func readID(params json.RawMessage) (id string) {
 	return id
 }
 
-// Begin notes that a session is asked by the params of an elicitation, and returns those that it is asked with: shown,
-// with another id if another server of the session uses the same one. undo is called if the session could not be asked.
-func (e *Store) Begin(s *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
+// Begin records that a session is asked with params. shown are the params for its client. Begin returns
+// them, with another id if another server has asked the session under the same one. The caller calls
+// undo if the session could not be asked.
+func (s *Store) Begin(session *Session, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
 	undo = func() {}
 	id := readID(params)
-	if id == "" || s.Key == nil {
+	if id == "" || session.Key == nil {
 		return shown, undo
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expireLocked()
-	of := s.name(server, id)
-	if before := e.open[of]; before != nil {
-		if before.session.Key != s.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expireLocked()
+	of := session.name(server, id)
+	if before := s.open[of]; before != nil {
+		if before.session.Key != session.Key {
 			before.several = true
 			return shown, undo
 		}
-		before.session, before.expires = s, time.Now().Add(WaitTime)
+		before.session, before.expires = session, time.Now().Add(WaitTime)
 		if before.id != id {
 			return message.ReplaceMember(shown, "elicitationId", message.JSON(before.id)), undo
 		}
 		return shown, undo
 	}
-	e.makeRoomLocked(s.Key)
-	made := &elicitation{session: s, id: id, expires: time.Now().Add(WaitTime)}
-	for _, other := range e.open {
-		if other.session.Key == s.Key && other.id == id {
+	s.makeRoomLocked(session.Key)
+	made := &elicitation{session: session, id: id, expires: time.Now().Add(WaitTime)}
+	for _, other := range s.open {
+		if other.session.Key == session.Key && other.id == id {
 			made.id = rand.Text()
 			shown = message.ReplaceMember(shown, "elicitationId", message.JSON(made.id))
 			break
 		}
 	}
-	if e.open == nil {
-		e.open, e.follows = map[name]*elicitation{}, map[*facade.Client]func(){}
+	if s.open == nil {
+		s.open, s.follows = map[name]*elicitation{}, map[*facade.Client]func(){}
 	}
-	e.open[of] = made
-	if of.tenant == "" && e.follows[s.Client] == nil {
-		e.follows[s.Client] = e.Follow(s.Client, s.Client, "")
+	s.open[of] = made
+	if of.tenant == "" && s.follows[session.Client] == nil {
+		s.follows[session.Client] = s.Follow(session.Client, session.Client, "")
 	}
-	return shown, func() { e.forget(func(one *elicitation) bool { return one == made }) }
+	return shown, func() { s.forget(func(one *elicitation) bool { return one == made }) }
 }
 
-// Follow learns what the copy of a tenant reports, until stop or its end. registered has the server that it is a copy of.
-// Clients that are not copies need no Follow.
-func (e *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
+// Follow follows the copy of a tenant, until stop or the end of the copy. registered is the client with
+// the server that it is a copy of. Only copies need a Follow.
+func (s *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
 	return from.FollowElicitations(func(done facade.ElicitationComplete) {
-		e.complete(name{registered, tenant, done.Server, done.ElicitationID})
+		s.complete(name{registered, tenant, done.Server, done.ElicitationID})
 	})
 }
 
-// makeRoomLocked forgets an interaction if there are too many for one more of a session.
-func (e *Store) makeRoomLocked(key any) {
+// makeRoomLocked forgets an interaction if the session, or the store, has too many for another one.
+func (s *Store) makeRoomLocked(key any) {
 	of := map[any]int{}
-	for _, one := range e.open {
+	for _, one := range s.open {
 		of[one.session.Key]++
 	}
 	most := of[key]
 	own := most >= MaxOfSession
 	if !own {
-		if len(e.open) < MaxOpen {
+		if len(s.open) < MaxOpen {
 			return
 		}
 		most = slices.Max(slices.Collect(maps.Values(of)))
 	}
 	var first name
 	var oldest *elicitation
-	for n, one := range e.open {
+	for n, one := range s.open {
 		if of[one.session.Key] == most && (!own || one.session.Key == key) && (oldest == nil || one.expires.Before(oldest.expires)) {
 			first, oldest = n, one
 		}
 	}
-	delete(e.open, first)
+	delete(s.open, first)
 }
 
-// codeURLRequired is the code of an error that names the interactions without which a request cannot be served.
+// codeURLRequired is the code of an error that names interactions: without them the server cannot serve
+// the request.
 const codeURLRequired = -32042
 
-// maxNamed is how many interactions of one error count.
+// maxNamed bounds the interactions of one error that are remembered.
 const maxNamed = 64
 
-// BeginRequired notes the interactions that the error of a server names.
-func (e *Store) BeginRequired(s *Session, err error) {
+// BeginRequired records the interactions that an error of a server names.
+func (s *Store) BeginRequired(session *Session, err error) {
 	var wire *jsonrpc.Error
 	var of *mcpvisor.Error
-	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || s.Key == nil {
+	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || session.Key == nil {
 		return
 	}
 	_ = jsonscan.EachMember(wire.Data, func(key string, value []byte) error { // it is valid JSON, or has no members
 		if key == "elicitations" {
 			named := 0
 			jsonscan.EachItem(value, func(item []byte) bool {
-				if shown, undo := e.Begin(s, of.Server, item, item); !bytes.Equal(shown, item) {
+				if shown, undo := s.Begin(session, of.Server, item, item); !bytes.Equal(shown, item) {
 					undo() // another server has the id, and the error is passed on as it is
 				}
 				named++
@@ -193,67 +198,67 @@ func (e *Store) BeginRequired(s *Session, err error) {
 }
 
 // complete tells the session whose interaction has ended.
-func (e *Store) complete(of name) {
-	e.mu.Lock()
-	one := e.open[of]
+func (s *Store) complete(of name) {
+	s.mu.Lock()
+	one := s.open[of]
 	if one == nil {
-		e.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
-	delete(e.open, of)
-	stop := e.restLocked()
-	e.mu.Unlock()
+	delete(s.open, of)
+	stop := s.restLocked()
+	s.mu.Unlock()
 	stop()
 	if !one.several && time.Now().Before(one.expires) {
 		one.session.Tell(of.server, one.id)
 	}
 }
 
-func (e *Store) expireLocked() {
+func (s *Store) expireLocked() {
 	now := time.Now()
-	for of, one := range e.open {
+	for of, one := range s.open {
 		if !now.Before(one.expires) {
-			delete(e.open, of)
+			delete(s.open, of)
 		}
 	}
 }
 
-// ForgetSession forgets the interactions of a session that has ended for good. One over HTTP may continue after the end of
-// its connection.
-func (e *Store) ForgetSession(key any) {
-	e.forget(func(one *elicitation) bool { return one.session.Key == key })
+// ForgetSession forgets the interactions of a session that has ended for good. A session over HTTP may
+// outlive its connection.
+func (s *Store) ForgetSession(key any) {
+	s.forget(func(one *elicitation) bool { return one.session.Key == key })
 }
 
-// ForgetGateways forgets those of the sessions of some gateways.
-func (e *Store) ForgetGateways(which func(gateway any) bool) {
-	e.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
+// ForgetGateways forgets the interactions of all sessions of the gateways that which selects.
+func (s *Store) ForgetGateways(which func(gateway any) bool) {
+	s.forget(func(one *elicitation) bool { return which(one.session.Gateway) })
 }
 
-// Len is how many interactions are waited for, and how many clients are followed because of them.
-func (e *Store) Len() (open, followed int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.open), len(e.follows)
+// Len returns the number of open interactions, and of the clients that are followed because of them.
+func (s *Store) Len() (open, followed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open), len(s.follows)
 }
 
-func (e *Store) forget(which func(*elicitation) bool) {
-	e.mu.Lock()
-	maps.DeleteFunc(e.open, func(_ name, one *elicitation) bool { return which(one) })
-	stop := e.restLocked()
-	e.mu.Unlock()
+func (s *Store) forget(which func(*elicitation) bool) {
+	s.mu.Lock()
+	maps.DeleteFunc(s.open, func(_ name, one *elicitation) bool { return which(one) })
+	stop := s.restLocked()
+	s.mu.Unlock()
 	stop()
 }
 
-// restLocked returns what ends the following of clients of which nothing is waited for.
-func (e *Store) restLocked() (stop func()) {
-	rest := maps.Clone(e.follows)
-	for of := range e.open {
+// restLocked returns a function that stops the following of clients without an open interaction.
+func (s *Store) restLocked() (stop func()) {
+	rest := maps.Clone(s.follows)
+	for of := range s.open {
 		if of.tenant == "" {
 			delete(rest, of.client)
 		}
 	}
 	for client := range rest {
-		delete(e.follows, client)
+		delete(s.follows, client)
 	}
 	return func() {
 		for _, end := range rest {

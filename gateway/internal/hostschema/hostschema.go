@@ -1,5 +1,5 @@
-// Package hostschema finds schemas of tools for which hosts reject a whole list. It opens no
-// file and no URL.
+// Package hostschema finds schemas of tools because of which hosts reject a whole list. It keeps no
+// state, opens no file and no URL, and looks at a bounded number of bytes and schemas.
 package hostschema
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Bounds of a schema that is passed to a host.
+// Bounds of a schema that is passed on to a host.
 const (
 	maxSchemaBytes = 1 << 20
 	maxSchemaDepth = 64
 	maxSchemas     = 10_000
 )
 
-// schemaTypes are the values of the keyword type.
+// schemaTypes are the valid values of the keyword type.
 const schemaTypes = " array boolean integer null number object string "
 
 // Problem returns what is wrong with the schema of an object; empty if nothing is known.
@@ -45,13 +45,13 @@ func Problem(raw json.RawMessage) string {
 
 // schemaCheck checks the form of one schema.
 type schemaCheck struct {
-	left     int  // schemas that may still be looked at
-	depth    int  // of the schema that is looked at; 1 at the top
+	left     int  // how many more schemas are checked
+	depth    int  // of the current schema; 1 at the top
 	isObject bool // the top has the type object
 
 	references map[string]bool // in the schema, without "#"
 	anchors    map[string]bool
-	hasParts   bool // a schema in the schema has an $id, to which its references are relative
+	hasParts   bool // an inner schema has an $id, which changes what its references lead to
 }
 
 // schema returns what is wrong with a schema; empty if nothing is.
@@ -136,7 +136,7 @@ func (c *schemaCheck) typeKeyword(value []byte) (problem string) {
 			return false
 		}
 		if c.depth == 1 && name == "object" {
-			c.isObject = value[0] != '[' // hosts expect the text
+			c.isObject = value[0] != '[' // hosts expect a string, and no list
 		}
 		return true
 	}
@@ -188,7 +188,7 @@ func kindOf(value []byte) string {
 	return "a number"
 }
 
-// maxQuote is how much of a text of the server is repeated, in bytes.
+// maxQuote bounds how much of a text of the server an error repeats, in bytes.
 const maxQuote = 200
 
 func quote(text string) string { return strconv.Quote(shorten(text)) }

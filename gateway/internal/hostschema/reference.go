@@ -10,11 +10,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// maxScanned bounds what is read to find what references lead to, in bytes. References beyond it are
-// taken to lead somewhere.
+// maxScanned bounds the bytes that are scanned to follow references. References beyond it are assumed to
+// be valid.
 const maxScanned = 16 << 20
 
-// reference allows references within the schema only: a host may follow others.
+// reference accepts only references within the schema: a host may follow others.
 func (c *schemaCheck) reference(keyword string, value []byte) string {
 	target, err := jsonscan.ReadString(value)
 	switch {
@@ -28,14 +28,14 @@ func (c *schemaCheck) reference(keyword string, value []byte) string {
 	return ""
 }
 
-// missing reports a reference that leads to nothing: hosts that compile schemas reject the tool, and
-// with it the list.
+// missing reports a reference that leads nowhere: hosts that compile schemas reject the tool, and with
+// it the whole list.
 func (c *schemaCheck) missing(schema []byte) string {
 	if c.hasParts {
 		return ""
 	}
 	scanned := 0
-	for _, target := range slices.Sorted(maps.Keys(c.references)) { // the result is the same each time
+	for _, target := range slices.Sorted(maps.Keys(c.references)) { // sorted: the result is the same each time
 		if found, known := c.find(schema, target, &scanned); known && !found {
 			return "refers to " + quote("#"+target) + ", which it does not have"
 		}
@@ -43,7 +43,7 @@ func (c *schemaCheck) missing(schema []byte) string {
 	return ""
 }
 
-// find reports whether a reference leads to something. It is not known when too much was scanned.
+// find reports whether a reference leads somewhere. known is false if maxScanned was reached first.
 func (c *schemaCheck) find(schema []byte, target string, scanned *int) (found, known bool) {
 	if target == "" {
 		return true, true
@@ -66,7 +66,7 @@ func (c *schemaCheck) find(schema []byte, target string, scanned *int) (found, k
 	return false, true
 }
 
-// child is the member or item of that name; nil without one.
+// child returns the member or item with that name; nil without one.
 func child(value []byte, name string) (found []byte) {
 	switch value[0] {
 	case '{':

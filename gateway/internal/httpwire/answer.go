@@ -1,5 +1,5 @@
-// Package httpwire reads the body of a request of Streamable HTTP, and writes its answer, JSON or a stream of events, so
-// that a slow peer costs bounded memory and time.
+// Package httpwire reads the body of a request of Streamable HTTP, and writes its answer: JSON, or a
+// stream of events. Limits bound the memory and the time that a slow peer costs.
 package httpwire
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
-// Limits bound what one request may cost. All of them are set.
+// Limits bound what one request may cost. All of them must be set.
 type Limits struct {
 	MaxBodyBytes int
 	ReadTimeout  time.Duration // of the body
-	WriteTimeout time.Duration // of each message.PieceBytes of the answer
+	WriteTimeout time.Duration // for each message.PieceBytes of the answer
 }
 
-// Exchange is one request of HTTP with its answer. Its methods that write report false if the peer does not read. Not
-// safe for concurrent use.
+// Exchange is one HTTP request with its answer. Its methods that write report false if the peer does not
+// read. Not safe for concurrent use.
 type Exchange struct {
 	w         http.ResponseWriter
 	control   *http.ResponseController
@@ -41,13 +41,13 @@ func AcceptsStream(r *http.Request) bool {
 	return strings.Contains(accept, "text/event-stream") || accept == "" || strings.Contains(accept, "*/*")
 }
 
-// JSON writes an answer of one message.
+// JSON writes an answer that is one message.
 func (x *Exchange) JSON(status int, m message.Encoded) bool {
 	return x.writeWhole(status, m.Head, m.Body, m.Tail)
 }
 
-// writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
-// written without a deadline when the handler has returned.
+// writeWhole writes an answer as JSON to its last byte: after the handler has returned, net/http would
+// write the rest without a deadline.
 func (x *Exchange) writeWhole(status int, parts ...[]byte) bool {
 	length := 0
 	for _, part := range parts {
@@ -59,7 +59,7 @@ func (x *Exchange) writeWhole(status int, parts ...[]byte) bool {
 	return x.writePieces(parts...) && x.Flush()
 }
 
-// Accept answers messages that have no answer.
+// Accept answers a request of messages that need no answer.
 func (x *Exchange) Accept() {
 	x.w.Header().Set("Content-Length", "0")
 	x.w.WriteHeader(http.StatusAccepted)
@@ -72,20 +72,20 @@ func (x *Exchange) Flush() bool {
 	return x.control.Flush() == nil
 }
 
-// writePieces writes to the peer. Each piece has WriteTimeout, so that a large answer may take longer.
+// writePieces writes to the peer. WriteTimeout applies to each piece, so a large answer may take longer.
 func (x *Exchange) writePieces(parts ...[]byte) bool {
-	room := 0 // of the piece
+	left := 0 // bytes of the current piece
 	for _, part := range parts {
 		for len(part) > 0 {
-			if room == 0 {
-				room = message.PieceBytes
+			if left == 0 {
+				left = message.PieceBytes
 				_ = x.control.SetWriteDeadline(time.Now().Add(x.limits.WriteTimeout))
 			}
-			n, err := x.w.Write(part[:min(len(part), room)])
+			n, err := x.w.Write(part[:min(len(part), left)])
 			if err != nil {
 				return false
 			}
-			part, room = part[n:], room-n
+			part, left = part[n:], left-n
 		}
 	}
 	return true
@@ -102,14 +102,14 @@ func (x *Exchange) Batch(answers []message.Encoded) bool {
 	return x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
 }
 
-// streamHeader is the header of a stream. net/http does not change the values.
+// streamHeader is the header of a stream. net/http does not change its values.
 var streamHeader = http.Header{
 	"Content-Type":      {"text/event-stream"},
 	"Cache-Control":     {"no-cache, no-transform"},
 	"X-Accel-Buffering": {"no"}, // for nginx
 }
 
-// IsStream reports whether the answer is a stream, and has begun.
+// IsStream reports whether the answer is a stream that has begun.
 func (x *Exchange) IsStream() bool { return x.streaming }
 
 // start writes the header of a stream, once.
@@ -122,7 +122,7 @@ func (x *Exchange) start() {
 	x.w.WriteHeader(http.StatusOK)
 }
 
-// Event writes a message to the stream, with an id if that is not empty.
+// Event writes a message to the stream, with an id unless it is empty.
 func (x *Exchange) Event(m jsonrpc.Message, id string) bool {
 	encoded := message.Encode(m)
 	head := "event: message\n"
@@ -135,7 +135,7 @@ func (x *Exchange) Event(m jsonrpc.Message, id string) bool {
 // KeepAlive writes a comment to the stream.
 func (x *Exchange) KeepAlive() bool { return x.write([]byte(": \n\n")) }
 
-// write writes to the stream, which it begins. What is written arrives at once.
+// write writes to the stream at once, and begins it if needed.
 func (x *Exchange) write(parts ...[]byte) bool {
 	x.start()
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.limits.WriteTimeout)) // of the headers, if nothing follows
@@ -143,7 +143,8 @@ func (x *Exchange) write(parts ...[]byte) bool {
 	return x.writePieces(parts...) && x.control.Flush() == nil
 }
 
-// Begin begins the stream with an event that has an id and no data. With an empty id it has no event.
+// Begin begins the stream with an event that has an id and no data. If the id is empty, it only writes
+// the header.
 func (x *Exchange) Begin(id string) bool {
 	if id == "" {
 		return x.write()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// bodyStep is the size of the first buffer for a body, at most.
+// bodyStep bounds the first buffer for a body.
 const bodyStep = 64 << 10
 
-// ErrNoRoom is the error of a body for which reserve has no room.
+// ErrNoRoom is the error of a body whose bytes could not be reserved.
 var ErrNoRoom = errors.New("the requests in flight hold too many bytes")
 
-// BodyError is the error of a body that was not read: its status and text are the answer.
+// BodyError is the error of a body that was not read. Its status and text are the answer.
 type BodyError struct {
 	Status int
 	Text   string
@@ -25,13 +25,14 @@ type BodyError struct {
 // Error implements error.
 func (e *BodyError) Error() string { return e.Text }
 
-// ReadBody reads the body of a request in bounded memory and time. reserve is asked for the bytes of each buffer before
-// it is made; the caller gives back what was reserved, also after an error, which is ErrNoRoom or a *BodyError. The
-// connection of a request whose body was not read to its end is closed with the answer.
+// ReadBody reads the body of a request in bounded memory and time. It calls reserve with the bytes of
+// each buffer before it makes the buffer. The caller gives back the reserved bytes, also after an error.
+// The error is ErrNoRoom or a *BodyError. If a body was not read to its end, the connection is closed
+// after the answer.
 func (x *Exchange) ReadBody(r *http.Request, reserve func(bytes int) bool) (body []byte, reserved int, err error) {
 	_ = x.control.SetReadDeadline(time.Now().Add(x.limits.ReadTimeout))
 	most := int64(x.limits.MaxBodyBytes)
-	from := http.MaxBytesReader(x.w, r.Body, most) // which closes the connection
+	from := http.MaxBytesReader(x.w, r.Body, most) // closes the connection beyond most
 	if r.ContentLength > most {
 		x.w.Header().Set("Connection", "close")
 		return nil, 0, &BodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has %d bytes, and %d is the most", r.ContentLength, most)}

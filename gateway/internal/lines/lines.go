@@ -1,5 +1,5 @@
-// Package lines connects a gateway with a peer behind a stream, which sends messages by lines (MCP, basic,
-// transports, stdio).
+// Package lines connects a gateway with a peer on a stream that carries one message a line (MCP, basic,
+// transports, stdio). The connection has its lines; package linereader bounds what is read ahead.
 package lines
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
-// Of returns a transport in place of one of the go-sdk that leads to a stream. For the go-sdk a line that it cannot read is the end of
-// the session, which is that of all requests in flight; here it is answered with an error. The
-// messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and lets their
-// answers come alone. Other transports are returned as they are, and lines is nil.
+// Of returns a transport that replaces a stream transport of the go-sdk. In the go-sdk, a line that
+// cannot be read ends the session with all requests in flight; here it is answered with an error. The
+// messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and it
+// allows separate answers. Any other transport is returned as it is, and lines is nil.
 func Of(peer mcp.Transport) (transport mcp.Transport, lines *Transport) {
 	switch peer := peer.(type) {
 	case *mcp.IOTransport:
@@ -41,17 +41,17 @@ func Of(peer mcp.Transport) (transport mcp.Transport, lines *Transport) {
 	return peer, nil
 }
 
-// openWriter is a writer that stays open: standard output.
+// openWriter is a writer that Close leaves open: standard output.
 type openWriter struct{ io.Writer }
 
 // Close implements io.Closer.
 func (openWriter) Close() error { return nil }
 
-// Transport is a transport that leads to a stream. It is connected once.
+// Transport is a transport on a stream. Connect is called once, before all other methods.
 type Transport struct {
 	reader  io.ReadCloser
 	writer  io.WriteCloser
-	maxLine int   // as in mcp.IOTransport: 0 is the default, and negative is no bound
+	maxLine int   // as in mcp.IOTransport: 0 means the default, and a negative value no bound
 	made    *conn // by Connect; nil before
 }
 
@@ -68,24 +68,24 @@ func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// OnTaken sets what is called when the peer has read a piece of a message. It comes after Connect.
+// OnTaken sets the function that is called when the peer has read a piece of a message.
 func (t *Transport) OnTaken(f func()) {
 	t.made.mu.Lock()
 	defer t.made.mu.Unlock()
 	t.made.taken = f
 }
 
-// TakeWith sets what takes lines before they are read. It comes after Connect.
+// TakeWith sets the function that may take a line before Read does.
 func (t *Transport) TakeWith(take linereader.Take) { t.made.take.Store(&take) }
 
-// IsBehind reports whether a connection is that of t itself, with nothing of the host in between. It comes after Connect.
+// IsBehind reports whether c is the connection of t itself, and not one that the host has put around it.
 func (t *Transport) IsBehind(c mcp.Connection) bool { return c == mcp.Connection(t.made) }
 
-// TryWrite writes a message as the connection does, but reports false if that would block. It comes after Connect.
+// TryWrite is Write of the connection, but reports false if that would block.
 func (t *Transport) TryWrite(m jsonrpc.Message) (written bool, err error) { return t.made.tryWrite(m) }
 
-// Ended returns a channel that is closed when the peer has closed its side, though a message of it may not be
-// read yet; nil if t is. It comes after Connect.
+// Ended returns a channel that is closed when the peer has closed its side, even if a message of the
+// peer is not read yet; nil if t is nil.
 func (t *Transport) Ended() <-chan struct{} {
 	if t == nil {
 		return nil
@@ -93,7 +93,7 @@ func (t *Transport) Ended() <-chan struct{} {
 	return t.made.lines.Ended()
 }
 
-// roomOf returns the room of a stream; nil if it is not known.
+// roomOf returns the poll.Room of a stream; nil if it has none.
 func roomOf(w io.Writer) *poll.Room {
 	switch w := w.(type) {
 	case openWriter:
@@ -104,25 +104,25 @@ func roomOf(w io.Writer) *poll.Room {
 	return nil
 }
 
-// conn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
-// end with Close keeps it.
+// conn is a connection on a stream. A goroutine reads the stream until it ends or is closed. A read that
+// Close does not end keeps the goroutine.
 type conn struct {
 	lines    *linereader.Ahead
 	reader   io.ReadCloser
 	writer   io.WriteCloser
 	maxLine  int
-	room     *poll.Room        // of writer; nil: it is not known
+	room     *poll.Room        // says whether a write to writer would block; nil: not known
 	incoming []jsonrpc.Message // what is left of the last line; owned by the goroutine that calls Read
 	closed   chan struct{}     // by Close
 	close    sync.Once
 	take     atomic.Pointer[linereader.Take] // nil: all lines are read
 
-	mu     sync.Mutex // held while a message is written; guards the fields below
+	mu     sync.Mutex // locked while a message is written; guards the fields below
 	buffer *bufio.Writer
-	taken  func() // called for each piece of a message that the peer has read, or may read; may be nil
+	taken  func() // called for each piece that was written; may be nil
 }
 
-// pieces writes to the stream of a lineConn in pieces.
+// pieces writes to the stream of a conn, message.PieceBytes at a time.
 type pieces struct{ *conn }
 
 // Write implements io.Writer.
@@ -138,14 +138,15 @@ func (p pieces) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// refuse answers what cannot be read. While the peer does not read the answers, nothing further is read of it.
+// refuse answers messages that cannot be read. While the peer does not read these answers, nothing more
+// is read from the peer.
 func (c *conn) refuse(refusals ...*jsonrpc.Response) {
 	for _, r := range refusals {
-		_ = c.Write(context.Background(), r) // the reader meets the end, too
+		_ = c.Write(context.Background(), r) // an error also ends the reading
 	}
 }
 
-// refuseAll answers the requests of a line that there was no room for.
+// refuseAll refuses the requests of a line for which there is no room.
 func (c *conn) refuseAll(line []byte) {
 	messages, refusals := message.ReadEach(line)
 	c.refuse(refusals...)

@@ -1,4 +1,6 @@
-// Package listing makes the lists that clients get of what the servers offer, as text.
+// Package listing makes the lists that clients get of what the servers offer, as text. A Catalog has the
+// newest lists of one gateway; they are as long as what the servers offer, which package discovery
+// bounds.
 package listing
 
 import (
@@ -20,23 +22,23 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// compareKeys orders the entries of a list: by server, and then by the server's own name.
+// compareKeys orders the entries of a list by server, and then by the server's own name.
 func compareKeys(a, b Owner) int {
 	return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
 }
 
-// Lists are the kinds of lists of a server, as a set.
+// Lists is a set of kinds of lists.
 type Lists uint8
 
 const (
-	// ToolList is that of the tools.
+	// ToolList and the others are the kinds of lists.
 	ToolList     Lists                                  = 1 << iota // the tools
 	PromptList                                                      // the prompts
 	ResourceList                                                    // resources and templates
 	AllLists     = ToolList | PromptList | ResourceList             // all of them
 )
 
-// anyObject is the schema of a tool that has none, which the specification requires.
+// anyObject is listed as the schema of a tool that has none, as the specification requires one.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
 // entry is one entry of a list, encoded.
@@ -45,25 +47,25 @@ type entry struct {
 	json []byte
 }
 
-// List is one list, encoded. It does not change.
+// List is one encoded list. It never changes.
 type List struct {
-	member  string    // that holds the entries in the result
+	member  string    // the member of the result that has the entries
 	entries []entry   // sorted
 	whole   [2][]byte // the result with all entries, before and since 2026-07-28; nil if it needs several pages
 	digest  string    // of the entries
 }
 
-// Listing is what the gateway lists at one moment. It does not change.
+// Listing has the lists of a gateway at one moment. It never changes.
 type Listing struct {
 	Tools, Prompts, Resources, Templates List
-	ToolByName                           map[string]string // qualified names
+	ToolByName                           map[string]string // qualified names, by listed name
 	PromptByName                         map[string]Owner
-	Headers                              map[string]*headerparams.Table // of each server
+	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
-	terms                                *Terms // that it was made with
+	terms                                *Terms // it was made with them
 }
 
-// Terms say how entries are listed. They do not change: after a change there are others.
+// Terms say how entries are listed. They never change: new settings have new terms.
 type Terms struct {
 	Rules *offer.Rules // what is offered; nil: everything
 	Names *Naming      // nil: aliases
@@ -71,11 +73,11 @@ type Terms struct {
 	Keep func(server string) (grace time.Duration, unlimited bool)
 }
 
-// Catalog makes the listings of a gateway. A listing is made again when the client offers
-// something else, and of a server that has not changed the entries are used again.
+// Catalog makes the listings of a gateway. It makes a new listing when the client offers something else,
+// and reuses the encoded entries of servers that have not changed.
 type Catalog struct {
 	view     *offer.View
-	now      func() *Terms // of this moment
+	now      func() *Terms // returns the current terms
 	pageSize int
 	// changed is called when a grace period has ended.
 	changed func()
@@ -83,11 +85,11 @@ type Catalog struct {
 	current atomic.Pointer[Listing] // the newest
 
 	mu        sync.Mutex              // guards the fields below
-	seen      []seen                  // what current was made of
-	offers    []offered               // reused
-	down      map[string]time.Time    // since when a server is down whose entries may be kept
-	encoded   map[string]*encodedPart // of each server
-	shared    [2]map[string]bool      // of the namers of tools and prompts
+	seen      []seen                  // current was made of these
+	offers    []offered               // empty between calls; its memory is reused
+	down      map[string]time.Time    // by server: since when it is down, during its grace period
+	encoded   map[string]*encodedPart // by server
+	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
 	graceEnds *time.Timer
 }
 
@@ -97,26 +99,26 @@ type offered struct {
 	seen seen
 }
 
-// seen identifies what a server offered when it was looked at.
+// seen identifies what a server offered when a listing was made.
 type seen struct {
 	server  string
 	version uint64 // mcpvisor.Catalog.Version
 	listed  bool
 }
 
-// encodedPart has the entries of one server by the name or URI by which they are listed.
+// encodedPart has the encoded entries of one server, by the name or URI under which they are listed.
 type encodedPart struct {
 	seen                                 seen
 	tools, prompts, resources, templates map[string]entry
 	headers                              *headerparams.Table
 }
 
-// New returns what makes the listings of a gateway. changed is called when a grace period has ended.
+// New returns the catalog of a gateway. changed is called when a grace period has ended.
 func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
 	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 }
 
-// Get returns the listing of this moment. It is safe for concurrent use.
+// Get returns the current listing. Safe for concurrent use.
 func (c *Catalog) Get() *Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +150,7 @@ func (c *Catalog) Get() *Listing {
 	return l
 }
 
-// Last returns the newest listing, which may be older than what the client offers.
+// Last returns the newest listing that was made, which may be older than what the client offers.
 func (c *Catalog) Last() *Listing {
 	if l := c.current.Load(); l != nil && l.terms == c.now() {
 		return l
@@ -156,8 +158,8 @@ func (c *Catalog) Last() *Listing {
 	return c.Get()
 }
 
-// isListedLocked reports whether the entries of a server are listed. until is when that ends, if it
-// ends by itself.
+// isListedLocked reports whether the entries of a server are listed. until is the end of its grace
+// period, if it is in one.
 func (c *Catalog) isListedLocked(terms *Terms, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
 	if !known.Unavailable {
 		delete(c.down, known.Server)
@@ -193,7 +195,7 @@ func (c *Catalog) awaitLocked(end, now time.Time) {
 	}
 }
 
-// makeLocked makes a listing of the offers.
+// makeLocked makes a listing of c.offers.
 func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	l := &Listing{terms: terms}
 	known := c.offers
@@ -255,7 +257,7 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	return l
 }
 
-// countURIs notes which URIs several servers have.
+// countURIs records which URIs several servers have.
 func countURIs[T any](uris map[string]bool, entries []T, uriOf func(*T) string) {
 	for i := range entries {
 		uri := uriOf(&entries[i])
@@ -268,8 +270,8 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
-// encodeLocked appends the entries of one server to the lists. What is encoded already is used
-// again.
+// encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
+// already.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
@@ -316,8 +318,9 @@ func toolOwner(t *mcpvisor.Tool) Owner { return Owner{t.Server, t.OriginalName} 
 
 func promptOwner(p *mcpvisor.Prompt) Owner { return Owner{p.Server, p.OriginalName} }
 
-// addAll appends the entries of one server to a list, encoded now or before. nameOf is the name or URI by which an
-// entry is listed; false: it is not. What cannot be encoded is left out.
+// addAll appends the entries of one server to a list. It takes those in old, and encodes the others.
+// nameOf returns the name or URI under which an entry is listed, or false if it is not listed. An entry
+// that cannot be encoded is left out.
 func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) any) {
 	for i := range from {
 		o := ownerOf(&from[i])
@@ -338,7 +341,7 @@ func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*
 	}
 }
 
-// finish computes what is needed of the list as a whole.
+// finish sets the digest of the list and, if one page is enough, its whole result.
 func (l *List) finish(pageSize int) {
 	hash := sha256.New()
 	for i := range l.entries {
@@ -355,11 +358,13 @@ func (l *List) finish(pageSize int) {
 // listHead and listTail surround the entries of a page. Lists change when a server does, and
 // belong to the peer that asked.
 const (
+	// listHead and listTail enclose the entries of a page. Its ttlMs is 0 because lists change when a
+	// server does, and its cacheScope is private because they belong to the peer that asked.
 	listHead = `{"`
 	listTail = `],"ttlMs":0,"cacheScope":"` + CacheScope + `"}`
 )
 
-// encode returns the result of a page.
+// encode returns the result for a page.
 func (l *List) encode(entries []entry, next string) []byte {
 	n := len(listHead) + len(l.member) + len(listTail) + len(next) + 32
 	for i := range entries {
@@ -380,8 +385,7 @@ func (l *List) encode(entries []entry, next string) []byte {
 	return append(b, listTail...)
 }
 
-// Page returns the result for a cursor. A cursor names the last entry of its page, so that no
-// entry is left out or listed twice because others came or went meanwhile.
+// Page returns the result for a cursor. See page for what a cursor names.
 func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, error) {
 	whole := l.whole[0]
 	if modern {
@@ -401,10 +405,10 @@ func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, erro
 	}
 }
 
-// Len is how many entries the list has.
+// Len returns the number of entries.
 func (l *List) Len() int { return len(l.entries) }
 
-// Servers returns the servers that have entries, sorted.
+// Servers returns the servers that have listed entries, sorted.
 func (l *Listing) Servers() []string {
 	names := []string{}
 	for _, all := range []List{l.Tools, l.Prompts, l.Resources, l.Templates} {
@@ -426,12 +430,12 @@ func (l *Listing) Changes(other *Listing) (changed Lists) {
 	return ChangedDigests(l.Digests(), other.Digests())
 }
 
-// Digests are those of the lists, resources and templates together.
+// Digests returns the digests of the tools, of the prompts, and of resources and templates together.
 func (l *Listing) Digests() [3]string {
 	return [3]string{l.Tools.digest, l.Prompts.digest, l.Resources.digest + l.Templates.digest}
 }
 
-// ChangedDigests returns which lists differ by their digests.
+// ChangedDigests returns the lists whose digests differ.
 func ChangedDigests(a, b [3]string) (changed Lists) {
 	for i, kind := range []Lists{ToolList, PromptList, ResourceList} {
 		if a[i] != b[i] {
@@ -441,8 +445,8 @@ func ChangedDigests(a, b [3]string) (changed Lists) {
 	return changed
 }
 
-// mayReturn reports whether a server in that state, which is not ready, becomes ready without
-// being asked to. A server whose session has just ended may still be ready by its state.
+// mayReturn reports whether a server in this state, which is not available, becomes ready by itself. The
+// state may still be ready just after the end of a session.
 func mayReturn(s supervisor.State) bool {
 	switch s {
 	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,

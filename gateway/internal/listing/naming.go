@@ -17,28 +17,28 @@ const (
 // Naming says how tools and prompts are listed: gateway.Names.
 type Naming struct {
 	Prefix     Prefix
-	HostPrefix string // that the host puts before each name
+	HostPrefix string // the host puts it before each name
 }
 
 func (n *Naming) limit() int {
 	return max(toolname.MaxAliasBytes-len(n.HostPrefix), toolname.MinBytes)
 }
 
-// Owner is a tool or a prompt of a server, by the server's own name.
+// Owner identifies an entry by its server and the server's own name or URI for it.
 type Owner struct{ Server, Name string }
 
-// Qualified is the qualified name of the tool or prompt.
+// Qualified returns the qualified name of the tool or prompt.
 func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
-// namer gives out the names of one kind of entries. It is made anew for each listing.
+// namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
 	names    *Naming         // nil: aliases
-	shared   map[string]bool // names without a server that several servers have; only grows
+	shared   map[string]bool // short names that several servers have had; the Catalog keeps it
 	conflict map[string][]Owner
 	byName   map[string]Owner
 }
 
-// name returns the name of an entry as it is listed.
+// name returns the name under which an entry is listed.
 func (n *namer) name(o Owner) string {
 	switch {
 	case n.names == nil:
@@ -49,11 +49,11 @@ func (n *namer) name(o Owner) string {
 	return n.short(o)
 }
 
-// short is the name without the server. Servers that have the same tool have the same short name,
-// changed or not.
+// short returns the name without the server. Servers with the same tool have the same short name, even
+// if it has to be changed to fit.
 func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.names.limit()) }
 
-// add gives a name to each entry. Those that share one are in conflict, and have none.
+// add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
 	if n.names != nil && n.names.Prefix == prefixOnConflict {
 		first := map[string]Owner{}
@@ -82,7 +82,7 @@ func (n *namer) add(all []Owner) {
 	}
 }
 
-// listed returns the name of an entry that is listed. It reports false for one in conflict.
+// listed returns the name of a listed entry. It reports false for an entry in conflict.
 func (n *namer) listed(o Owner) (name string, ok bool) {
 	name = n.name(o)
 	return name, n.byName[name] == o

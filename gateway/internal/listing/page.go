@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
-// CacheScope is that of all lists.
+// CacheScope is the cacheScope of all lists.
 const CacheScope = "private"
 
 // page returns the page of a list that follows cursor, and the cursor of the next page. A

@@ -13,8 +13,8 @@ import (
 // Withheld is a tool or prompt that is not listed: gateway.Withheld.
 type Withheld struct{ Server, Name, Kind, Reason string }
 
-// schemaProblem returns why a host could reject a list that has a tool with these schemas;
-// empty if nothing is known. It opens no file and no URL.
+// schemaProblem returns why a host could reject a list that contains this tool; empty if no reason is
+// known.
 func schemaProblem(t *mcpvisor.Tool) string {
 	for _, s := range []struct {
 		what   string
@@ -31,7 +31,7 @@ func schemaProblem(t *mcpvisor.Tool) string {
 	return ""
 }
 
-// conflictReason words a conflict of names.
+// conflictReason returns the reason for withholding entries that would have the same name.
 func conflictReason(name string, owners []Owner) string {
 	qualified := make([]string, 0, len(owners))
 	for _, o := range owners {
@@ -44,5 +44,5 @@ func conflictReason(name string, owners []Owner) string {
 	return "the name " + message.Quote(name) + " would stand for " + strings.Join(qualified, " and ") + "; rename or hide all but one, or let names begin with their servers"
 }
 
-// maxOwners is how many tools a reason names.
+// maxOwners bounds the entries that a reason names.
 const maxOwners = 8

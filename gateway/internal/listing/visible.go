@@ -10,11 +10,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// The functions below return what a server lists as a model may read it: prose without the
-// characters that people do not see ([display.ForModel]). They copy what they change:
-// definitions are shared. Results are not changed.
+// The functions below remove the characters that models read but people do not see
+// ([display.ForModel]) from what a server lists. They copy what they change, as definitions are shared.
 
-// Visible returns prose as a model may read it.
+// Visible returns prose without such characters.
 func Visible(text string) string {
 	text, _ = display.ForModel(text)
 	return text
@@ -55,9 +54,9 @@ func visibleTemplate(t mcp.ResourceTemplate) *mcp.ResourceTemplate {
 	return &t
 }
 
-// visibleSchema returns a schema as a model may read it, byte for byte the same if it has no
-// such characters. Descriptions and titles are cleaned. Names and values that have some are
-// removed as a whole: a cleaned one would mean nothing to the server.
+// visibleSchema returns a schema without such characters; a schema that has none is returned byte for
+// byte. Descriptions and titles are cleaned. Names and values with such characters are removed as a
+// whole: the server would not understand a cleaned one.
 func visibleSchema(schema any) any {
 	raw, ok := schema.(json.RawMessage)
 	if !ok {
@@ -120,7 +119,7 @@ func dropHidden(value any) (changed bool) {
 	return changed
 }
 
-// visibleItems returns the items of a list without texts that have hidden characters.
+// visibleItems returns the items of a list, except strings with hidden characters.
 func visibleItems(list []any) []any {
 	kept := make([]any, 0, len(list))
 	for _, item := range list {

@@ -1,4 +1,5 @@
-// Package longresult shortens the text in results of tools, and keeps the whole text for a time.
+// Package longresult shortens the text in results of tools. A Store keeps the whole texts for 10
+// minutes, at most 64 MiB for one owner and 256 MiB for all.
 package longresult
 
 import (
@@ -19,10 +20,10 @@ import (
 const (
 	// ttl is how long the text of a shortened result is kept.
 	ttl = 10 * time.Minute
-	// maxKept and maxKeptOfOwner bound the texts that are kept, in bytes.
+	// maxKept and maxOfOwner bound the texts that are kept, in bytes: all of them, and those of one owner.
 	maxKept    = 256 << 20
 	maxOfOwner = 64 << 20
-	// Scheme begins the URIs of such texts: they look like resources of a server called Server.
+	// Scheme is the beginning of the URIs of such texts. They look like resources of a server called Server.
 	Scheme = "mcpvisor://" + Server + "/"
 	// Server is the name of that server.
 	Server = "result"
@@ -35,10 +36,10 @@ type Store struct {
 	mu                  sync.Mutex    // guards the fields below
 	byOwner             map[string]*ownerResults
 	bytes               int
-	expiry              *time.Timer // at the time at which the oldest ends; nil without any
+	expiry              *time.Timer // fires when the oldest text expires; nil without texts
 }
 
-// ownerResults are those of one owner, the oldest first.
+// ownerResults are the texts of one owner, oldest first.
 type ownerResults struct {
 	kept  []keptResult
 	bytes int
@@ -85,8 +86,8 @@ func (s *Store) add(owner string, text []byte) (id string, ok bool) {
 	return id, true
 }
 
-// mostLocked returns whose oldest text is dropped: who keeps much does not displace who keeps little.
-// The newest text of an owner, of n bytes, does not count.
+// mostLocked returns the owner whose oldest text is dropped: the one that keeps most, so that it does
+// not displace the texts of others. The newest text of owner, of n bytes, does not count.
 func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, drop int) {
 	most := 0
 	for other, of := range s.byOwner {
@@ -101,7 +102,7 @@ func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, d
 	return name, o, 1
 }
 
-// dropLocked drops the oldest texts of an owner.
+// dropLocked drops the n oldest texts of an owner.
 func (s *Store) dropLocked(owner string, o *ownerResults, n int) {
 	for _, one := range o.kept[:n] {
 		o.bytes -= len(one.text)
@@ -112,7 +113,7 @@ func (s *Store) dropLocked(owner string, o *ownerResults, n int) {
 	}
 }
 
-// expire drops what has ended, and waits for the next one.
+// expire drops the texts that have expired, and sets the timer for the next one.
 func (s *Store) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,12 +161,12 @@ func (s *Store) Get(owner, id string) (text []byte, ok bool) {
 type Cut struct {
 	Owner string // may read the whole text
 	Tool  string // the name by which the client knows the tool
-	Links bool   // the client knows links to resources
-	Limit int    // of the text, in bytes; 0: the result stays as it is
+	Links bool   // the version of the client has links to resources
+	Limit int    // bounds the text, in bytes; 0: the result is not shortened
 }
 
-// Shorten shortens the text in the result of a tool to the bound, and links the whole text, which it keeps. The
-// rest of the result stays as it is.
+// Shorten shortens the text in the result of a tool to c.Limit, keeps the whole text, and adds a link to
+// it. The rest of the result is unchanged.
 func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 	limit := c.Limit
 	if limit <= 0 || len(result) <= limit {
@@ -210,7 +211,7 @@ func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 	return append(short, '}')
 }
 
-// appendMember begins the next member of an object, which it opens.
+// appendMember begins the next member of an object. The first one opens the object.
 func appendMember(b []byte, key string) []byte {
 	if len(b) == 0 {
 		b = append(b, '{')
@@ -229,7 +230,7 @@ func appendComma(b []byte) []byte {
 	return append(b, ',')
 }
 
-// appendWithText appends an item with another text.
+// appendWithText appends an item with its text replaced.
 func appendWithText(b, item, text []byte) []byte {
 	var made []byte
 	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // textLiteral has read it
@@ -257,7 +258,7 @@ func eachText(result []byte, f func(text []byte)) {
 	})
 }
 
-// textLiteral returns the text of an item of the content as it is in JSON; nil if it is no text.
+// textLiteral returns the JSON string of a text item of the content; nil if the item is no text.
 func textLiteral(item []byte) (text []byte) {
 	isText := false
 	err := jsonscan.EachMember(item, func(key string, value []byte) error {
@@ -277,8 +278,8 @@ func textLiteral(item []byte) (text []byte) {
 	return text
 }
 
-// cutLiteral returns the beginning of a text of JSON, of at most limit bytes without its quotes. It
-// ends between characters. It is nil if no character fits.
+// cutLiteral returns the beginning of a JSON string, of at most limit bytes without its quotes. It does
+// not cut within a character. nil: no character fits.
 func cutLiteral(text []byte, limit int) []byte {
 	const quote = len(`"`)
 	end := quote
@@ -298,8 +299,8 @@ func cutLiteral(text []byte, limit int) []byte {
 	return append(slices.Clone(text[:end]), '"')
 }
 
-// escapeBytes is how long the escape is that a text begins with. Two escapes that are one character
-// count as one.
+// escapeBytes returns the length of the escape at the beginning of text. A surrogate pair counts as one
+// escape.
 func escapeBytes(text []byte) int {
 	const one, unicode = len(`\n`), len(`\ud83d`)
 	if text[1] != 'u' {
@@ -311,7 +312,8 @@ func escapeBytes(text []byte) int {
 	return unicode
 }
 
-// linkTo is the item that says where the whole text is. Versions before 2025-06-18 have no links.
+// linkTo returns the item that links the whole text. Versions before 2025-06-18 have no links: they get
+// a text.
 func (c Cut) linkTo(id string, literal []byte) []byte {
 	uri := Scheme + id
 	whole, _ := jsonscan.ReadString(literal)

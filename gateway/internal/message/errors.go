@@ -8,36 +8,36 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// InvalidParams is the error of params that cannot be used.
+// InvalidParams returns the error of params that cannot be used.
 func InvalidParams(text string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
 }
 
-// InvalidRequest is the error of a message that is no request that can be served.
+// InvalidRequest returns the error of a message that cannot be served as a request.
 func InvalidRequest(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
-// Busy is the error of a peer that has reached a limit.
+// Busy returns the error of a peer that has reached a limit.
 func Busy(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: CodeBusy, Message: what + "; try again later. Nothing was done."}
 }
 
-// CodeBusy is of the range that JSON-RPC leaves to servers.
+// CodeBusy is in the range that JSON-RPC leaves to servers.
 const CodeBusy = -32029
 
-// MethodNotFound is the error of a method that is not known.
+// MethodNotFound returns the error of an unknown method.
 func MethodNotFound(method string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + Shorten(method)}
 }
 
-// maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.
+// maxQuote bounds how much of a text of the peer an error repeats, in bytes.
 const maxQuote = 200
 
-// Quote is a text that a peer sent, as an error repeats it.
+// Quote quotes and shortens a text of a peer for an error.
 func Quote(text string) string { return strconv.Quote(Shorten(text)) }
 
-// Shorten is the beginning of a text that a peer sent.
+// Shorten shortens a text of a peer for an error.
 func Shorten(text string) string {
 	if len(text) > maxQuote {
 		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
@@ -45,7 +45,7 @@ func Shorten(text string) string {
 	return text
 }
 
-// NotAnAnswer refuses an answer to a question that is no object.
+// NotAnAnswer returns the error of an answer to a question that is not an object.
 func NotAnAnswer(key string) *jsonrpc.Error {
 	return InvalidParams("the member " + Quote(key) + " of inputResponses is not an object")
 }

@@ -1,5 +1,6 @@
-// Package message reads what the clients of a gateway send, messages of JSON-RPC, and makes what they
-// get: messages, results and errors, as text.
+// Package message decodes the JSON-RPC messages that clients of a gateway send, and encodes the
+// messages, results and errors that they get. It keeps no state; MaxBatch and envelope.MaxDepth bound a
+// message.
 package message
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// decode decodes a message, which is valid JSON. The params, or the result, share its memory.
-// (jsonrpc.DecodeMessage takes 64 KiB a message.)
+// decode decodes a message, which is valid JSON. Its params or its result share the memory of text.
+// (jsonrpc.DecodeMessage would allocate 64 KiB for each message.)
 func decode(text []byte) (jsonrpc.Message, error) {
 	m, err := envelope.Read(text)
 	switch {
@@ -30,7 +31,7 @@ func decode(text []byte) (jsonrpc.Message, error) {
 	return r, err
 }
 
-// decodeAnswer decodes an answer. One that cannot be an answer to a question has no id, and is ignored.
+// decodeAnswer decodes an answer. An answer that fits no question gets no id, and is ignored later.
 func decodeAnswer(id, result, failure []byte) *jsonrpc.Response {
 	known, err := decodeID(id)
 	if err != nil || (result == nil) == (failure == nil) {
@@ -58,13 +59,13 @@ func decodeID(value []byte) (jsonrpc.ID, error) {
 	return jsonrpc.MakeID(id)
 }
 
-// Encoded is a message of JSON-RPC in three parts. The second is the result or the params:
-// they are not copied, and not checked again.
+// Encoded is an encoded message in three parts. Body is its result or its params, which are neither
+// copied nor checked again.
 type Encoded struct {
 	Head, Body, Tail []byte
 }
 
-// Len is its length in bytes.
+// Len returns the length of the message in bytes.
 func (m Encoded) Len() int { return len(m.Head) + len(m.Body) + len(m.Tail) }
 
 // Encode encodes an answer, a question or a notification.
@@ -83,7 +84,7 @@ func Encode(m jsonrpc.Message) Encoded {
 		}
 		return Encoded{append(head, `,"params":`...), m.Params, []byte("}")}
 	case *jsonrpc.Response:
-		id, _ := json.Marshal(m.ID.Raw()) // null if the request had none that can be read
+		id, _ := json.Marshal(m.ID.Raw()) // null if the id of the request could not be read
 		head = append(append(head, `,"id":`...), id...)
 		if m.Error == nil {
 			return Encoded{append(head, `,"result":`...), m.Result, []byte("}")}
@@ -97,10 +98,11 @@ func Encode(m jsonrpc.Message) Encoded {
 	return Encoded{}
 }
 
-// PieceBytes is how much of a message is written at once: who reads that much is not deaf.
+// PieceBytes is how much of a message is written at once. A peer that reads a piece is not considered
+// stalled.
 const PieceBytes = 64 << 10
 
-// OneLine returns JSON without line ends, which stand between values only.
+// OneLine returns JSON without line ends. In valid JSON they occur only between values.
 func OneLine(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
@@ -114,10 +116,11 @@ func OneLine(text []byte) []byte {
 	return line
 }
 
-// MaxBatch is how many messages a batch may have.
+// MaxBatch bounds the messages of a batch.
 const MaxBatch = 1000
 
-// Read reads a message of JSON-RPC, or a batch, of which each message must be one that can be read.
+// Read reads a message, or a batch. If a message of the batch cannot be read, the whole batch is
+// refused.
 func Read(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
 	messages, refusals := ReadEach(body)
 	if len(refusals) > 0 {
@@ -126,8 +129,8 @@ func Read(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.E
 	return messages, bytes.TrimSpace(body)[0] == '[', nil
 }
 
-// ReadEach reads a message of JSON-RPC, or those of a batch that can be read. Each of the others has a refusal (JSON-RPC
-// 2.0, section 6), which is a *jsonrpc.Error, with its id if that can be read.
+// ReadEach reads a message, or the readable messages of a batch. Each other message has a refusal
+// (JSON-RPC 2.0, section 6) with its id, if that can be read, and a *jsonrpc.Error.
 func ReadEach(body []byte) (messages []jsonrpc.Message, refusals []*jsonrpc.Response) {
 	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
 		return nil, refuse(&jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)})
@@ -165,10 +168,10 @@ func ReadEach(body []byte) (messages []jsonrpc.Message, refusals []*jsonrpc.Resp
 	return messages, refusals
 }
 
-// refuse refuses a body of which no message is read.
+// refuse refuses a whole body.
 func refuse(e *jsonrpc.Error) []*jsonrpc.Response { return []*jsonrpc.Response{{Error: e}} }
 
-// IDOf is the id of a request; not valid for other messages.
+// IDOf returns the id of a request; it is not valid for other messages.
 func IDOf(m jsonrpc.Message) jsonrpc.ID {
 	if r, ok := m.(*jsonrpc.Request); ok {
 		return r.ID

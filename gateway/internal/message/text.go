@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Result encodes a result. Since 2026-07-28 it says that it is complete.
+// Result encodes a result. With modern it has the resultType that 2026-07-28 requires.
 func Result(result any, modern bool) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -25,7 +25,7 @@ func Result(result any, modern bool) (json.RawMessage, error) {
 	return WithResultType(text), nil
 }
 
-// WithResultType returns a result that says that it is complete, unless it says something itself.
+// WithResultType adds the resultType "complete" to a result that has none.
 func WithResultType(result json.RawMessage) json.RawMessage {
 	const name = "resultType"
 	if bytes.Contains(result, []byte(name)) && hasMember(result, name) {
@@ -51,13 +51,14 @@ func hasMember(object []byte, name string) (found bool) {
 	return found
 }
 
-// Modern says that a result is complete, as is due since 2026-07-28.
+// Modern adds the resultType "complete", which 2026-07-28 requires, to a result that is known to have
+// none.
 func Modern(result []byte) []byte {
 	return slices.Concat([]byte(`{"resultType":"complete",`), bytes.TrimPrefix(result, []byte("{")))
 }
 
-// ReplaceMember returns a valid JSON object with another value of a member, which it has. Everything else
-// keeps its bytes.
+// ReplaceMember replaces the value of a member in a valid JSON object that has it. All other bytes are
+// kept.
 func ReplaceMember(object json.RawMessage, name string, value []byte) json.RawMessage {
 	var b []byte
 	copied := 0
@@ -84,41 +85,41 @@ func ReplaceMember(object json.RawMessage, name string, value []byte) json.RawMe
 // Object is the text of a JSON object that is being made.
 type Object struct{ text []byte }
 
-// OpenObject continues an object, which it changes.
+// OpenObject continues a complete object. It reuses the memory of made.
 func OpenObject(made json.RawMessage) Object { return Object{made[:len(made)-1]} }
 
 // Add appends a member.
-func (b *Object) Add(name string, value []byte) {
-	if len(b.text) == 0 {
-		b.text = append(b.text, '{')
+func (o *Object) Add(name string, value []byte) {
+	if len(o.text) == 0 {
+		o.text = append(o.text, '{')
 	} else {
-		b.text = append(b.text, ',')
+		o.text = append(o.text, ',')
 	}
-	b.text = append(append(append(b.text, JSON(name)...), ':'), value...)
+	o.text = append(append(append(o.text, JSON(name)...), ':'), value...)
 }
 
-// AddAll adds the members of another one.
-func (b *Object) AddAll(other Object) {
+// AddAll appends the members of another object.
+func (o *Object) AddAll(other Object) {
 	if len(other.text) > 0 {
-		b.text = append(append(b.text, ','), other.text[1:]...)
+		o.text = append(append(o.text, ','), other.text[1:]...)
 	}
 }
 
-// Close returns the whole object.
-func (b *Object) Close() json.RawMessage {
-	if len(b.text) == 0 {
+// Close returns the complete object.
+func (o *Object) Close() json.RawMessage {
+	if len(o.text) == 0 {
 		return json.RawMessage("{}")
 	}
-	return append(b.text, '}')
+	return append(o.text, '}')
 }
 
-// JSON is a text as JSON.
+// JSON returns a text as a JSON string.
 func JSON(text string) []byte {
 	b, _ := json.Marshal(text) // a string always marshals
 	return b
 }
 
-// Notification is a notification with params, which are encoded.
+// Notification returns a notification; it encodes the params.
 func Notification(method string, params any) jsonrpc.Message {
 	text, err := Result(params, false)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package notices holds the notifications of a session until its peer reads them. What is reported twice before it is
-// read is one notification, and what waits is bounded.
+// Package notices holds the notifications of a session until its peer reads them. A Notifier has them
+// all. It merges equal ones, and bounds the others by the constants below.
 package notices
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
-// ListChanged are the notifications about the lists.
+// ListChanged has the notification for each kind of list.
 var ListChanged = []struct {
 	List   listing.Lists
 	Method string
@@ -27,7 +27,7 @@ var ListChanged = []struct {
 	{listing.ResourceList, "notifications/resources/list_changed"},
 }
 
-// Subscription is what a session holds of a resource.
+// Subscription is one subscription of a session to a resource.
 type Subscription interface {
 	comparable
 	Resource() resource.Name
@@ -37,53 +37,56 @@ type Subscription interface {
 // before 2026-07-28 as a whole. Its exported fields are set before [Notifier.Listen].
 type Listener[S Subscription] struct {
 	ID    jsonrpc.ID    // of subscriptions/listen; not valid for a whole session
-	Lists listing.Lists // of which changes are reported
-	URIs  map[string]S  // the subscriptions, by the URI that the peer used. Then guarded by Notifier.mu
-	Ended chan struct{} // closed when the client is closed; nil then, and for a whole session
+	Lists listing.Lists // changes of these are reported
+	URIs  map[string]S  // subscriptions, by the URI that the peer has used; after Listen guarded by Notifier.mu
+	Ended chan struct{} // closed and set to nil when the client is closed; nil for a whole session
 
-	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
-	changed listing.Lists   // to be reported
-	updated []string        // URIs to be reported, the oldest first
-	waiting map[string]int  // those of updated, with their share of partBytes
-	tasks   []TaskNote      // to be reported, the oldest first
+	// What the peer has not read yet; guarded by Notifier.mu.
+	ack     jsonrpc.Message // comes first; nil after it was read, and for a whole session
+	changed listing.Lists
+	updated []string       // URIs, oldest first
+	waiting map[string]int // the URIs in updated, with the bytes that they count for partBytes
+	tasks   []TaskNote     // oldest first
 }
 
 const (
-	// MaxLogs is how many log messages wait to be read. The oldest are dropped.
+	// MaxLogs bounds the log messages that wait to be read. Beyond it the oldest are dropped.
 	MaxLogs = 256
 	// MaxLogBytes bounds the text of these messages, in bytes.
 	MaxLogBytes = 1 << 20
 )
 
-// maxPartBytes bounds the updated parts of resources that wait to be read. Further parts count
-// as updates of what the session has subscribed to.
+// maxPartBytes bounds the updates of parts of resources that wait to be read, in bytes. A further one
+// counts as an update of the whole resource that the session has subscribed to.
 const (
 	maxPartBytes = 256 << 10
-	partCost     = 64 // beside the URI
+	partCost     = 64 // in addition to the URI
 )
 
-// Notifier holds the notifications of a session, or of one request subscriptions/listen. Safe for concurrent use.
+// Notifier holds the notifications of a session, or of one POST with subscriptions/listen requests. Safe
+// for concurrent use.
 type Notifier[S Subscription] struct {
-	// Key is comparable, and names the session; nil: it is of one request. It is set before the first use.
+	// Key is comparable, and identifies the session; nil: there is none. It is set before the first use.
 	Key any
 
 	mu        sync.Mutex // guards the fields below
-	wake      func()     // called when something is to be read; nil while nobody reads
-	reader    uint64     // the stream that reads, of a session over HTTP; 0 otherwise
+	wake      func()     // called when there may be something to read; nil while nobody reads
+	reader    uint64     // number of the stream that reads, for a session over HTTP; otherwise 0
 	listeners []*Listener[S]
-	session   *Listener[S] // the whole session before 2026-07-28; one of listeners after startSession
-	logLevel  int          // messages below it are not passed on
+	session   *Listener[S] // the whole session before 2026-07-28; in listeners once it has something to hear
+	logLevel  int          // index in LogLevels; messages below it are not passed on
 	logs      []mcpvisor.LogMessage
 	logBytes  int      // of logs
-	partBytes int      // of the parts in the updates of listeners
-	taskBytes int      // of the notes about tasks of listeners
-	watches   int      // of tasks, whose changes are reported to session
-	elicited  []string // ids of interactions at a URL that have ended, the oldest first; of a session before 2026-07-28
+	partBytes int      // of the updates of parts, of all listeners
+	taskBytes int      // of the notifications about tasks, of all listeners
+	watches   int      // number of tasks whose changes are reported to session
+	elicited  []string // ids of interactions that have ended, oldest first; of sessions before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
-	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28 may have read
-	// them before it listens: its first listener hears of the change. As in: the peer reads tools/list, a server
-	// adds a tool, and only then the peer sends subscriptions/listen. Without unheard it would keep the old list.
+	// unheard are the lists that have changed while no listener asked for such changes. The first
+	// listener that does hears of them. Example: a peer of 2026-07-28 reads tools/list, a server adds a
+	// tool, and only then the peer sends subscriptions/listen. Without unheard the peer would keep the
+	// old list.
 	unheard listing.Lists
 }
 
@@ -92,14 +95,14 @@ func New[S Subscription]() *Notifier[S] {
 	return &Notifier[S]{session: &Listener[S]{}, logLevel: NoLogs}
 }
 
-// WakeWith sets what is called when something is to be read.
+// WakeWith sets the function that is called when there may be something to read.
 func (n *Notifier[S]) WakeWith(wake func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.wake = wake
 }
 
-// ReadBy makes a stream the one that reads, in the place of the one before, and sets its wake.
+// ReadBy makes a stream the one that reads, in place of the last one, and sets its wake function.
 func (n *Notifier[S]) ReadBy(stream uint64, wake func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +115,7 @@ func (n *Notifier[S]) signalLocked() {
 	}
 }
 
-// Look lets the one who reads look again, also if there is nothing to be read.
+// Look wakes the reader, even if there is nothing to read.
 func (n *Notifier[S]) Look() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,15 +130,16 @@ func (n *Notifier[S]) StartSession() {
 	n.joinLocked(n.session)
 }
 
-// IsNeeded reports whether the session before 2026-07-28 would miss something without it.
+// IsNeeded reports whether a session before 2026-07-28 would miss something if the notifier were
+// dropped.
 func (n *Notifier[S]) IsNeeded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.session.URIs) > 0 || n.logLevel != NoLogs || n.watches > 0
 }
 
-// Watch notes that changes of a task are reported to the session before 2026-07-28, until Unwatch. With join those that
-// nobody reads yet wait, although the session has not started.
+// Watch records that changes of a task are reported to a session before 2026-07-28, until Unwatch. With
+// join they wait to be read even before the session has started.
 func (n *Notifier[S]) Watch(join bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,18 +191,18 @@ func (n *Notifier[S]) Leave(l *Listener[S]) {
 	l.tasks = nil
 }
 
-// TaskNote is a notification about a task that waits to be read. A later one takes its place.
+// TaskNote is a notification about a task. A later one about the same task replaces it.
 type TaskNote struct {
 	ID, Method    string
-	Params, Brief json.RawMessage // Brief is without what came of the task
+	Params, Brief json.RawMessage // Brief leaves out the result of the task
 }
 
-// maxTaskBytes bounds the notifications about tasks that wait to be read, in bytes; beyond it they do
-// not say what came of the task.
+// maxTaskBytes bounds the notifications about tasks that wait to be read, in bytes. Beyond it, further
+// ones are brief.
 const maxTaskBytes = 256 << 10
 
-// ReportTask notes that a task has changed; l is nil for the session before 2026-07-28. A listener that has left hears
-// nothing.
+// ReportTask adds a notification about a task. l is nil for the session before 2026-07-28. A listener
+// that has left gets none.
 func (n *Notifier[S]) ReportTask(l *Listener[S], note TaskNote) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,7 +226,7 @@ func (n *Notifier[S]) ReportTask(l *Listener[S], note TaskNote) {
 	n.signalLocked()
 }
 
-// nextTaskLocked takes a note about a task.
+// nextTaskLocked takes the oldest notification about a task.
 func (n *Notifier[S]) nextTaskLocked(l *Listener[S]) jsonrpc.Message {
 	note := l.tasks[0]
 	l.tasks = l.tasks[1:]
@@ -235,7 +239,7 @@ func (n *Notifier[S]) nextTaskLocked(l *Listener[S]) jsonrpc.Message {
 	return &jsonrpc.Request{Method: note.Method, Params: params}
 }
 
-// EndListeners ends the requests subscriptions/listen, which get their answers.
+// EndListeners ends the subscriptions/listen requests, which then get their answers.
 func (n *Notifier[S]) EndListeners() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -248,12 +252,12 @@ func (n *Notifier[S]) EndListeners() {
 	}
 }
 
-// Subscribe adds a subscription of a session before 2026-07-28. It reports false if it
-// stands already, or the session has ended.
+// Subscribe adds a subscription of a session before 2026-07-28. It reports false if the session has one
+// for the URI already, or has ended.
 func (n *Notifier[S]) Subscribe(s S, uri string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, stands := n.session.URIs[uri]; stands || n.closed {
+	if _, exists := n.session.URIs[uri]; exists || n.closed {
 		return false
 	}
 	if n.session.URIs == nil {
@@ -264,8 +268,8 @@ func (n *Notifier[S]) Subscribe(s S, uri string) bool {
 	return true
 }
 
-// Unsubscribe removes a subscription of a session before 2026-07-28, and its updates that have
-// not been read. Those of another subscription stay.
+// Unsubscribe removes a subscription of a session before 2026-07-28, and its updates that have not been
+// read. Updates that another subscription covers stay.
 func (n *Notifier[S]) Unsubscribe(uri string) (s S, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -274,7 +278,7 @@ func (n *Notifier[S]) Unsubscribe(uri string) (s S, ok bool) {
 	return s, ok
 }
 
-// Drop removes a subscription that is released, and its updates that have not been read.
+// Drop removes a released subscription, and its updates that have not been read.
 func (n *Notifier[S]) Drop(s S) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -287,8 +291,8 @@ func (n *Notifier[S]) Drop(s S) {
 	}
 }
 
-// removeLocked removes a subscription of a listener, and its updates that have not been read. Those of another
-// subscription stay.
+// removeLocked removes a subscription of a listener, and its updates that have not been read. Updates
+// that another subscription covers stay.
 func (n *Notifier[S]) removeLocked(l *Listener[S], uri string) {
 	delete(l.URIs, uri)
 	l.updated = slices.DeleteFunc(l.updated, func(updated string) bool {
@@ -306,7 +310,7 @@ func (n *Notifier[S]) removeLocked(l *Listener[S], uri string) {
 	})
 }
 
-// Close ends all subscriptions of the session before 2026-07-28, and returns them.
+// Close removes and returns all subscriptions of the session before 2026-07-28.
 func (n *Notifier[S]) Close() (subscribed []S) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -319,7 +323,7 @@ func (n *Notifier[S]) Close() (subscribed []S) {
 	return subscribed
 }
 
-// ReportLists notes that lists have changed.
+// ReportLists records that lists have changed.
 func (n *Notifier[S]) ReportLists(changed listing.Lists) {
 	n.mu.Lock()
 	n.unheard |= changed
@@ -331,7 +335,7 @@ func (n *Notifier[S]) ReportLists(changed listing.Lists) {
 	n.mu.Unlock()
 }
 
-// ReportUpdate notes that a resource was updated, or a part of it.
+// ReportUpdate records that a resource, or a part of it, was updated.
 func (n *Notifier[S]) ReportUpdate(server, uri string) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
@@ -345,8 +349,8 @@ func (n *Notifier[S]) ReportUpdate(server, uri string) {
 	n.mu.Unlock()
 }
 
-// ReportUpdates notes that all subscribed resources of a server may have changed; of all servers if it is empty.
-// offers says which of them the peer may hear of.
+// ReportUpdates records that all subscribed resources of a server may have changed; with an empty
+// server, those of all servers. offers says which resources the peer may hear of.
 func (n *Notifier[S]) ReportUpdates(server string, offers func(server, uri string) bool) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
@@ -360,8 +364,8 @@ func (n *Notifier[S]) ReportUpdates(server string, offers func(server, uri strin
 	n.mu.Unlock()
 }
 
-// addUpdateLocked notes that the part of a subscribed resource was updated; all of it if the
-// part is empty.
+// addUpdateLocked records that a part of a subscribed resource was updated; with an empty part, the
+// whole resource.
 func (n *Notifier[S]) addUpdateLocked(l *Listener[S], uri, part string) {
 	cost := 0
 	if part != "" {
@@ -382,28 +386,29 @@ func (n *Notifier[S]) addUpdateLocked(l *Listener[S], uri, part string) {
 	n.partBytes += cost
 }
 
-// isPartOf reports whether a URI is a resource, or below it: after its URI the path, the query
-// or the fragment continues.
+// isPartOf reports whether a URI is that of a resource, or continues it with a path, a query or a
+// fragment.
 func isPartOf(uri, resource string) bool {
 	rest, ok := strings.CutPrefix(uri, resource)
 	return ok && (rest == "" || strings.HasSuffix(resource, "/") || strings.ContainsRune("/?#", rune(rest[0])))
 }
 
-// SetLogLevel passes on messages of that level and above; see LogLevels.
+// SetLogLevel sets the lowest level that is passed on, as an index in LogLevels.
 func (n *Notifier[S]) SetLogLevel(level int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.logLevel = level
 }
 
-// LevelOfLogs is the level that the session has set; NoLogs if it has not.
+// LevelOfLogs returns the level that the session has set, as an index in LogLevels; NoLogs if it has set
+// none.
 func (n *Notifier[S]) LevelOfLogs() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.logLevel
 }
 
-// ReportLog notes a log message.
+// ReportLog adds a log message.
 func (n *Notifier[S]) ReportLog(m mcpvisor.LogMessage) {
 	level := slices.Index(LogLevels, m.Level)
 	n.mu.Lock()
@@ -419,7 +424,7 @@ func (n *Notifier[S]) ReportLog(m mcpvisor.LogMessage) {
 	n.mu.Unlock()
 }
 
-// NextOf is Next for a stream. It returns nil for one in whose place another one reads: that one is of a connection that
+// NextOf is Next for a stream. It returns nil for a stream that another one has replaced: its connection
 // may be dead.
 func (n *Notifier[S]) NextOf(stream uint64) jsonrpc.Message {
 	n.mu.Lock()
@@ -430,15 +435,15 @@ func (n *Notifier[S]) NextOf(stream uint64) jsonrpc.Message {
 	return n.nextLocked()
 }
 
-// ElicitedNotification says that an interaction at a URL has ended.
+// ElicitedNotification returns the notification that an interaction at a URL has ended.
 func ElicitedNotification(id string) jsonrpc.Message {
 	return message.Notification("notifications/elicitation/complete", map[string]any{"elicitationId": id})
 }
 
-// maxElicited is how many ended interactions wait to be read. The oldest are dropped.
+// maxElicited bounds the ended interactions that wait to be read. Beyond it the oldest is dropped.
 const maxElicited = 64
 
-// ReportElicited notes that an interaction has ended.
+// ReportElicited adds the id of an interaction that has ended.
 func (n *Notifier[S]) ReportElicited(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -496,7 +501,7 @@ func (n *Notifier[S]) nextLocked() jsonrpc.Message {
 	return nil
 }
 
-// Acknowledge sets what the listener is told first: what is granted of its request.
+// Acknowledge sets the first notification of the listener: what is granted of its request.
 func (l *Listener[S]) Acknowledge(granted any) {
 	l.ack = message.Notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 }
@@ -508,14 +513,14 @@ type Count struct {
 	Tasks         int // notifications about tasks of that session that wait to be read
 }
 
-// Count returns what the notifier has.
+// Count counts what the notifier has at this moment.
 func (n *Notifier[S]) Count() Count {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return Count{Listeners: len(n.listeners), Subscriptions: len(n.session.URIs), Tasks: len(n.session.tasks)}
 }
 
-// params adds to params which request they belong to.
+// params adds the id of the request of the listener to params.
 func (l *Listener[S]) params(params map[string]any) map[string]any {
 	if params == nil {
 		params = map[string]any{}
@@ -529,10 +534,11 @@ func (l *Listener[S]) params(params map[string]any) map[string]any {
 // LogLevels are the severities of RFC 5424, lowest first.
 var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// NoLogs is above every level. It applies until the session sets one.
+// NoLogs is above every level. It applies until the session sets a level.
 const NoLogs = 8
 
-// LogParams are the params of notifications/message. The client has made text of the data.
+// LogParams returns the params of notifications/message. The client has turned the data into text; if
+// the text is JSON, the data are the JSON value.
 func LogParams(m mcpvisor.LogMessage) any {
 	data, err := json.Marshal(m.Text)
 	if json.Valid([]byte(m.Text)) {

@@ -1,4 +1,5 @@
-// Package offer says which part of the servers a gateway offers to some of its clients.
+// Package offer says which part of the servers a gateway offers to some of its clients. Rules never
+// change; a View keeps the chosen part of each server, one for each that is registered.
 package offer
 
 import (
@@ -11,19 +12,19 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Rules is a profile as it is applied. nil offers everything.
+// Rules are a profile that is ready to be applied. nil offers everything.
 type Rules struct {
 	servers, resources       mcpvisor.ToolFilter
 	tools, prompts           filters
 	annotations              Annotations
 	limitsEntries, limitsURI bool
-	nothing                  bool // of a profile that does not exist
+	nothing                  bool // the profile does not exist
 }
 
 // Nothing are the rules of a profile that does not exist.
 var Nothing = &Rules{nothing: true}
 
-// filters are patterns that may name the server.
+// filters are the patterns without a server, and those that begin with one.
 type filters struct{ name, qualified mcpvisor.ToolFilter }
 
 func newFilters(f mcpvisor.ToolFilter) (made filters) {
@@ -57,8 +58,8 @@ func (f *filters) allows(server, name string) bool {
 		len(f.qualified.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.qualified.Allow}.Allows(qualified)
 }
 
-// Choice is a profile: the servers, and what of them is offered. A pattern of tools or prompts with a slash also has
-// the server.
+// Choice is a profile: the servers, and which of their entries are offered. A pattern of tools or prompts
+// with a slash begins with the server.
 type Choice struct {
 	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
 	Annotations                        Annotations
@@ -82,7 +83,7 @@ func (r *Rules) OffersServer(server string) bool {
 	return r == nil || !r.nothing && r.servers.Allows(server)
 }
 
-// OffersTool decides about a tool of a server that is offered.
+// OffersTool reports whether a tool is offered, provided that its server is.
 func (r *Rules) OffersTool(t *mcpvisor.Tool) bool { return r == nil || r.offersTool(t) }
 
 // OffersPrompt reports whether a prompt is offered.
@@ -94,15 +95,16 @@ func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
 	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
 }
 
-// OffersURI decides about a resource or a template of a server that is offered.
+// OffersURI reports whether a resource or template is offered, provided that its server is.
 func (r *Rules) OffersURI(uri string) bool {
 	return r == nil || !r.limitsURI || !climbs(uri) && r.resources.Allows(uri)
 }
 
-// maxEscapes is how often a URI may be escaped.
+// maxEscapes is how many times a URI is unescaped in search of "..".
 const maxEscapes = 4
 
-// climbs reports whether a URI may stand for one outside of the part that it begins with.
+// climbs reports whether a URI has a ".." segment, escaped or not, so that it may name something outside
+// its own prefix.
 func climbs(uri string) bool {
 	for range maxEscapes {
 		if slices.Contains(strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune("/\\?#", r) }), "..") {

@@ -8,14 +8,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// View is what one gateway offers of the client: everything, or a profile.
+// View is what one gateway offers of the client: everything, or a profile. Safe for concurrent use.
 type View struct {
 	client clientCatalogs
-	Rules  func() *Rules // what is offered at this moment; nil: everything
+	Rules  func() *Rules // returns what is offered now; nil: everything
 
-	mu   sync.Mutex // guards the fields below
-	by   *Rules     // that chose of
-	kept map[string]mcpvisor.Catalog
+	mu   sync.Mutex                  // guards the fields below
+	by   *Rules                      // kept was chosen by them
+	kept map[string]mcpvisor.Catalog // by server
 }
 
 // clientCatalogs is what a view needs of the client.
@@ -24,12 +24,12 @@ type clientCatalogs interface {
 	Servers() []string
 }
 
-// NewView returns what is offered of a client; rules returns what is offered at the moment, nil for everything.
+// NewView returns a view of a client. rules returns what is offered now; nil: everything.
 func NewView(client clientCatalogs, rules func() *Rules) *View {
 	return &View{client: client, Rules: rules}
 }
 
-// Servers yields the catalogs of the servers that are offered, as a whole.
+// Servers yields the whole catalogs of the servers that are offered.
 func (v *View) Servers(r *Rules) iter.Seq[mcpvisor.Catalog] {
 	if r == nil {
 		return v.client.Catalogs()
@@ -43,7 +43,7 @@ func (v *View) Servers(r *Rules) iter.Seq[mcpvisor.Catalog] {
 	}
 }
 
-// Catalogs yields what is offered.
+// Catalogs yields the catalogs of the servers that are offered, with the offered entries only.
 func (v *View) Catalogs(r *Rules) iter.Seq[mcpvisor.Catalog] {
 	if r == nil || !r.limitsEntries {
 		return v.Servers(r)
@@ -57,8 +57,7 @@ func (v *View) Catalogs(r *Rules) iter.Seq[mcpvisor.Catalog] {
 	}
 }
 
-// choose returns the part of a catalog that is offered. It is made once for each version of the
-// catalog.
+// choose returns the offered part of a catalog. It makes the part once for each version of the catalog.
 func (v *View) choose(r *Rules, known mcpvisor.Catalog) mcpvisor.Catalog {
 	v.mu.Lock()
 	defer v.mu.Unlock()

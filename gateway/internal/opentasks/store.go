@@ -1,5 +1,5 @@
-// Package opentasks keeps what a gateway knows of the tasks that its clients have open: it bounds how many a
-// principal has, and is what tasks/list lists.
+// Package opentasks keeps what a gateway knows of the open tasks of its clients, for tasks/list and for
+// the questions of tasks. A Store has them all, and bounds how many one principal has.
 package opentasks
 
 import (
@@ -20,35 +20,35 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// Name names a task at its server. copy names the client that has a copy of the
-// server, if each has one: copies may give the same id to several tasks.
+// Name names a task at its server. Copy names the client whose copy of the server has the task, if each
+// client has one: different copies may use the same id.
 type Name struct{ Server, ID, Copy string }
 
-// Store are the tasks that the clients of a gateway have open. Safe for concurrent use.
+// Store has the open tasks of the clients of a gateway. Safe for concurrent use.
 type Store struct {
-	max int // of one principal
+	max int // tasks of one principal; read only
 
-	mu sync.Mutex
+	mu sync.Mutex // guards the field below, and all that it leads to
 	of map[string]*principalTasks
 }
 
-// principalTasks are those of one principal.
+// principalTasks are the tasks of one principal.
 type principalTasks struct {
-	calls   int // in flight, of which tasks may be made
+	calls   int // in flight that may become tasks
 	watches int
 	open    map[Name]*openTask
 }
 
-// openTask is a task that has not ended, as far as it is known.
+// openTask is a task that has not ended, as far as the gateway knows.
 type openTask struct {
 	sealed  string
-	used    time.Time // when the client last said something about it
+	used    time.Time // when the client last asked about it
 	shown   Summary
-	waiting *Waiting // nil: no tasks/result waits for it
-	seen    *clients.Task
+	waiting *Waiting      // nil: no tasks/result waits for it
+	seen    *clients.Task // the task in the registry of clients
 }
 
-// Maker is who has made a task, for those who look at the gateway.
+// Maker says whose call has become the task, for the registry of clients.
 type Maker struct {
 	Peer *clients.Client
 	Tool string // qualified; empty if it is no longer known
@@ -64,81 +64,81 @@ type Summary struct {
 	Poll      json.RawMessage `json:"pollInterval,omitempty"`
 }
 
-// taskIdle is how long a task counts as open without a request about it, if the place is needed for
-// another one. Its id stays valid.
+// taskIdle is how long a task stays open without a request about it, if the principal has as many tasks
+// as it may. Later its id is still valid.
 const taskIdle = 10 * time.Minute
 
-// New returns a store in which each principal may have as many open tasks.
+// New returns a store in which each principal may have most open tasks.
 func New(most int) *Store {
 	return &Store{max: most, of: map[string]*principalTasks{}}
 }
 
-func (h *Store) ofLocked(principal string) *principalTasks {
-	p := h.of[principal]
+func (s *Store) ofLocked(principal string) *principalTasks {
+	p := s.of[principal]
 	if p == nil {
 		p = &principalTasks{open: map[Name]*openTask{}}
-		h.of[principal] = p
+		s.of[principal] = p
 	}
 	return p
 }
 
 // tidyLocked forgets a principal without tasks.
-func (h *Store) tidyLocked(principal string, p *principalTasks) {
+func (s *Store) tidyLocked(principal string, p *principalTasks) {
 	if p.calls+p.watches+len(p.open) == 0 {
-		delete(h.of, principal)
+		delete(s.of, principal)
 	}
 }
 
-// hasRoomLocked reports whether the principal may have one more task. To make room it forgets those
-// that have ended, and those that nobody has asked for.
-func (h *Store) hasRoomLocked(p *principalTasks, now time.Time) bool {
-	if p.calls+len(p.open) >= h.max {
+// hasRoomLocked reports whether the principal may have one more task. If it has too many, it first
+// forgets tasks that have ended, and tasks without a request for taskIdle.
+func (s *Store) hasRoomLocked(p *principalTasks, now time.Time) bool {
+	if p.calls+len(p.open) >= s.max {
 		for name, one := range p.open {
 			if now.Sub(one.used) > taskIdle || one.shown.Status.Final() {
 				p.forgetLocked(name)
 			}
 		}
 	}
-	return p.calls+len(p.open) < h.max
+	return p.calls+len(p.open) < s.max
 }
 
-// Reserve takes a place for a call of which a task may be made.
-func (h *Store) Reserve(principal string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
-	if !h.hasRoomLocked(p, time.Now()) {
+// Reserve counts a call that may become a task.
+func (s *Store) Reserve(principal string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
+	if !s.hasRoomLocked(p, time.Now()) {
 		return &jsonrpc.Error{Code: message.CodeBusy, Message: fmt.Sprintf("%d tasks are open, which is the most; wait until some have ended, or cancel them. Nothing was sent.", len(p.open))}
 	}
 	p.calls++
 	return nil
 }
 
-// Release gives the place back.
-func (h *Store) Release(principal string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil {
+// Release ends what Reserve began.
+func (s *Store) Release(principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil {
 		p.calls--
-		h.tidyLocked(principal, p)
+		s.tidyLocked(principal, p)
 	}
 }
 
-// Said notes what a server has said about a task whose id the client knows as sealed. text is what it
-// has said; nil for nothing new.
-func (h *Store) Said(principal string, by Maker, name Name, sealed string, text []byte, ended bool) {
+// Said records what a server has said about a task that the client knows as sealed. text is what the
+// server has said; nil: nothing new.
+func (s *Store) Said(principal string, by Maker, name Name, sealed string, text []byte, ended bool) {
 	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
 	one := p.open[name]
 	switch {
 	case ended:
 		p.forgetLocked(name)
 		return
-	case one == nil && !h.hasRoomLocked(p, now) && len(p.open) >= h.max: // from an earlier process; its id works
+	case one == nil && !s.hasRoomLocked(p, now) && len(p.open) >= s.max: // of an earlier process; its id is valid
 		return
 	case one == nil:
 		_, tool, _ := mcpvisor.SplitName(by.Tool)
@@ -186,13 +186,13 @@ func (s *Summary) read(text []byte) {
 	})
 }
 
-// List returns the open tasks of a principal, sorted by when they were made as far as that is known; of
-// copies only those of one tenant.
-func (h *Store) List(principal, tenant string) []Summary {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// List returns the open tasks of a principal, sorted by their creation as far as that is known. Tasks of
+// copies are included only if they are of this tenant.
+func (s *Store) List(principal, tenant string) []Summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := []Summary{}
-	if p := h.of[principal]; p != nil {
+	if p := s.of[principal]; p != nil {
 		for name, one := range p.open {
 			if name.Copy == "" || name.Copy == tenant {
 				all = append(all, one.shown)
@@ -206,10 +206,10 @@ func (h *Store) List(principal, tenant string) []Summary {
 }
 
 // ForgetCopies forgets the tasks of the copies of one tenant, which have ended.
-func (h *Store) ForgetCopies(principal, tenant string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.of[principal]
+func (s *Store) ForgetCopies(principal, tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of[principal]
 	if p == nil {
 		return
 	}
@@ -218,38 +218,39 @@ func (h *Store) ForgetCopies(principal, tenant string) {
 			p.forgetLocked(name)
 		}
 	}
-	h.tidyLocked(principal, p)
+	s.tidyLocked(principal, p)
 }
 
-// SealedOf returns the id that the client knows a task by; empty if it is not open.
-func (h *Store) SealedOf(principal string, name Name) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil && p.open[name] != nil {
+// SealedOf returns the id by which the client knows a task; empty if the task is not open.
+func (s *Store) SealedOf(principal string, name Name) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil && p.open[name] != nil {
 		return p.open[name].sealed
 	}
 	return ""
 }
 
-// Watch takes one of the watches of a principal, of which it has as many as tasks.
-func (h *Store) Watch(principal string) (taken bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.ofLocked(principal)
-	defer h.tidyLocked(principal, p)
-	if p.watches >= h.max {
+// Watch counts a watch of a task of the principal, and reports false if there are too many: it may have
+// as many watches as tasks.
+func (s *Store) Watch(principal string) (taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ofLocked(principal)
+	defer s.tidyLocked(principal, p)
+	if p.watches >= s.max {
 		return false
 	}
 	p.watches++
 	return true
 }
 
-// Unwatch gives it back.
-func (h *Store) Unwatch(principal string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil {
+// Unwatch ends what Watch began.
+func (s *Store) Unwatch(principal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil {
 		p.watches--
-		h.tidyLocked(principal, p)
+		s.tidyLocked(principal, p)
 	}
 }

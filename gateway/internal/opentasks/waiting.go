@@ -16,32 +16,33 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Bounds of what one task asks for at once. The length of the params is in bytes.
+// Bounds of the open questions of one task: their number, and the bytes of each.
 const (
 	maxQuestions     = 8
 	maxQuestionBytes = 16 << 10
 )
 
-// holdIdle is how long tasks/result waits without a request about the task.
-const holdIdle = time.Minute
+// waitIdle is how long tasks/result keeps waiting without a request about the task.
+const waitIdle = time.Minute
 
-// firstQuestionWait is how long the first tasks/get waits for the question, so that the client need not
+// firstQuestionWait is how long the first tasks/get waits for a question, so that the client need not
 // ask again.
 const firstQuestionWait = 500 * time.Millisecond
 
-// Waiting is a tasks/result that waits. Safe for concurrent use.
+// Waiting is a tasks/result that waits for the end of a task, with the open questions of the task. Safe
+// for concurrent use.
 type Waiting struct {
 	cancel context.CancelFunc
 	idle   *time.Timer
 	asked  chan struct{} // gets an element when a question comes
 
-	mu     sync.Mutex
-	prefix string // of the keys, which are never used again, by another process neither
-	n      int
+	mu     sync.Mutex // guards the fields below
+	prefix string     // of the keys of questions; random, so that no key is used again
+	n      int        // number of questions so far
 	open   map[string]*question
 }
 
-// question is a request of the server that waits for tasks/update.
+// question is a request of the server that waits for its answer in tasks/update.
 type question struct {
 	text   json.RawMessage
 	answer chan json.RawMessage // has room for one
@@ -49,68 +50,69 @@ type question struct {
 
 var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; no client was asked"}
 
-// Ask keeps a question until it is answered.
-func (q *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+// Ask keeps a question until it is answered, and returns the answer.
+func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	var b message.Object
 	b.Add("method", message.JSON(r.Method))
 	if len(r.Params) > 0 {
 		b.Add("params", tasktext.Text{Modern: true}.Result(r.Params))
 	}
 	one := &question{text: b.Close(), answer: make(chan json.RawMessage, 1)}
-	q.mu.Lock()
-	if len(q.open) == maxQuestions || len(one.text) > maxQuestionBytes {
-		q.mu.Unlock()
+	w.mu.Lock()
+	if len(w.open) == maxQuestions || len(one.text) > maxQuestionBytes {
+		w.mu.Unlock()
 		return nil, errTooMany
 	}
-	q.n++
-	key := q.prefix + strconv.Itoa(q.n)
-	q.open[key] = one
-	q.mu.Unlock()
+	w.n++
+	key := w.prefix + strconv.Itoa(w.n)
+	w.open[key] = one
+	w.mu.Unlock()
 	select {
-	case q.asked <- struct{}{}:
+	case w.asked <- struct{}{}:
 	default:
 	}
 	select {
 	case text := <-one.answer:
 		return text, nil
 	case <-ctx.Done():
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(q.open, key)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.open, key)
 		return nil, ctx.Err()
 	}
 }
 
-// Requests are the questions that wait, by their keys.
-func (q *Waiting) Requests(ctx context.Context) json.RawMessage {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.open) == 0 && q.n == 0 {
-		q.mu.Unlock()
+// Requests returns the open questions, by their keys.
+func (w *Waiting) Requests(ctx context.Context) json.RawMessage {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) == 0 && w.n == 0 {
+		w.mu.Unlock()
 		timer := time.NewTimer(firstQuestionWait)
 		select {
-		case <-q.asked:
+		case <-w.asked:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		q.mu.Lock()
+		w.mu.Lock()
 	}
 	var b message.Object
-	for key, one := range q.open {
+	for key, one := range w.open {
 		b.Add(key, one.text)
 	}
 	return b.Close()
 }
 
-// Answer passes answers on; those of other keys are ignored. If one is no object it passes none on, and returns an error.
-func (q *Waiting) Answer(responses json.RawMessage) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// Answer passes answers on to the server. Answers with unknown keys are ignored. If an answer is not an
+// object, Answer passes none on, and returns an error.
+func (w *Waiting) Answer(responses json.RawMessage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	answers := map[string]json.RawMessage{}
 	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
 		switch {
-		case q.open[key] == nil:
+		case w.open[key] == nil:
 		case value[0] != '{':
 			return message.NotAnAnswer(key)
 		default:
@@ -122,24 +124,25 @@ func (q *Waiting) Answer(responses json.RawMessage) error {
 		return err
 	}
 	for key, value := range answers {
-		q.open[key].answer <- append(json.RawMessage(nil), value...)
-		delete(q.open, key)
+		w.open[key].answer <- append(json.RawMessage(nil), value...)
+		delete(w.open, key)
 	}
 	return nil
 }
 
-// Wait lets wait, a tasks/result, wait for a task, unless one does; nil if the task is not open. It ends when nobody
-// has called wait for the task for holdIdle.
-func (h *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.of[principal]
+// Wait returns the tasks/result that waits for a task; nil if the task is not open. If none waits, Wait
+// begins one: it calls wait in a goroutine, with a context that ends when Wait was not called for the
+// task for waitIdle.
+func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.of[principal]
 	if p == nil || p.open[name] == nil {
 		return nil
 	}
 	one := p.open[name]
 	if one.waiting != nil {
-		one.waiting.idle.Reset(holdIdle)
+		one.waiting.idle.Reset(waitIdle)
 		return one.waiting
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,8 +152,8 @@ func (h *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 		defer q.idle.Stop()
 		defer cancel()
 		wait(ctx, q)
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if one.waiting == q {
 			one.waiting = nil
 		}
@@ -159,24 +162,24 @@ func (h *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 }
 
 func newWaiting(prefix string, cancel context.CancelFunc) *Waiting {
-	return &Waiting{cancel: cancel, idle: time.AfterFunc(holdIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
+	return &Waiting{cancel: cancel, idle: time.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
 }
 
 // WaitingFor returns the tasks/result that waits for a task; nil if none does.
-func (h *Store) WaitingFor(principal string, name Name) *Waiting {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.of[principal]; p != nil && p.open[name] != nil {
+func (s *Store) WaitingFor(principal string, name Name) *Waiting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.of[principal]; p != nil && p.open[name] != nil {
 		return p.open[name].waiting
 	}
 	return nil
 }
 
-// StopWaiting ends all that wait.
-func (h *Store) StopWaiting() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, p := range h.of {
+// StopWaiting ends all waiting tasks/result.
+func (s *Store) StopWaiting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.of {
 		for _, one := range p.open {
 			if one.waiting != nil {
 				one.waiting.cancel()

@@ -1,4 +1,5 @@
-// Package resource names resources, and finds those that a template may stand for.
+// Package resource names resources, and finds the templates that a URI may match. It keeps no state;
+// maxMatchSteps bounds a lookup.
 package resource
 
 import (
@@ -10,10 +11,10 @@ import (
 // Name is a resource, or a resource template, of one server.
 type Name struct{ Server, URI string }
 
-// qualifiedScheme begins the URIs that name a server: mcpvisor://SERVER/URI.
+// qualifiedScheme is the beginning of a URI that names its server: mcpvisor://SERVER/URI.
 const qualifiedScheme = "mcpvisor://"
 
-// Qualified is the URI that names the server, too.
+// Qualified returns the URI that also names the server.
 func (r Name) Qualified() string { return qualifiedScheme + r.Server + "/" + r.URI }
 
 // Split splits a URI that names its server.
@@ -26,12 +27,12 @@ func Split(uri string) (r Name, ok bool) {
 	return r, ok && r.Server != "" && r.URI != ""
 }
 
-// maxMatchSteps bounds what the templates of one server cost at a lookup, in bytes looked
-// at. Templates beyond it do not count: a server whose templates are expensive hurts itself.
+// maxMatchSteps bounds what the templates of one server cost in a lookup, in bytes that are compared.
+// Later templates do not match, so expensive templates harm only their own server.
 const maxMatchSteps = 4 << 20
 
-// LongestMatch returns the length of the longest literal beginning of the templates that
-// may expand to the URI; -1 if there are none.
+// LongestMatch returns the length of the longest literal prefix of the templates that match the URI; -1
+// if none matches.
 func LongestMatch(templates []mcpvisor.ResourceTemplate, uri string) (longest int) {
 	longest = -1
 	steps := maxMatchSteps
@@ -43,10 +44,10 @@ func LongestMatch(templates []mcpvisor.ResourceTemplate, uri string) (longest in
 	return longest
 }
 
-// matchTemplate reports whether the literal parts of an RFC 6570 template occur in the URI, in
-// their order, and how long the first one is. The server has the last word. Each part is
-// searched once, after the one before it, so the cost is linear. steps is reduced by the bytes
-// that were looked at; when it is used up, nothing matches.
+// matchTemplate reports whether the literal parts of an RFC 6570 template occur in the URI, in their
+// order, and how long the first one is. That is necessary and not sufficient: the server decides whether
+// the resource exists. The search for each part starts after the part before it, so the cost is linear.
+// steps is reduced by the number of bytes compared; at 0 nothing matches.
 func matchTemplate(template, uri string, steps *int) (literal int, ok bool) {
 	first, rest, more := strings.Cut(template, "{")
 	if *steps -= len(first) + 1; *steps < 0 {

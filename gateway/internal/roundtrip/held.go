@@ -1,5 +1,7 @@
-// Package roundtrip carries a request of a client of 2026-07-28 over several messages (MCP, multi round-trip
-// requests): it seals the requestState of each round, and holds the calls at servers before that version meanwhile.
+// Package roundtrip carries a request of a client of 2026-07-28 over several messages (MCP, multi
+// round-trip requests). It seals the requestState of each message, and holds calls at servers of earlier
+// versions in between. A Store has the held calls; Limits bound those of one owner, and HoldTime each of
+// them.
 package roundtrip
 
 import (
@@ -23,9 +25,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A server before 2026-07-28 asks while its call is in flight; a client of 2026-07-28 is asked by the
-// result of its request, and answers with the next request (MCP, multi round-trip requests). Between the
-// two the call is held: it stays in flight at the server, and no request of the client belongs to it.
+// A server before 2026-07-28 asks a question while its call is in flight. A client of 2026-07-28 gets
+// the question as the result of its request, and answers with the next request (MCP, multi round-trip
+// requests). Between these two requests the call is held: it is in flight at the server, and no request
+// of the client waits for it.
 //
 //	client                      gateway                              server
 //	  tools/call            ->    tools/call                     ->    runs
@@ -33,7 +36,7 @@ import (
 //	  tools/call, answers   ->    continues                      ->    the answer
 //	  result                <-                                   <-    result
 //
-// The requestState of the client names the call. It is good for one request, and for HoldTime.
+// The requestState names the call. It is valid for one request, and for HoldTime.
 
 // HoldTime is how long a held call waits for its client. Then it is canceled at the server.
 const HoldTime = 10 * time.Minute
@@ -43,50 +46,52 @@ type Request struct {
 	Ctx    context.Context // ends when the client cancels the request, or is gone
 	Method string
 	Params json.RawMessage
-	Bytes  int  // that the request holds
-	Told   Told // of what is reported about its call
+	Bytes  int  // that the params count for Limits.Bytes
+	Told   Told // gets the reports about its call
 }
 
-// Told is who is told about a call.
+// Told gets the reports about a call.
 type Told interface {
 	ReportProgress(p mcpvisor.Progress)
 	ReportLog(m mcpvisor.LogMessage)
-	// Hold is called when the answer to the request lets the call wait for the client. giveUp ends the call: the client
-	// does not learn how to continue it. Hold must not call it.
+	// Hold is called when the call is held after the answer to the request. giveUp ends the call, for
+	// when the client will not get that answer. Hold must not call giveUp.
 	Hold(giveUp func())
 }
 
-// Store has the calls of a gateway that are held, and seals the states of its requests. Its lock is the innermost one.
+// Store has the held calls of a gateway, and seals the states of its requests. Its lock is the innermost one.
 // Safe for concurrent use.
 type Store struct {
 	key      []byte // read only
-	instance string // tells the calls of this process from those of another one with the same key
+	instance string // distinguishes the calls of this process from those of another one with the same key
 	limits   Limits // read only
 
 	mu   sync.Mutex // guards the fields below
 	byID map[string]*Call
-	uses map[Owner]use // without those that use nothing
+	uses map[Owner]use // without owners that use nothing
 }
 
-// Limits bound what the held calls of one owner cost: their number, and what they hold, in bytes.
+// Limits bound the held calls of one owner: their number, and the bytes of their params, questions and
+// results.
 type Limits struct{ Calls, Bytes int }
 
-// Owner is whose held calls count together: those of a principal or, of a Transport, of a session.
+// Owner is whom held calls count for: a principal or, in a Transport, a session.
 type Owner struct {
 	Principal string
 	Session   any // comparable; nil over HTTP
 }
 
-// use is what the calls of one owner hold.
+// use is what the held calls of one owner use of the Limits.
 type use struct{ calls, bytes int }
 
-// New returns a Store. key seals the states: another process with the same key can read those of servers.
+// New returns a Store. key seals the states. Another process with the same key can read the states of
+// servers, and not continue held calls.
 func New(key []byte, limits Limits) *Store {
 	return &Store{key: key, instance: rand.Text(), limits: limits, byID: map[string]*Call{}, uses: map[Owner]use{}}
 }
 
-// reserve counts calls and bytes of an owner; it counts nothing and reports false if that has as much as
-// it may. Negative values give back.
+// reserve counts calls and bytes of an owner. It counts nothing and reports false if the owner would
+// exceed a limit. Negative values give back.
 func (s *Store) reserve(owner Owner, calls, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +107,7 @@ func (s *Store) reserve(owner Owner, calls, bytes int) bool {
 	return true
 }
 
-// Count is how many calls are held, and how many of these have ended at their servers.
+// Count returns the number of held calls, and of those among them that have ended at their servers.
 func (s *Store) Count() (held, ended int) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.byID))
@@ -124,9 +129,9 @@ func (s *Store) IsIdle() bool {
 	return len(s.byID)+len(s.uses) == 0
 }
 
-// Client is a client of 2026-07-28 with what it has declared. All its calls have the same handlers: a
-// server on a pipe does not say because of which call it asks. Over HTTP, where nothing says which
-// requests are of one client, each request has its own.
+// Client is a client of 2026-07-28 that has declared certain capabilities. All its calls have the same
+// handlers, as a server on a pipe does not say which call causes a question. Over HTTP nothing says
+// which requests are of one client, so each request has its own Client.
 type Client struct {
 	store    *Store
 	owner    string // of the states
@@ -135,7 +140,7 @@ type Client struct {
 	handlers facade.CallHandlers
 
 	mu     sync.Mutex // guards the fields below, and those of the calls
-	calls  []*Call    // in flight at a server, the newest last
+	calls  []*Call    // in flight at a server, newest last
 	nextID int
 }
 
@@ -148,27 +153,27 @@ type Call struct {
 	cancel context.CancelFunc // of ctx
 	wake   chan struct{}      // holds a value when the request has something to do
 
-	request *Request        // gets what comes next; nil while the call is held
-	asked   []*heldQuestion // not answered, the oldest first
-	done    bool            // it has ended at the server, with:
+	request *Request        // gets the result or the next questions; nil while the call is held
+	asked   []*heldQuestion // not answered, oldest first
+	done    bool            // the call has ended at the server, with:
 	result  json.RawMessage
 	err     error
 	failed  bool // the result is an error of the call
 
-	id      string // names it among holds, from the first time that it is held until its end; else empty
-	digest  string // of its request; set with id
-	round   int    // how often it was held
-	expires *time.Timer
-	kept    int // bytes of its params and its result that are reserved
+	id      string      // its key in Store.byID, since it was first held and until its end; else empty
+	digest  string      // of its request; set with id
+	round   int         // how many times it was held
+	expires *time.Timer // calls expire after HoldTime
+	kept    int         // reserved bytes of its params and its result
 }
 
-// heldQuestion is a request of a server, which the client is asked by a round.
+// heldQuestion is a request of a server that the client gets in the result of a request.
 type heldQuestion struct {
 	key    string // names it in inputRequests
 	method string
 	params json.RawMessage
 	server string
-	call   *Call           // whose result asks it; guarded by Client.mu
+	call   *Call           // its result has the question; guarded by Client.mu
 	answer chan heldAnswer // has room for one
 }
 
@@ -178,30 +183,30 @@ type heldAnswer struct {
 	err    error
 }
 
-// questionCost is what a question holds beside its params, in bytes.
+// questionCost is the memory that a question takes in addition to its params, in bytes.
 const questionCost = 512
 
 func (q *heldQuestion) bytes() int { return questionCost + len(q.params) }
 
-// NewClient returns a client that can be asked what it has declared, as bits. owner is whose its states are, and
-// counted whose its held calls.
+// NewClient returns a client that has declared these capabilities, as bits. Its states belong to owner,
+// and its held calls count for counted.
 func (s *Store) NewClient(owner string, counted Owner, declared uint16) *Client {
 	c := &Client{store: s, owner: owner, counted: counted, declared: declared}
 	c.handlers = facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(declared)}
 	return c
 }
 
-// Handlers are those that the calls of the client are made with.
+// Handlers returns the handlers for all calls of the client.
 func (c *Client) Handlers() *facade.CallHandlers { return &c.handlers }
 
-// Target is what a call is made of.
+// Target says what a call is about.
 type Target struct {
 	Server  string      // empty if only the client that makes the call knows
-	Offered func() bool // the target still is; nil: it is
+	Offered func() bool // whether the target still is; nil: yes
 }
 
-// Begin makes a call, which ends with ctx, in a goroutine of its own. failed says that the result is an error of the
-// call. Then the caller waits in [Call.Await].
+// Begin makes a call in a goroutine of its own. The call ends with ctx. call returns its result, and
+// failed if that is an error of the call. Afterwards the caller waits in [Call.Await].
 func (c *Client) Begin(ctx context.Context, r *Request, target Target, call func(context.Context, *Call) (result json.RawMessage, failed bool, err error)) *Call {
 	h := &Call{client: c, target: target, request: r, wake: make(chan struct{}, 1)}
 	h.ctx, h.cancel = context.WithCancel(ctx)
@@ -224,23 +229,23 @@ func (c *Client) Begin(ctx context.Context, r *Request, target Target, call func
 	return h
 }
 
-func (h *Call) signal() {
+func (call *Call) signal() {
 	select {
-	case h.wake <- struct{}{}:
+	case call.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Tell calls f with who is told about the call, unless it is held.
-func (h *Call) Tell(f func(Told)) {
-	h.client.mu.Lock()
-	defer h.client.mu.Unlock()
-	if h.request != nil {
-		f(h.request.Told)
+// Tell calls f with the receiver of reports about the call, unless the call is held.
+func (call *Call) Tell(f func(Told)) {
+	call.client.mu.Lock()
+	defer call.client.mu.Unlock()
+	if call.request != nil {
+		f(call.request.Told)
 	}
 }
 
-// carrierLocked returns the newest call at a server, whose result asks its questions.
+// carrierLocked returns the newest call at a server: its result has the questions of the server.
 func (c *Client) carrierLocked(server string) *Call {
 	for _, h := range slices.Backward(c.calls) {
 		if (h.target.Server == server || h.target.Server == "") && h.ctx.Err() == nil {
@@ -252,7 +257,8 @@ func (c *Client) carrierLocked(server string) *Call {
 
 var errHeldTooMuch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many calls of the client wait for answers, or their questions are too large; it was not asked"}
 
-// ask asks the client what a server asks because of one of its calls, and returns its answer as it is.
+// ask passes a question that a call of the client causes on to the client, and returns the answer
+// unchanged.
 func (c *Client) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	if err := capability.Check(c.declared, r); err != nil {
 		return nil, err
@@ -289,126 +295,128 @@ func (c *Client) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessa
 }
 
 // answerLocked ends a question of a call.
-func (h *Call) answerLocked(q *heldQuestion, a heldAnswer) {
-	h.asked = slices.DeleteFunc(h.asked, func(other *heldQuestion) bool { return other == q })
-	h.client.store.reserve(h.client.counted, 0, -q.bytes())
+func (call *Call) answerLocked(q *heldQuestion, a heldAnswer) {
+	call.asked = slices.DeleteFunc(call.asked, func(other *heldQuestion) bool { return other == q })
+	call.client.store.reserve(call.client.counted, 0, -q.bytes())
 	q.answer <- a
 }
 
 var errResultLost = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call has ended while the client answered, and its result is lost: it is larger than may be kept. The tool has run; do not repeat the call unless it may run twice."}
 
-// end notes how the call has ended at the server. What was asked on its result, and may belong to another
-// call, is asked on that.
-func (h *Call) end(result json.RawMessage, failed bool, err error) {
-	c := h.client
+// end records how the call has ended at the server. Its questions move to another call at the same
+// server, because they may belong to that one; without such a call they end.
+func (call *Call) end(result json.RawMessage, failed bool, err error) {
+	c := call.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	canceled := h.ctx.Err() != nil
-	h.cancel()
-	c.calls = slices.DeleteFunc(c.calls, func(other *Call) bool { return other == h })
-	for _, q := range slices.Clone(h.asked) {
+	canceled := call.ctx.Err() != nil
+	call.cancel()
+	c.calls = slices.DeleteFunc(c.calls, func(other *Call) bool { return other == call })
+	for _, q := range slices.Clone(call.asked) {
 		if next := c.carrierLocked(q.server); next != nil {
 			q.call = next
 			next.asked = append(next.asked, q)
 			next.signal()
 			continue
 		}
-		h.answerLocked(q, heldAnswer{err: message.ErrCallEnded})
+		call.answerLocked(q, heldAnswer{err: message.ErrCallEnded})
 	}
-	h.asked = nil
-	h.done, h.result, h.failed, h.err = true, result, failed, err
+	call.asked = nil
+	call.done, call.result, call.failed, call.err = true, result, failed, err
 	switch {
-	case h.request != nil || h.id == "":
+	case call.request != nil || call.id == "":
 	case canceled: // with the session, or the gateway
-		h.expires.Stop()
-		h.releaseLocked()
+		call.expires.Stop()
+		call.releaseLocked()
 	case !c.store.reserve(c.counted, 0, len(result)):
-		h.result, h.err = nil, errResultLost
+		call.result, call.err = nil, errResultLost
 	default:
-		h.kept += len(result)
+		call.kept += len(result)
 	}
-	h.signal()
+	call.signal()
 }
 
-// Await returns the answer to a request, and whether that is an error of the call: the end of the call, or what the server asks next. If the client
-// goes, or cancels the request, the call is canceled.
-func (h *Call) Await(r *Request) (result json.RawMessage, failed bool, err error) {
-	c := h.client
-	stop := context.AfterFunc(r.Ctx, h.cancel)
+// Await returns the answer to a request: the result of the call, or the questions of the server. failed
+// says that it is an error of the call. If the client cancels the request, or is gone, the call is
+// canceled.
+func (call *Call) Await(r *Request) (result json.RawMessage, failed bool, err error) {
+	c := call.client
+	stop := context.AfterFunc(r.Ctx, call.cancel)
 	for {
 		c.mu.Lock()
-		if h.done {
+		if call.done {
 			defer c.mu.Unlock()
 			stop()
-			h.request = nil
-			h.releaseLocked()
-			return h.result, h.failed, h.err
+			call.request = nil
+			call.releaseLocked()
+			return call.result, call.failed, call.err
 		}
-		if len(h.asked) > 0 && stop() {
-			if state, ok := h.holdLocked(r); ok {
+		if len(call.asked) > 0 && stop() {
+			if state, ok := call.holdLocked(r); ok {
 				defer c.mu.Unlock()
-				return h.requiredLocked(state), false, nil
+				return call.requiredLocked(state), false, nil
 			}
-			for _, q := range slices.Clone(h.asked) {
-				h.answerLocked(q, heldAnswer{err: errHeldTooMuch})
+			for _, q := range slices.Clone(call.asked) {
+				call.answerLocked(q, heldAnswer{err: errHeldTooMuch})
 			}
-			stop = context.AfterFunc(r.Ctx, h.cancel)
+			stop = context.AfterFunc(r.Ctx, call.cancel)
 		}
 		c.mu.Unlock()
-		<-h.wake // the call ends in any case
+		<-call.wake // the call ends in any case
 	}
 }
 
-// holdLocked lets the call wait for its client, and returns the requestState with which that continues. It
-// reports false if the owner has as many held calls as it may.
-func (h *Call) holdLocked(r *Request) (sealed string, ok bool) {
-	c, s := h.client, h.client.store
-	if h.id == "" {
+// holdLocked holds the call, and returns the requestState that continues it. It reports false if the
+// owner has too many held calls.
+func (call *Call) holdLocked(r *Request) (sealed string, ok bool) {
+	c, s := call.client, call.client.store
+	if call.id == "" {
 		if !s.reserve(c.counted, 1, r.Bytes) { // its params are kept
 			return "", false
 		}
-		h.id, h.digest, h.kept = rand.Text(), digestOf(r), r.Bytes
+		call.id, call.digest, call.kept = rand.Text(), digestOf(r), r.Bytes
 		s.mu.Lock()
-		s.byID[h.id] = h
+		s.byID[call.id] = call
 		s.mu.Unlock()
 	}
-	h.round++
-	h.request = nil
-	round := h.round
-	expire := func() { h.expire(round) }
-	h.expires = time.AfterFunc(HoldTime, expire)
+	call.round++
+	call.request = nil
+	round := call.round
+	expire := func() { call.expire(round) }
+	call.expires = time.AfterFunc(HoldTime, expire)
 	r.Told.Hold(expire)
-	return s.sealHeld(c.owner, &state{server: h.target.Server, digest: h.digest, instance: s.instance, id: h.id, round: strconv.Itoa(round)}), true
+	return s.sealHeld(c.owner, &state{server: call.target.Server, digest: call.digest, instance: s.instance, id: call.id, round: strconv.Itoa(round)}), true
 }
 
-// expire ends a call for which its client did not come back, or will not.
-func (h *Call) expire(round int) {
-	h.client.mu.Lock()
-	defer h.client.mu.Unlock()
-	if h.request == nil && h.round == round {
-		h.expires.Stop()
-		h.cancel()
-		h.releaseLocked()
+// expire ends a call if it is still held as it was in that round: its client did not come back, or will
+// not.
+func (call *Call) expire(round int) {
+	call.client.mu.Lock()
+	defer call.client.mu.Unlock()
+	if call.request == nil && call.round == round {
+		call.expires.Stop()
+		call.cancel()
+		call.releaseLocked()
 	}
 }
 
-// releaseLocked gives back what the call holds. Its client cannot continue it then.
-func (h *Call) releaseLocked() {
-	s := h.client.store
-	if h.id == "" {
+// releaseLocked gives back what the call has reserved. After that, its client cannot continue it.
+func (call *Call) releaseLocked() {
+	s := call.client.store
+	if call.id == "" {
 		return
 	}
 	s.mu.Lock()
-	delete(s.byID, h.id)
+	delete(s.byID, call.id)
 	s.mu.Unlock()
-	s.reserve(h.client.counted, -1, -h.kept)
-	h.id, h.kept = "", 0
+	s.reserve(call.client.counted, -1, -call.kept)
+	call.id, call.kept = "", 0
 }
 
-// requiredLocked is the result that asks the client.
-func (h *Call) requiredLocked(state string) json.RawMessage {
+// requiredLocked returns the result with the questions of the call.
+func (call *Call) requiredLocked(state string) json.RawMessage {
 	b := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for i, q := range h.asked {
+	for i, q := range call.asked {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -423,7 +431,8 @@ func (h *Call) requiredLocked(state string) json.RawMessage {
 	return b
 }
 
-// Resume continues the held call that a requestState names ([IsHeld]) with the next request of its owner.
+// Resume continues the held call that a requestState names, with the next request of its owner. See
+// [IsHeld].
 func (s *Store) Resume(owner string, r *Request, raw, responses json.RawMessage) (result json.RawMessage, failed bool, err error) {
 	said, err := s.open(owner, r, raw)
 	if err != nil {
@@ -444,40 +453,40 @@ func (s *Store) Resume(owner string, r *Request, raw, responses json.RawMessage)
 	return h.Await(r)
 }
 
-// take makes a request the one that gets what comes next, and passes its answers on. What it does not
-// answer is asked again.
-func (h *Call) take(r *Request, round string, responses json.RawMessage) error {
-	c := h.client
+// take makes r the request of a held call, and passes its answers on. Questions that r does not answer
+// are asked again.
+func (call *Call) take(r *Request, round string, responses json.RawMessage) error {
+	c := call.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.id == "" || h.request != nil || strconv.Itoa(h.round) != round {
+	if call.id == "" || call.request != nil || strconv.Itoa(call.round) != round {
 		return errStateUsed
 	}
-	if h.target.Offered != nil && !h.target.Offered() { // a reload has hidden it
-		h.expires.Stop()
-		h.cancel()
-		h.releaseLocked()
+	if call.target.Offered != nil && !call.target.Offered() { // a reload has hidden it
+		call.expires.Stop()
+		call.cancel()
+		call.releaseLocked()
 		return errStateUsed
 	}
 	answers := map[*heldQuestion]json.RawMessage{}
 	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
-		at := slices.IndexFunc(h.asked, func(q *heldQuestion) bool { return q.key == key })
+		at := slices.IndexFunc(call.asked, func(q *heldQuestion) bool { return q.key == key })
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
 			return message.NotAnAnswer(key)
 		default:
-			answers[h.asked[at]] = value
+			answers[call.asked[at]] = value
 		}
 		return nil
 	})
 	if err != nil && len(responses) > 0 {
 		return err
 	}
-	h.expires.Stop()
-	h.request = r
+	call.expires.Stop()
+	call.request = r
 	for q, answer := range answers {
-		h.answerLocked(q, heldAnswer{result: bytes.Clone(answer)})
+		call.answerLocked(q, heldAnswer{result: bytes.Clone(answer)})
 	}
 	return nil
 }

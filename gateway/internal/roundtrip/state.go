@@ -15,17 +15,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A client of 2026-07-28 gets each requestState sealed: that of a server since 2026-07-28, and that of a
-// held call. To a server all clients of the gateway are one, so the gateway checks whose state it is, and
-// to which request it belongs.
+// Each requestState that a client of 2026-07-28 gets is sealed, whether it is that of a server or that
+// of a held call. A server does not know the clients of the gateway apart, so the gateway checks whether
+// a state belongs to the client and to the request.
 
-// StateTime is how long the requestState of a server is good.
+// StateTime is how long the requestState of a server is valid.
 const StateTime = time.Hour
 
-// state is what a sealed requestState says.
+// state is what a sealed requestState contains.
 type state struct {
 	server string          // empty if only the client that makes the call knows
-	inner  json.RawMessage // of a server: the value as it was sent; nil: of a held call
+	inner  json.RawMessage // the requestState of the server, unchanged; nil for a held call
 
 	digest              string // of the request
 	instance, id, round string // of a held call
@@ -49,19 +49,19 @@ var (
 	errStateForged  = message.InvalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
 	errStateOther   = message.InvalidParams("the requestState is of another client")
 	errStateRequest = message.InvalidParams("the requestState is of another request; repeat the request with the same params")
-	errStateMoved   = message.InvalidParams("the requestState is of another server, of which the name of the request was before; list again, and begin again without requestState")
+	errStateMoved   = message.InvalidParams("the requestState is of another server, which had the name in the request before; list again, and begin again without requestState")
 	errStateExpired = message.InvalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
 	errStateUsed    = message.InvalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
 )
 
-// IsHeld reports whether a requestState says that it is of a held call.
+// IsHeld reports whether a requestState has the form of one for a held call.
 func IsHeld(raw json.RawMessage) bool {
 	text, err := jsonscan.ReadString(raw)
 	return err == nil && strings.HasPrefix(text, heldPrefix)
 }
 
-// open reads the requestState of a request of an owner. The digest binds the name that the request has for its target, and
-// not the server, which settings may give another name meanwhile.
+// open reads the requestState in a request of an owner. The digest binds the state to the name that the
+// request uses for its target, and not to the server: settings may have renamed the target meanwhile.
 func (s *Store) open(owner string, r *Request, raw json.RawMessage) (*state, error) {
 	text, err := jsonscan.ReadString(raw)
 	if err != nil || text == "" {
@@ -94,8 +94,8 @@ func (s *Store) open(owner string, r *Request, raw json.RawMessage) (*state, err
 	return said, nil
 }
 
-// digestOf is the digest of a request, without what differs between its rounds. The order of members and
-// the space between values do not count.
+// digestOf returns a digest of what is the same in all requests of one exchange. The order of members
+// and the white space do not count.
 func digestOf(r *Request) string {
 	d := json.NewDecoder(bytes.NewReader(r.Params))
 	d.UseNumber()
@@ -110,8 +110,8 @@ func digestOf(r *Request) string {
 	return string(hash.Sum(nil))
 }
 
-// OpenResult is the inverse of SealResult: it returns the requestState that a server has sent. It refuses one of another
-// owner, request or server, and one of a held call.
+// OpenResult is the inverse of SealResult: it returns the requestState that a server has sent. It
+// refuses a state of another owner, request or server, and a state of a held call.
 func (s *Store) OpenResult(owner string, r *Request, server string, raw json.RawMessage) (json.RawMessage, error) {
 	said, err := s.open(owner, r, raw)
 	switch {
@@ -125,7 +125,8 @@ func (s *Store) OpenResult(owner string, r *Request, server string, raw json.Raw
 	return said.inner, nil
 }
 
-// SealResult seals the requestState in the result of a server that requires input; other results stay as they are.
+// SealResult seals the requestState in a result that requires input. Other results are returned
+// unchanged.
 func (s *Store) SealResult(owner string, r *Request, server string, result json.RawMessage) json.RawMessage {
 	required, ok := facade.ReadInputRequired(result)
 	if !ok || required.RequestState == nil {

@@ -1,6 +1,7 @@
-// Package seal makes texts that a client has to bring back, such as a requestState or the id of a task: they
-// are encrypted and authenticated (AES-256-GCM) with a key that is derived from the session key. So a client
-// can neither read nor make one, and another process with the same key accepts it.
+// Package seal makes texts that a client has to bring back, such as a requestState or the id of a task.
+// They are encrypted and authenticated (AES-256-GCM) with a key that is derived from the session key: a
+// client can neither read nor forge them, and another process with the same key accepts them. It keeps
+// no state; the caller bounds the length of a text.
 package seal
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Seal returns a text that carries the fields. It has only letters, digits, "-" and "_". kind names the
-// purpose: a text of one kind is none of another kind.
+// Seal returns a text that carries the fields. It consists of letters, digits, "-" and "_". kind names
+// the purpose: Open does not accept a text for another kind.
 func Seal(key []byte, kind string, fields ...string) string {
 	var plain []byte
 	for _, field := range fields {
@@ -27,10 +28,10 @@ func Seal(key []byte, kind string, fields ...string) string {
 	return encoding.EncodeToString(cipherOf(key, kind).Seal(nil, nil, plain, nil)) //nolint:gosec // it makes the nonce
 }
 
-// ErrForged is the error of a text that Seal has not returned for this key and kind.
+// ErrForged is the error of a text that Seal has not made with this key and kind.
 var ErrForged = errors.New("it was not made by this gateway, or with another key, or it was changed")
 
-// Open returns the fields of a text that Seal has returned for the same key and kind.
+// Open returns the fields of a text that Seal has made with the same key and kind.
 func Open(key []byte, kind, text string) (fields []string, err error) {
 	sealed, err := encoding.DecodeString(text)
 	if err != nil {
@@ -52,11 +53,12 @@ func Open(key []byte, kind, text string) (fields []string, err error) {
 	return fields, nil
 }
 
-// encoding has no padding, and only characters that a URL and a header may have. Each text has one form.
+// encoding has no padding, and only characters that are valid in a URL and in a header. Each text has
+// exactly one encoding.
 var encoding = base64.RawURLEncoding.Strict()
 
-// cipherOf takes a few microseconds, so a cipher is not kept. Its nonces are random: one key is good
-// for 2^32 texts of a kind.
+// cipherOf makes the cipher in a few microseconds, so none is kept. Its nonces are random, so one key is
+// safe for 2^32 texts of a kind.
 func cipherOf(key []byte, kind string) cipher.AEAD {
 	derived, err := hkdf.Key(sha256.New, key, nil, "mcpvisor seal\x00"+kind, 32)
 	if err != nil {
@@ -73,10 +75,10 @@ func cipherOf(key []byte, kind string) cipher.AEAD {
 	return aead
 }
 
-// Time is a time as a field of a sealed text, in whole seconds.
+// Time encodes a time as a field of a sealed text, in whole seconds.
 func Time(t time.Time) string { return strconv.FormatInt(t.Unix(), 36) }
 
-// ReadTime reads what timeField has returned.
+// ReadTime decodes a field that Time has made.
 func ReadTime(field string) time.Time {
 	seconds, _ := strconv.ParseInt(field, 36, 64) // the text is authentic
 	return time.Unix(seconds, 0)

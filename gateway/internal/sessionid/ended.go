@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// MaxEnded bounds the sessions that were ended and have not expired. Beyond it the ids of a principal that has ended
-// the most become valid again, those that expire first.
+// MaxEnded bounds the ended sessions that are remembered. Beyond it the principal with the most is affected:
+// those of its ids that expire first become valid again.
 const MaxEnded = 100_000
 
-// Ended are the sessions that clients have ended, until they expire. Not safe for concurrent use.
+// Ended remembers the sessions that clients have ended, until they expire. Not safe for concurrent use.
 type Ended struct {
 	most  int
 	count int
 	of    map[string]map[[nonceBytes]byte]time.Time // by principal
 }
 
-// NewEnded returns the sessions that have ended: none, and at most so many.
+// NewEnded returns an empty Ended that remembers at most that many sessions.
 func NewEnded(most int) Ended {
 	return Ended{most: most, of: map[string]map[[nonceBytes]byte]time.Time{}}
 }
 
-// Has reports whether a session has ended.
+// Has reports whether a client has ended the session.
 func (e *Ended) Has(principal string, id [nonceBytes]byte) bool {
 	_, ended := e.of[principal][id]
 	return ended
 }
 
-// Add notes that a session has ended.
+// Add remembers that a client has ended a session.
 func (e *Ended) Add(principal string, id [nonceBytes]byte, expiry time.Time) {
 	if e.Has(principal, id) {
 		return
@@ -42,8 +42,8 @@ func (e *Ended) Add(principal string, id [nonceBytes]byte, expiry time.Time) {
 	e.count++
 }
 
-// makeRoom forgets those that have expired. If there are none it forgets a tenth of the principal that has the most, so
-// that the next ones need not search.
+// makeRoom forgets sessions that have expired. If there are none, it forgets a tenth of those of the
+// principal with the most, so that the next calls of Add need not search.
 func (e *Ended) makeRoom() {
 	now := time.Now()
 	e.forget(func(_ string, expiry time.Time) bool { return !expiry.After(now) })

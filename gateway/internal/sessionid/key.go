@@ -18,8 +18,8 @@ func NewKey() []byte {
 	return key
 }
 
-// LoadKey reads the key of a file. If there is none, it makes one that only the user may read.
-// Processes that do so at once get the same key.
+// LoadKey reads a key from a file. If there is no file, it makes one that only the user may read.
+// Processes that do so concurrently get the same key.
 func LoadKey(path string) ([]byte, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +29,7 @@ func LoadKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a session key: %w", err)
 	}
-	defer os.Remove(made.Name()) //nolint:errcheck // it is a second name, or of no use
+	defer os.Remove(made.Name()) //nolint:errcheck // the key file is a link to it, or it is not needed
 	_, err = made.Write(NewKey())
 	if err == nil {
 		err = made.Sync()
@@ -64,7 +64,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the session key: %w", err)
 	}
 	if len(key) != KeyBytes {
-		return nil, fmt.Errorf("the session key %s is not of %d bytes; delete the file, and a new one is made", path, KeyBytes)
+		return nil, fmt.Errorf("the session key %s does not have %d bytes; delete the file, and a new one is made", path, KeyBytes)
 	}
 	return key, nil
 }

@@ -1,5 +1,6 @@
-// Package sessionid makes and reads ids of sessions that carry what the session is: whoever has
-// the key accepts an id that another process has made. An id is signed and not encrypted.
+// Package sessionid makes and reads ids of sessions. An id contains all that is known of its session, so
+// another process with the same key accepts it. It is signed and not encrypted. Ended has the sessions
+// that clients have ended, at most MaxEnded.
 package sessionid
 
 import (
@@ -12,20 +13,20 @@ import (
 	"time"
 )
 
-// KeyBytes is how long a key is.
+// KeyBytes is the length of a key.
 const KeyBytes = 32
 
-// Session is what an id says.
+// Session is what an id contains.
 type Session struct {
-	// Version is the index of the protocol version.
+	// Version is the index of the protocol version in the list of the caller.
 	Version byte
-	// Capabilities are those of the client, as bits.
+	// Capabilities are the capabilities of the client, as bits.
 	Capabilities uint16
-	// Principal is who opened the session.
+	// Principal has opened the session.
 	Principal string
-	// Expiry is when the id ends, in whole seconds.
+	// Expiry is when the id expires, in whole seconds.
 	Expiry time.Time
-	// Nonce tells sessions apart.
+	// Nonce identifies the session.
 	Nonce [nonceBytes]byte
 }
 
@@ -39,17 +40,18 @@ const (
 	signatureBytes = 16
 )
 
-// encoding has no padding, and only characters that a header may have. Each id has one form.
+// encoding has no padding, and only characters that are valid in a header. Each id has exactly one
+// encoding.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Errors of Open. A peer should not be told which it is.
+// Errors of Open. A peer should not be told which one it is.
 var (
 	ErrForged    = errors.New("the session id was not made with this key")
 	ErrExpired   = errors.New("the session has expired")
 	ErrPrincipal = errors.New("the session is of another principal")
 )
 
-// New fills in a nonce.
+// New returns a session with a random nonce.
 func New(version byte, capabilities uint16, principal string, expiry time.Time) Session {
 	s := Session{Version: version, Capabilities: capabilities, Principal: principal, Expiry: expiry.Truncate(time.Second)}
 	_, _ = rand.Read(s.Nonce[:]) // it does not fail
@@ -67,7 +69,7 @@ func Seal(key []byte, s Session) string {
 	return encoding.EncodeToString(append(b, sign(key, b)...))
 }
 
-// Open reads an id that principal has sent.
+// Open reads an id that a principal has sent.
 func Open(key []byte, id, principal string, now time.Time) (Session, error) {
 	if len(id) != encoding.EncodedLen(bodyBytes+signatureBytes) {
 		return Session{}, ErrForged

@@ -80,7 +80,7 @@ func TestLoadKey(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.WriteFile(path, []byte("short"), 0o600))
 	_, err = LoadKey(path)
-	require.ErrorContains(t, err, "is not of 32 bytes")
+	require.ErrorContains(t, err, "does not have 32 bytes")
 	_, err = LoadKey(filepath.Join(path, "nowhere"))
 	require.Error(t, err)
 }

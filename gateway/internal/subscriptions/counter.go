@@ -1,5 +1,6 @@
-// Package subscriptions counts the sessions that have subscribed to each resource, so that a server is asked once
-// for all of them, also when it was replaced.
+// Package subscriptions counts the sessions that have subscribed to each resource, so that a server gets
+// one subscription for all of them, and again after it was replaced. A Counter has the counts; its
+// callers bound the subscriptions of each session.
 package subscriptions
 
 import (
@@ -13,22 +14,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
-// Counter counts the sessions of one transport, or of one client that has a copy of a server, that
-// subscribed to each resource. The client of the servers is asked by the first and by the last of them. Safe for
+// Counter counts the subscribed sessions of each resource: those of one transport, or of one client that
+// has copies. The first session makes the subscription at the server, and the last one ends it. Safe for
 // concurrent use.
 type Counter struct {
 	// Bound bounds SubscribeAll, 5 seconds by default. It is set before the first use.
 	Bound time.Duration
 
 	ask  func(ctx context.Context, r resource.Name, on bool) error // read only
-	late atomic.Bool                                               // what is held was not subscribed to when the first server was asked
+	late atomic.Bool                                               // see IsLate
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[resource.Name]int
-	renewals map[string]*renewal // the last one of each server
+	renewals map[string]*renewal // the last one, by server
 }
 
-// New returns a Counter. ask subscribes at the server, or ends that.
+// New returns a Counter. ask makes a subscription at the server or, with on false, ends it.
 func New(ask func(ctx context.Context, r resource.Name, on bool) error) *Counter {
 	return &Counter{ask: ask, Bound: subscribeAllTimeout, sessions: map[resource.Name]int{}, renewals: map[string]*renewal{}}
 }
@@ -40,80 +41,82 @@ func (c *Counter) AreHeld() bool {
 	return len(c.sessions) > 0
 }
 
-// Sessions is how many sessions have subscribed to a resource.
+// Sessions returns the number of sessions that have subscribed to a resource.
 func (c *Counter) Sessions(r resource.Name) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions[r]
 }
 
-// Hold counts one more session. Each has to release the resource once, whether or not the
-// client accepts the subscription.
+// Hold counts one more session. Each call needs one of Release, whether or not the server accepts the
+// subscription.
 func (c *Counter) Hold(r resource.Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions[r]++
 }
 
-// Subscribe asks the client, which does nothing if the subscription stands.
+// Subscribe makes the subscription at the server. The client does nothing if it has made it already.
 func (c *Counter) Subscribe(ctx context.Context, r resource.Name) error {
 	return c.ask(ctx, r, true)
 }
 
-// IsLate reports whether something is held that was not subscribed to when the first server was asked.
+// IsLate reports whether Retry was called: a counted subscription is not made yet, even at the first
+// incarnation of the server.
 func (c *Counter) IsLate() bool { return c.late.Load() }
 
-// Retry lets what is held of a server be subscribed to when it is ready the next time.
+// Retry lets the subscriptions to a server be made when it is ready the next time.
 func (c *Counter) Retry(server string) {
 	c.late.Store(true)
 	c.Forget(server, math.MaxUint64)
 }
 
-// subscribeAllTimeout is the Bound of a transport.
+// subscribeAllTimeout is the default of Counter.Bound.
 const subscribeAllTimeout = 5 * time.Second
 
-// subscribeAll asks the client for all of them at once, and returns those that stand in time.
+// subscribeAll makes all subscriptions concurrently, and returns those that succeeded in time.
 func (c *Counter) subscribeAll(ctx context.Context, wanted map[string]resource.Name) map[string]resource.Name {
 	ctx, cancel := context.WithTimeout(ctx, c.Bound)
 	defer cancel()
-	stand := make(map[string]resource.Name, len(wanted))
-	var mu sync.Mutex // guards stand
+	active := make(map[string]resource.Name, len(wanted))
+	var mu sync.Mutex // guards active
 	var all sync.WaitGroup
 	for uri, r := range wanted {
 		all.Go(func() {
 			if c.Subscribe(ctx, r) == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				stand[uri] = r
+				active[uri] = r
 			}
 		})
 	}
 	all.Wait()
-	return stand
+	return active
 }
 
-// SubscribeAll asks for all of several at once, and returns those that stand in time.
+// SubscribeAll makes subscriptions at several counters concurrently, and returns those that succeeded in
+// time.
 func SubscribeAll(ctx context.Context, at map[*Counter]map[string]resource.Name) map[string]resource.Name {
-	stand := map[string]resource.Name{}
-	var mu sync.Mutex // guards stand
+	active := map[string]resource.Name{}
+	var mu sync.Mutex // guards active
 	var all sync.WaitGroup
 	for of, wanted := range at {
 		all.Go(func() {
 			some := of.subscribeAll(ctx, wanted)
 			mu.Lock()
 			defer mu.Unlock()
-			maps.Copy(stand, some)
+			maps.Copy(active, some)
 		})
 	}
 	all.Wait()
-	return stand
+	return active
 }
 
-// unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.
+// unsubscribeTimeout bounds the request that ends a subscription. Nobody waits for it.
 const unsubscribeTimeout = 5 * time.Second
 
-// Release counts one session less. It does not wait for the server: ended is called when
-// that has been told, if this was the last session.
+// Release counts one session less. It does not wait for the server. ended is called at once or, after
+// the last session, when the server has been told.
 func (c *Counter) Release(r resource.Name, ended func()) {
 	c.mu.Lock()
 	c.sessions[r]--
@@ -134,22 +137,21 @@ func (c *Counter) Release(r resource.Name, ended func()) {
 		c.mu.Lock()
 		again := c.sessions[r] > 0
 		c.mu.Unlock()
-		if again { // a session has subscribed meanwhile, perhaps before the line above
+		if again { // a session has subscribed meanwhile, perhaps before ask ended the subscription
 			_ = c.ask(ctx, r, true)
 		}
 	}()
 }
 
-// renewal makes the subscriptions of a transport again at a registration of a server: the
-// client's own belong to the registration and end with it.
+// renewal makes the subscriptions of all sessions again at a new registration of a server: those of the
+// client end with the old registration.
 type renewal struct {
 	gen  uint64        // of the registration
-	done chan struct{} // closed when every subscription stands or has failed
+	done chan struct{} // closed when every subscription has succeeded or failed
 }
 
-// Renew subscribes again to what the sessions hold of a server that is ready, once for each
-// of its registrations, and again if that has failed. It does not wait for the server: the
-// channel is closed at the end.
+// Renew makes the subscriptions to a server that is ready again: once for each of its registrations, and
+// again if that has failed. It does not wait for the server. done is closed at the end.
 func (c *Counter) Renew(server string, gen uint64) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +164,7 @@ func (c *Counter) Renew(server string, gen uint64) (done <-chan struct{}) {
 	for r := range c.sessions {
 		if r.Server == server {
 			wanted[r.URI] = r
-			c.sessions[r]++ // so that its subscription ends after it was made
+			c.sessions[r]++ // so that its subscription does not end before it was made
 		}
 	}
 	if len(wanted) == 0 {
@@ -181,7 +183,7 @@ func (c *Counter) Renew(server string, gen uint64) (done <-chan struct{}) {
 	return made.done
 }
 
-// Forget drops the renewal at a registration, or at those before it.
+// Forget drops the last renewal of a server, if it was for this registration or an earlier one.
 func (c *Counter) Forget(server string, gen uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

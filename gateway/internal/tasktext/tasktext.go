@@ -1,5 +1,5 @@
-// Package tasktext says to a client what a server has said about a task, in the words of the client's
-// generation of tasks.
+// Package tasktext rewrites what a server says about a task for the client: with the names of the
+// members in the client's version, and with the sealed id in place of the server's. It keeps no state.
 package tasktext
 
 import (
@@ -11,28 +11,28 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// Text says to a client what a server has said about a task: in the words of the client's
-// generation, with the sealed id in place of the server's. What it does not know passes as it is.
+// Text rewrites what a server says about one task for one client. Unknown members are passed on
+// unchanged.
 type Text struct {
-	Modern     bool   // the client speaks the extension since 2026-07-28
-	Sealed, ID string // by which the client and the server know the task
-	// Shorten cuts a long result; nil if the text is none of a tool.
+	Modern     bool   // the client speaks the extension of 2026-07-28, and not 2025-11-25
+	Sealed, ID string // the client knows the task by Sealed, and the server by ID
+	// Shorten shortens the result of a tool; nil: results are not shortened.
 	Shorten func(json.RawMessage) json.RawMessage
 
-	notify bool // it is a notification, whose _meta is the gateway's
+	notify bool // the text is a notification; the gateway sets its _meta
 }
 
-// The members whose names differ, since 2026-07-28 and in 2025-11-25.
+// taskMembers has the names of members that differ: since 2026-07-28, and in 2025-11-25.
 var taskMembers = map[string][2]string{
 	"ttlMs": {"ttlMs", "ttl"}, "ttl": {"ttlMs", "ttl"},
 	"pollIntervalMs": {"pollIntervalMs", "pollInterval"}, "pollInterval": {"pollIntervalMs", "pollInterval"},
 }
 
-// relatedTask is the member of _meta that names a task, in 2025-11-25.
+// relatedTask is the member of _meta that names a task in 2025-11-25.
 const relatedTask = "io.modelcontextprotocol/related-task"
 
-// Created is the answer to a tool call of which a task was made.
-func (x Text) Created(text []byte) json.RawMessage {
+// Created returns the answer to a tool call that has become a task.
+func (t Text) Created(text []byte) json.RawMessage {
 	made, outer := text, []byte(nil)
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
 		if key == "task" && value[0] == '{' {
@@ -44,35 +44,35 @@ func (x Text) Created(text []byte) json.RawMessage {
 	if outer != nil {
 		_ = jsonscan.EachMember(outer, func(key string, value []byte) error {
 			if key != "task" && key != "resultType" {
-				rest.Add(key, x.meta(key, value))
+				rest.Add(key, t.meta(key, value))
 			}
 			return nil
 		})
 	}
-	if x.Modern {
+	if t.Modern {
 		b := message.Object{}
 		b.Add("resultType", []byte(`"task"`))
-		x.addState(&b, made, false)
+		t.addState(&b, made, false)
 		b.AddAll(rest)
 		return b.Close()
 	}
 	b, state := message.Object{}, message.Object{}
-	x.addState(&state, made, false)
+	t.addState(&state, made, false)
 	b.Add("task", state.Close())
 	b.AddAll(rest)
 	return b.Close()
 }
 
-// State is the answer to tasks/get. For a client since 2026-07-28
-// result and failure are what came of a task of 2025-11-25; nil for none.
-func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
+// State returns the answer to tasks/get. result and failure are the outcome of a task of 2025-11-25, for
+// a client of 2026-07-28; otherwise nil.
+func (t Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
 	b := message.Object{}
-	if x.Modern {
+	if t.Modern {
 		b.Add("resultType", []byte(`"complete"`))
 	}
-	x.addState(&b, text, x.Modern)
+	t.addState(&b, text, t.Modern)
 	if result != nil {
-		b.Add("result", x.Result(result))
+		b.Add("result", t.Result(result))
 	}
 	if failure != nil {
 		b.Add("error", failure)
@@ -80,19 +80,19 @@ func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessag
 	return b.Close()
 }
 
-// Notice are the params of a notification; with what came of the task, if detailed.
-func (x Text) Notice(text []byte, detailed bool) json.RawMessage {
+// Notice returns the params of a notification. If detailed, they include the outcome of the task.
+func (t Text) Notice(text []byte, detailed bool) json.RawMessage {
 	var b message.Object
-	x.notify = true
-	x.addState(&b, text, detailed && x.Modern)
+	t.notify = true
+	t.addState(&b, text, detailed && t.Modern)
 	return b.Close()
 }
 
-// addState adds what a server says about a task; with what came of it, if detailed.
-func (x Text) addState(b *message.Object, text []byte, detailed bool) {
+// addState adds the state of a task to an object. If detailed, it includes the outcome of the task.
+func (t Text) addState(b *message.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
-	if x.Modern {
+	if t.Modern {
 		which = 0
 	}
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
@@ -103,21 +103,21 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 		}
 		switch key {
 		case "taskId":
-			b.Add(key, message.JSON(x.Sealed))
+			b.Add(key, message.JSON(t.Sealed))
 		case "resultType", "requestState", "task":
 		case "statusMessage":
-			b.Add(key, x.hide(value))
+			b.Add(key, t.hide(value))
 		case "result":
 			if detailed {
-				b.Add(key, x.Result(value))
+				b.Add(key, t.Result(value))
 			}
 		case "error", "inputRequests":
 			if detailed {
-				b.Add(key, x.hide(value))
+				b.Add(key, t.hide(value))
 			}
 		default:
-			if key != "_meta" || !x.notify {
-				b.Add(key, x.meta(key, value))
+			if key != "_meta" || !t.notify {
+				b.Add(key, t.meta(key, value))
 			}
 		}
 		return nil
@@ -127,30 +127,30 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 	}
 }
 
-// Result is what came of a task: as it is, except for the id of the task in its _meta, which is for
-// clients of 2025-11-25 only.
-func (x Text) Result(raw json.RawMessage) json.RawMessage {
-	raw = x.withTaskID(raw)
-	if x.Shorten != nil {
-		raw = x.Shorten(raw)
+// Result returns the result of a task. Only its length and the id of the task in its _meta change; only
+// clients of 2025-11-25 get that id.
+func (t Text) Result(raw json.RawMessage) json.RawMessage {
+	raw = t.withTaskID(raw)
+	if t.Shorten != nil {
+		raw = t.Shorten(raw)
 	}
 	return raw
 }
 
-// withTaskID is a result in whose _meta the sealed id is in place of the server's.
-func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
-	if x.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
+// withTaskID returns a result whose _meta has the sealed id in place of the server's.
+func (t Text) withTaskID(raw json.RawMessage) json.RawMessage {
+	if t.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}
 	var b message.Object
 	named := false
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
-		if key == "resultType" && !x.Modern {
+		if key == "resultType" && !t.Modern {
 			return nil
 		}
 		if key == "_meta" && value[0] == '{' {
 			named = true
-			value = x.metaObject(value)
+			value = t.metaObject(value)
 		}
 		b.Add(key, value)
 		return nil
@@ -158,22 +158,22 @@ func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
 	if err != nil { // no object: it is passed on as it is
 		return raw
 	}
-	if !named && !x.Modern {
-		b.Add("_meta", x.metaObject([]byte("{}")))
+	if !named && !t.Modern {
+		b.Add("_meta", t.metaObject([]byte("{}")))
 	}
 	return b.Close()
 }
 
-// meta is the value of a member of a task: _meta without the id of the server.
-func (x Text) meta(key string, value []byte) []byte {
+// meta returns the value of a member. If the member is _meta, it is without the server's id.
+func (t Text) meta(key string, value []byte) []byte {
 	if key != "_meta" || value[0] != '{' || !bytes.Contains(value, []byte(relatedTask)) {
 		return value
 	}
-	return x.metaObject(value)
+	return t.metaObject(value)
 }
 
-// metaObject is a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
-func (x Text) metaObject(meta []byte) json.RawMessage {
+// metaObject returns a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
+func (t Text) metaObject(meta []byte) json.RawMessage {
 	var b message.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
 		if key != relatedTask {
@@ -181,27 +181,27 @@ func (x Text) metaObject(meta []byte) json.RawMessage {
 		}
 		return nil
 	})
-	if !x.Modern {
-		b.Add(relatedTask, task.Params(x.Sealed))
+	if !t.Modern {
+		b.Add(relatedTask, task.Params(t.Sealed))
 	}
 	return b.Close()
 }
 
-// minSecretTask is the length from which the id of a server is looked for in texts: a shorter one is
-// no secret.
+// minSecretTask is the length from which the server's id is replaced in texts: a shorter id is no
+// secret.
 const minSecretTask = 6
 
-// hide is a value of JSON in whose texts the id of the server is the sealed one.
-func (x Text) hide(value []byte) []byte {
-	if len(x.ID) < minSecretTask {
+// hide replaces the server's id in all strings of a JSON value by the sealed one.
+func (t Text) hide(value []byte) []byte {
+	if len(t.ID) < minSecretTask {
 		return value
 	}
-	own := message.JSON(x.ID)
-	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.Sealed))
+	own := message.JSON(t.ID)
+	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(t.Sealed))
 }
 
-// Question returns the params of a question of a server, with the id that sealed returns in place of the id
-// of a task. Without one the task is not named.
+// Question returns the params of a question of a server. The id of a task in them is replaced by the one
+// that sealed returns; if that is empty, the task is left out.
 func Question(params json.RawMessage, sealed func(id string) string) json.RawMessage {
 	if !bytes.Contains(params, []byte(relatedTask)) {
 		return bytes.Clone(params)

@@ -1,15 +1,16 @@
 // Package bridge connects a host on a pair of streams, such as the stdin and stdout of
 // `mcpvisor stdio`, with the MCP sessions of another process, which may end and be started
-// again. The host has one session that outlives them all.
+// again. The host has one session that outlives those of the process.
 //
-// While there is no connection, requests wait for the next one. When a connection ends, the
-// bridge opens another one, repeats what the host has set up (initialize, the level of log
-// messages, subscriptions), and then what it has asked for:
+// While there is no connection, requests wait for the next one; maxKept and maxKeptBytes bound
+// them. When a connection ends, the bridge opens another one and repeats what the host has set up
+// (initialize, the level of log messages, subscriptions). Then it continues the requests of the
+// host:
 //
-//   - A request of which nothing was sent is sent.
+//   - A request that was not sent, not even in part, is sent.
 //   - A request that only reads, such as tools/list or resources/read, is sent again, three times at most.
-//   - A tool call that was sent is never repeated. It is answered with a result with isError,
-//     which says that the tool may have run.
+//   - A tool call that was sent is never repeated. It gets a result with isError, which says that
+//     the tool may have run.
 //   - Any other request gets a JSON-RPC error that says so.
 //
 // The host is told that a list has changed only if the list that it has read last differs from
@@ -40,37 +41,40 @@ type Options struct {
 	// Log writes a line for the user about what happens to connections. It must not be nil.
 	Log func(format string, args ...any)
 	// HoldFor is how long a request waits for a connection after one has ended. Default 10 s.
-	// The first connection is waited for as long as Dial takes.
+	// Requests wait for the first connection as long as Dial takes.
 	HoldFor time.Duration
 }
 
 const (
 	defaultHoldFor = 10 * time.Second
-	// maxHostLine and maxLinkLine bound one message of the host, which is what mcpvisor run takes, and of a connection: the
-	// longest that a server may be allowed (mcpvisor.Limits.MaxMessageBytes), with what a gateway adds. A longer one would
-	// end the connection, again and again if its request is repeated.
+	// maxHostLine bounds one message of the host: mcpvisor run accepts no longer ones. maxLinkLine bounds
+	// one message of a connection: it is the longest message that a server may be allowed
+	// (mcpvisor.Limits.MaxMessageBytes), and what a gateway adds. A longer one ends the connection, and
+	// would do so again whenever its request is repeated.
 	maxHostLine = 16 << 20
 	maxLinkLine = 1<<30 + 1<<20
 	// endTimeout bounds how long the last messages of a host that has ended may wait to be passed on.
 	endTimeout = time.Second
-	// closeTimeout bounds the wait for a host that does not read what is being written to it when the bridge ends.
-	// Together with endTimeout it is well below the 5 seconds within which mcpvisor stdio ends after its stdin.
+	// closeTimeout bounds the wait, at the end of the bridge, for a host that does not read. The sum of
+	// endTimeout and closeTimeout is well below 5 seconds: within that time mcpvisor stdio must end after
+	// its stdin.
 	closeTimeout = 2 * time.Second
-	// maxKept and maxKeptBytes bound the requests that wait for a connection, or that would be
-	// sent again. Further ones are refused, or not sent again.
+	// maxKept and maxKeptBytes bound the requests that are kept, because they wait for a connection or
+	// may be sent again. Beyond that, requests that would wait are refused, and others are not sent again.
 	maxKept      = 1 << 10
 	maxKeptBytes = 16 << 20
-	// maxRepeats is how often a request is sent again that does not last: it may be what ends the processes.
+	// maxRepeats bounds how many times a request is sent again, except one that lasts: the request may be the
+	// reason why the process ends.
 	maxRepeats = 3
 )
 
 // dialPause is the wait between attempts to connect.
 var dialPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
-// Run passes messages between a host and the processes that opts.Dial connects to, until in
-// ends, out fails or ctx ends. It returns nil when in has ended; requests in flight get no
-// answer then. A read of in that does not return keeps one goroutine, as does a write to out, which delays the return
-// by 3 seconds at most.
+// Run passes messages between a host and the processes that opts.Dial connects to, until in ends, out
+// fails or ctx ends. It returns nil when in has ended; then requests in flight get no answer. A read of
+// in or a write to out that does not return keeps a goroutine. Such a write delays the return by 3
+// seconds at most.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,7 +91,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	go func() {
 		select {
 		case <-lines.Ended():
-			if backoff.Sleep(ctx, endTimeout) == nil { // what the host has sent last cannot be passed on
+			if backoff.Sleep(ctx, endTimeout) == nil { // the last messages of the host cannot be passed on
 				cancel(io.EOF)
 			}
 		case <-ctx.Done():
@@ -110,34 +114,34 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return nil
 }
 
-// bridge is one session of the host. Two goroutines work on it: one takes the lines of the host, the other
-// connects and reads connections.
+// bridge is one session of the host. One goroutine handles the lines of the host; another one makes
+// connections and handles their lines.
 type bridge struct {
 	opts Options
 	end  context.CancelCauseFunc
 
-	outMu sync.Mutex // held while a message is written to out
+	outMu sync.Mutex // locked while a message is written to out
 	out   io.Writer
 
-	mu      sync.Mutex // guards the fields below; not held while anything is written
-	current *link      // nil while there is no connection that is set up
+	mu      sync.Mutex // guards the fields below; not locked while a message is written
+	current *link      // the connection, once it is set up; nil without one
 	closed  bool
-	links   int // connections so far
+	links   int // number of connections so far
 
-	requests  map[string]*request // of the host, without an answer, by the keys of their ids
-	seq       uint64              // of the last request
-	kept      int                 // requests that keep their line
+	requests  map[string]*request // unanswered ones of the host and of the bridge, by key of their id
+	seq       uint64              // number of the last request
+	kept      int                 // number of requests whose line is kept
 	keptBytes int                 // of these lines
 
-	asked map[string]question // of connections, without an answer, by the keys of the ids that the host was given
-	next  uint64              // the last of these ids, and of those of requests of the bridge
+	asked map[string]question // unanswered ones, by key of the id that the host was given
+	next  uint64              // number of the last id that the bridge has made
 
-	// What the host has set up, as it sent it.
+	// What the host has set up: the lines of its messages.
 	initialize, initialized []byte
-	level                   []byte            // that was accepted last
+	level                   []byte            // the last one that was accepted
 	established             bool              // initialize was answered
-	subscriptions           map[string][]byte // that were accepted, by URI
-	subscriptionBytes       int               // of these lines
+	subscriptions           map[string][]byte // the accepted ones, by URI
+	subscriptionBytes       int               // of their lines
 	lists                   map[string]*list  // by method
 }
 
@@ -146,19 +150,19 @@ type request struct {
 	message
 	seq          uint64
 	kept         bool                 // its line is kept, and counted
-	link         *link                // that it is for; nil while it waits for one
-	written      bool                 // link may have read some of it
+	link         *link                // is to answer it; nil while it waits for a connection
+	written      bool                 // some of it may have been read from link
 	repeats      int                  // how many earlier connections may have read it
 	acknowledged bool                 // the host has the acknowledgement of its subscriptions/listen
-	expiry       *time.Timer          // while it waits; nil without a bound
+	expiry       *time.Timer          // runs while it waits; nil if it waits without a bound
 	own          func(answer message) // gets the answer to a request of the bridge; nil for those of the host
 }
 
 // question is a request of a connection to the host.
 type question struct {
 	link  *link
-	id    []byte // that the connection gave it
-	given []byte // that the host knows
+	id    []byte // the id that the connection has given it
+	given []byte // the id that the host knows
 }
 
 // link is one connection.
@@ -166,13 +170,13 @@ type link struct {
 	io.ReadWriteCloser
 	number int
 
-	initialized bool // setUp has said that the host is initialized; owned by the goroutine that sets it up
+	initialized bool // setUp has sent notifications/initialized; owned by the goroutine of connect
 
-	mu    sync.Mutex // held while a message is written
-	ended bool       // nothing is written any longer; guarded by mu
+	mu    sync.Mutex // locked while a message is written
+	ended bool       // no further messages are written; guarded by mu
 }
 
-// write writes one line. sent: some of it may have been read. An error ends the connection.
+// write writes one line. sent says that some of it may have been read. An error ends the connection.
 func (l *link) write(line []byte) (sent bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +185,7 @@ func (l *link) write(line []byte) (sent bool, err error) {
 	}
 	n, err := l.Write(line)
 	if err != nil {
-		_ = l.Close() // its reader ends, and sees to what was sent
+		_ = l.Close() // then serve calls lose
 	}
 	return n > 0, err
 }
@@ -205,7 +209,7 @@ func (b *bridge) readHost(lines *linereader.Ahead) error {
 	}
 }
 
-// refuseAll answers the requests of a line that there was no room for, because mcpvisor run takes none.
+// refuseAll refuses the requests of a line for which there is no room, because mcpvisor run does not read.
 func (b *bridge) refuseAll(line []byte) {
 	messages, refusals := parse(line)
 	b.refuseEach(refusals)
@@ -228,7 +232,7 @@ func (b *bridge) fromHost(m message) {
 	}
 }
 
-// admit takes a request of the host over, and sends it if there is a connection.
+// admit accepts a request of the host, and sends it if there is a connection.
 func (b *bridge) admit(m message) {
 	r := &request{message: m}
 	b.mu.Lock()
@@ -269,8 +273,7 @@ func (b *bridge) addLocked(r *request) {
 	b.requests[r.key] = r
 }
 
-// dropLineLocked frees the text of a request that is not sent again, except for what its answer
-// needs.
+// dropLineLocked frees the line of a request that is not sent again. It keeps what the answer needs.
 func (b *bridge) dropLineLocked(r *request) {
 	if !r.kept {
 		return
@@ -282,14 +285,14 @@ func (b *bridge) dropLineLocked(r *request) {
 	r.id, r.line, r.params = bytes.Clone(r.id), nil, nil
 }
 
-// takeLocked takes a request out, because it has an answer or gets none.
+// takeLocked removes a request that has an answer, or gets none.
 func (b *bridge) takeLocked(key string) *request {
 	r := b.requests[key]
 	if r == nil {
 		return nil
 	}
 	delete(b.requests, key)
-	if r.kept { // send may come to dropLineLocked after this
+	if r.kept { // a later dropLineLocked must not count it again
 		r.kept = false
 		b.kept--
 		b.keptBytes -= len(r.line)
@@ -302,7 +305,7 @@ func (b *bridge) takeLocked(key string) *request {
 
 // expireLocked bounds how long a request waits for a connection.
 func (b *bridge) expireLocked(r *request) {
-	if r.method == "initialize" || r.method == "subscriptions/listen" { // they stand for the session
+	if r.method == "initialize" || r.method == "subscriptions/listen" { // they wait as long as the session lasts
 		return
 	}
 	r.expiry = time.AfterFunc(b.opts.HoldFor, func() {
@@ -318,11 +321,10 @@ func (b *bridge) expireLocked(r *request) {
 	})
 }
 
-// send writes a request to the connection that it is for. If that has ended, lose has seen to
-// the request, or will.
+// send writes a request to a connection. If the connection has ended, lose has handled the request, or will.
 func (b *bridge) send(l *link, r *request) {
 	b.mu.Lock()
-	if r.link != l || b.requests[r.key] != r { // the host has canceled it while others were sent
+	if r.link != l || b.requests[r.key] != r { // it was canceled or lost while others were sent
 		b.mu.Unlock()
 		return
 	}
@@ -359,7 +361,7 @@ func (b *bridge) notify(m message) {
 	}
 }
 
-// answerQuestion passes the answer of the host to the connection that has asked.
+// answerQuestion passes an answer of the host on to the connection that has asked the question.
 func (b *bridge) answerQuestion(m message) {
 	b.mu.Lock()
 	q, ok := b.asked[m.key]
@@ -394,7 +396,7 @@ func (b *bridge) connect(ctx context.Context) {
 	}
 }
 
-// failWaiting answers the requests that wait, because there is no process to send them to.
+// failWaiting answers the waiting requests with an error, because there is no process to send them to.
 func (b *bridge) failWaiting(err error) {
 	b.mu.Lock()
 	var all []*request
@@ -492,8 +494,7 @@ func (b *bridge) fromLink(l *link, m message) {
 	}
 }
 
-// cancelQuestion passes on that a connection has canceled a request to the host, by the id that
-// the host knows.
+// cancelQuestion tells the host that a connection has canceled a question, by the id that the host knows.
 func (b *bridge) cancelQuestion(l *link, m message) {
 	canceled := canceledKey(m.params)
 	if canceled == "" {
@@ -514,7 +515,7 @@ func (b *bridge) cancelQuestion(l *link, m message) {
 	}
 }
 
-// lose sees to what a connection leaves when it ends.
+// lose handles the requests and questions of a connection that has ended.
 func (b *bridge) lose(l *link) {
 	_ = l.Close() // what is being written fails
 	l.mu.Lock()
@@ -563,7 +564,7 @@ func (b *bridge) lose(l *link) {
 
 var errEndedDuring = errors.New("mcpvisor run ended during the request")
 
-// close ends the bridge: no request gets an answer any longer.
+// close ends the bridge. No further request gets an answer.
 func (b *bridge) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -17,32 +17,31 @@ import (
 type message struct {
 	line   []byte // with the newline
 	id     []byte // the text of the id; nil without one
-	key    string // of the id: the far end may write it in another way
+	key    string // envelope.Key of id: the other end may write the same id in another way
 	method string
 	params []byte
 	result []byte
-	modern bool // set where params are not kept
+	modern bool // isModern(params); set when params are dropped
 }
 
-// The codes of JSON-RPC that the bridge answers with.
+// The error codes of JSON-RPC that the bridge uses.
 const (
 	codeParseError     = -32700
 	codeInvalidRequest = -32600
 	codeInternalError  = -32603
 )
 
-// refusal is the answer to what is not a message.
+// refusal is the error for what is not a message.
 type refusal struct {
 	id   []byte // nil: none that can be read
 	code int
 	why  error
 }
 
-// maxRefusals bounds the messages of a batch that are answered because they cannot be read. Nothing is said about
-// further ones.
+// maxRefusals bounds the refusals of one batch. Further messages that cannot be read are ignored.
 const maxRefusals = 1000
 
-// parse reads the messages of one line: one, or those of a batch that can be read. Each of the others is refused
+// parse reads the message of a line, or the readable messages of a batch. Each other message has a refusal
 // (JSON-RPC 2.0, section 6).
 func parse(line []byte) (messages []message, refusals []refusal) {
 	text := bytes.TrimSpace(line)
@@ -72,8 +71,8 @@ func parse(line []byte) (messages []message, refusals []refusal) {
 }
 
 func parseObject(text []byte) (message, error) {
-	// The newlines of a batch, and of a message that is indented, are no ends of lines. The parts
-	// are those of the copy, so that a message of a batch does not keep the others.
+	// Newlines within a message become spaces. The message shares the memory of this copy: so it does not
+	// keep the other messages of its batch in memory.
 	line := append(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), '\n')
 	m, err := envelope.Read(line)
 	return message{line: line, id: m.ID, key: envelope.Key(m.ID), method: m.Method, params: m.Params, result: m.Result}, err
@@ -105,13 +104,13 @@ func canceledKey(params []byte) (canceled string) {
 	return canceled
 }
 
-// cancelLine is notifications/cancelled about a request of the id.
+// cancelLine returns notifications/cancelled for the request with that id.
 func cancelLine(id []byte, reason string) []byte {
 	text, _ := json.Marshal(reason) // a string always marshals
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":%s}}`+"\n", id, text)
 }
 
-// isModern reports whether a request is of 2026-07-28 or later: it names its version itself.
+// isModern reports whether a request is of 2026-07-28 or later: then its _meta names the version.
 func isModern(params []byte) (modern bool) {
 	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
 		if key != "_meta" {
@@ -125,8 +124,7 @@ func isModern(params []byte) (modern bool) {
 	return modern
 }
 
-// repeatable reports whether a request may be sent again after it was sent: it only reads, or
-// stands for the session.
+// repeatable reports whether a request may be sent twice: it only reads, or sets a state of the session.
 func repeatable(method string) bool {
 	switch method {
 	case "initialize", "server/discover", "ping", "tools/list", "resources/list", "resources/templates/list", "prompts/list",
@@ -142,7 +140,7 @@ func lasts(method string) bool {
 	return method == "initialize" || method == "subscriptions/listen" || method == "tasks/result"
 }
 
-// refuse answers with a JSON-RPC error: a request, or a line that cannot be read, which has no id.
+// refuse answers a request, or a line that cannot be read, with a JSON-RPC error. The id of a line is nil.
 func (b *bridge) refuse(id []byte, code int, text string) {
 	if id == nil {
 		id = []byte("null")
@@ -157,7 +155,7 @@ func (b *bridge) refuseEach(refusals []refusal) {
 	}
 }
 
-// giveUp answers a request that gets no answer from a connection. sent: it may have been
+// giveUp answers a request that gets no answer from a connection. sent says that it may have been
 // executed.
 func (b *bridge) giveUp(r *request, why error, sent bool) {
 	outcome, reason := mcpvisor.OutcomeNotSent, why.Error()

@@ -17,14 +17,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
-// list is the first page of a list, as the host has read it last.
+// list is the first page of a list that the host has read last.
 type list struct {
 	line   []byte // the request
 	digest [sha256.Size]byte
 	read   bool // digest is set
 }
 
-// listKinds are the lists, and how the host is told that one has changed.
+// listKinds has, by method, the notification that a list has changed, and the member of subscriptions/listen
+// that asks for it.
 var listKinds = map[string]struct{ notification, filter string }{
 	"tools/list":               {"notifications/tools/list_changed", "toolsListChanged"},
 	"prompts/list":             {"notifications/prompts/list_changed", "promptsListChanged"},
@@ -32,7 +33,8 @@ var listKinds = map[string]struct{ notification, filter string }{
 	"resources/templates/list": {"notifications/resources/list_changed", "resourcesListChanged"},
 }
 
-// maxSubscriptions and maxSubscriptionBytes bound what is remembered of subscriptions; a gateway admits no more of them.
+// maxSubscriptions and maxSubscriptionBytes bound the subscriptions that are remembered. A gateway accepts no
+// more of them by default.
 const (
 	maxSubscriptions     = 1000
 	maxSubscriptionBytes = 16 << 20
@@ -53,7 +55,8 @@ func (b *bridge) noteLocked(m message) {
 	}
 }
 
-// noteAnswerLocked remembers what an answer to the host has set up, and the list that it holds.
+// noteAnswerLocked remembers what the host has set up with r, or the list that it has read, when the
+// answer comes.
 func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	if answer.result == nil {
 		return
@@ -64,7 +67,7 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	case "logging/setLevel":
 		b.level = r.line
 	case "resources/subscribe":
-		if r.line == nil { // there was no room for it
+		if r.line == nil { // there was no room to keep it
 			return
 		}
 		uri := uriOf(r.params)
@@ -73,7 +76,7 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 			b.subscriptions[uri] = r.line
 			b.subscriptionBytes += len(r.line)
 		}
-	case "resources/unsubscribe": // the host may have sent it before the answer to the request for the subscription
+	case "resources/unsubscribe": // the subscription may have been accepted after noteLocked
 		b.forgetLocked(uriOf(r.params))
 	}
 	if l := b.lists[r.method]; l != nil && !hasMember(r.params, "cursor") {
@@ -87,7 +90,7 @@ func (b *bridge) forgetLocked(uri string) {
 	delete(b.subscriptions, uri)
 }
 
-// uriOf is the URI that params name, with memory of its own.
+// uriOf returns the URI in params, in memory of its own.
 func uriOf(params []byte) (uri string) {
 	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) {
 		if key == "uri" {
@@ -112,10 +115,11 @@ func (b *bridge) nextIDLocked() []byte {
 	return fmt.Appendf(nil, `"mcpvisor-%d"`, b.next)
 }
 
-// setUp repeats on a new connection what the host has set up. Answers are not passed on. An
-// initialize that the host waits for is not repeated here: flush sends it. Each resource that the host has
-// subscribed to counts as updated: it may have changed while there was no connection. It returns the subscriptions that the
-// connection has refused: their servers may not be ready yet.
+// setUp repeats on a new connection what the host has set up. The answers are not passed on. If the host
+// still waits for the answer to initialize, setUp does nothing, and flush sends the request. Each
+// resource that the host has subscribed to counts as updated: it may have changed while there was no
+// connection. refused are the subscriptions that the connection has refused: their servers may not be
+// ready yet.
 func (b *bridge) setUp(l *link, lines *linereader.Reader) (refused []string, err error) {
 	b.mu.Lock()
 	initialize, initialized, level := b.initialize, b.initialized, b.level
@@ -153,10 +157,11 @@ func (b *bridge) setUp(l *link, lines *linereader.Reader) (refused []string, err
 	return refused, nil
 }
 
-// subscribePause is the wait between requests for subscriptions that a connection refuses.
+// subscribePause is the wait before a refused subscription is requested again.
 var subscribePause = backoff.Backoff{First: time.Second, Max: time.Minute}
 
-// subscribeAgain asks for subscriptions that a connection has refused, until it accepts them, the host ends them, or ctx ends.
+// subscribeAgain requests the refused subscriptions again until the connection accepts them, the host
+// ends them, or ctx ends.
 func (b *bridge) subscribeAgain(ctx context.Context, l *link, refused []string) {
 	pause := time.Duration(0)
 	for len(refused) > 0 {
@@ -168,7 +173,8 @@ func (b *bridge) subscribeAgain(ctx context.Context, l *link, refused []string) 
 	}
 }
 
-// subscribe asks for a subscription of the host. It reports false if it does not stand, but should.
+// subscribe requests a subscription of the host again. done says that no further request is needed: the
+// connection has accepted it, or the host has ended it.
 func (b *bridge) subscribe(ctx context.Context, l *link, uri string) (done bool) {
 	b.mu.Lock()
 	m, err := parseObject(bytes.TrimSpace(b.subscriptions[uri]))
@@ -190,7 +196,7 @@ func (b *bridge) subscribe(ctx context.Context, l *link, uri string) (done bool)
 	return done
 }
 
-// ownLocked makes a request of the bridge of one of the host. own gets its answer, if there is one.
+// ownLocked makes a request of the bridge from a message of the host. own gets the answer, if there is one.
 func (b *bridge) ownLocked(l *link, m message, own func(answer message)) *request {
 	m.id = b.nextIDLocked()
 	m.line = m.withID(m.id)
@@ -199,7 +205,8 @@ func (b *bridge) ownLocked(l *link, m message, own func(answer message)) *reques
 	return r
 }
 
-// tellUpdated tells the host that a resource was updated; with an id, in the stream of that subscriptions/listen.
+// tellUpdated tells the host that a resource was updated. listen is the id of the subscriptions/listen that
+// reports it; nil in a session before 2026-07-28.
 func (b *bridge) tellUpdated(uri string, listen []byte) {
 	quoted, _ := json.Marshal(uri) // a string always marshals
 	meta := ""
@@ -209,8 +216,8 @@ func (b *bridge) tellUpdated(uri string, listen []byte) {
 	b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{%s"uri":%s}}`+"\n", meta, quoted))
 }
 
-// tellListenUpdated tells the host that the resources were updated that a repeated subscriptions/listen reports.
-// params is that of its acknowledgement.
+// tellListenUpdated tells the host that all resources of a repeated subscriptions/listen were updated. params
+// are those of its acknowledgement.
 func (b *bridge) tellListenUpdated(params []byte) {
 	var acknowledged struct {
 		Meta struct {
@@ -228,8 +235,8 @@ func (b *bridge) tellListenUpdated(params []byte) {
 	}
 }
 
-// exchange sends a request of the host again, and reports whether its answer is a result. Other messages are handled as usual meanwhile: what
-// the connection asks may have to be answered before it answers.
+// exchange sends a request of the host again, and reports whether its answer is a result. Meanwhile other
+// messages are handled as usual: the connection may ask a question before it answers.
 func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) (accepted bool, err error) {
 	request, err := parseObject(bytes.TrimSpace(line))
 	if err != nil {
@@ -280,9 +287,9 @@ func (b *bridge) flush(l *link) {
 	}
 	var own []*request
 	if l.number > 1 {
-		own = b.compareListsLocked(l) // before a list that waits is answered: that one is new
+		own = b.compareListsLocked(l) // before the answer to a waiting request replaces the digest
 	}
-	var initialized []byte // what setUp could not repeat: it came since, or before there was a connection
+	var initialized []byte // setUp could not send it: it came later, or before there was a connection
 	if !l.initialized {
 		initialized = b.initialized
 	}
@@ -304,8 +311,8 @@ func (b *bridge) flush(l *link) {
 	}
 }
 
-// compareListsLocked makes the requests that read the lists again that the host has read, and tell it
-// which have changed.
+// compareListsLocked makes requests for the lists that the host has read. Their answers tell the host
+// which lists have changed.
 func (b *bridge) compareListsLocked(l *link) (own []*request) {
 	for method, before := range b.lists {
 		if !before.read {
@@ -324,7 +331,7 @@ func (b *bridge) compareListsLocked(l *link) (own []*request) {
 	return own
 }
 
-// tellChanged tells the host that a list has changed: since 2026-07-28 in each stream that has
+// tellChanged tells the host that a list has changed: since 2026-07-28 in each subscriptions/listen that has
 // asked for it (MCP, basic, subscriptions).
 func (b *bridge) tellChanged(method string) {
 	kind := listKinds[method]
@@ -359,8 +366,7 @@ func asksFor(params []byte, filter string) (asked bool) {
 	return asked
 }
 
-// isRepeatedListen reports whether the acknowledgement of subscriptions/listen is one that the
-// host has had before.
+// isRepeatedListen reports whether the host has already had the acknowledgement of this subscriptions/listen.
 func (b *bridge) isRepeatedListen(m message) (repeated bool) {
 	_ = jsonscan.EachMember(m.params, func(key string, value []byte) error {
 		if key != "_meta" {

@@ -233,7 +233,7 @@ func TestAuth_tokenEndpointHangs(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, mcpvisor.KindUnavailable, e.Kind, "%v", e)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-		require.Contains(t, e.Error(), "the authorization server does not answer")
+		require.Contains(t, e.Error(), "the authorization server has not answered yet")
 		break
 	}
 	require.Nil(t, session.Cause())

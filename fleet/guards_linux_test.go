@@ -50,7 +50,8 @@ func guardsOf(t *testing.T) (pids []int) {
 			continue
 		}
 		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
-		if err == nil && strings.Contains(string(stat), ") S "+strconv.Itoa(os.Getpid())+" ") {
+		_, rest, _ := strings.Cut(string(stat), ") ") // its state, and its parent
+		if fields := strings.Fields(rest); err == nil && len(fields) > 1 && !strings.Contains("ZX", fields[0]) && fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}
 	}

@@ -106,6 +106,11 @@ func (c *connection) noteVersion(modern bool) {
 func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for c := range q.sessions {
+		if c.ctx.Err() != nil { // it is about to be removed
+			delete(q.sessions, c)
+		}
+	}
 	if len(q.sessions) > 1 {
 		return nil, nil, errSeveralClients
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // testTimeout bounds the wait for an event that must happen.
-const testTimeout = 10 * time.Second
+const testTimeout = time.Minute
 
 // newAuthServer starts an authorization server and an MCP endpoint behind it.
 func newAuthServer(t *testing.T, rules oauthtest.Rules) *oauthtest.Server {

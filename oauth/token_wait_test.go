@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,8 +18,7 @@ import (
 func TestTokenWait_before_FetchAuthorizationCode(t *testing.T) {
 	rule, _, _ := hangGrant(t, "refresh_token")
 	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
-	requireOK(t, a)
+	a := newAuthorizer(t, s, Config{Store: authorizedStore(t, s), FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
 	s.Set(oauthtest.Rules{Token: rule})
 	s.Revoke(false, false)
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -31,11 +31,22 @@ func TestTokenWait_before_FetchAuthorizationCode(t *testing.T) {
 // TokenWait does not bound FetchAuthorizationCode itself.
 func TestTokenWait_during_FetchAuthorizationCode(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{TokenWait: 200 * time.Millisecond, FetchAuthorizationCode: func(ctx context.Context, url string) (string, error) {
-		time.Sleep(400 * time.Millisecond)
+	var a *authorizer
+	waited := make(chan error, 1)
+	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: func(ctx context.Context, url string) (string, error) {
+		a.mu.Lock()
+		r := a.renewal
+		a.mu.Unlock()
+		go func() { waited <- a.awaitRenewal(t.Context(), r, time.Now()) }() // the wait of another caller is over
+		select {
+		case err := <-waited:
+			return "", fmt.Errorf("the other caller did not wait: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
 		return approve(ctx, url)
 	}})
 	requireOK(t, a)
+	require.NoError(t, <-waited)
 }
 
 // TokenWait bounds a renewal as a whole, not each of its steps.

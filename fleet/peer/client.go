@@ -136,7 +136,7 @@ func (c *Client) current() (*link, error) {
 	if l.leaving.Load() {
 		return nil, ErrLeaving
 	}
-	if silence := l.silence(); silence > suspectAfter {
+	if silence := l.silence(); l.isSuspect(silence) {
 		return nil, fmt.Errorf("nothing has come from the node for %v", silence.Round(100*time.Millisecond))
 	}
 	return l, nil
@@ -195,6 +195,8 @@ type link struct {
 	over    atomic.Int32  // number of streams that have ended because of that
 	ended   chan struct{} // closed when a stream has failed, or all have ended because the node is leaving
 	endOnce sync.Once
+	began   time.Time
+	third   atomic.Int64 // when the third last beat was sent, since began; 0 before that
 
 	mu           sync.Mutex
 	answerers    map[*facade.CallHandlers]*answererRef // of calls in flight
@@ -221,7 +223,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	streams, cancel := context.WithCancel(context.Background())
-	l := &link{client: c, conn: conn, cancel: cancel, ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
+	l := &link{client: c, conn: conn, cancel: cancel, began: time.Now(), ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
 	greeting := time.AfterFunc(helloTimeout, cancel)
@@ -271,13 +273,16 @@ func (l *link) greet() error {
 func (l *link) watch(ctx context.Context) error {
 	tick := time.NewTicker(beatInterval)
 	defer tick.Stop()
+	var sent [3]time.Duration
 	for {
+		sent = [3]time.Duration{sent[1], sent[2], time.Since(l.began)}
+		l.third.Store(int64(sent[0]))
 		for _, s := range l.streams {
 			s.Send(messageBeat, 0, nil)
 		}
 		select {
 		case <-tick.C:
-			if l.silence() > silenceLimit {
+			if silence := l.silence(); silence > silenceLimit && l.isSuspect(silence) {
 				return errSilent
 			}
 		case <-l.ended:
@@ -311,6 +316,12 @@ func (l *link) silence() (longest time.Duration) {
 		longest = max(longest, s.Silence())
 	}
 	return longest
+}
+
+// isSuspect reports whether a silence is one of the other node: three beats have no answer. A node that was
+// stopped itself has sent none.
+func (l *link) isSuspect(silence time.Duration) bool {
+	return silence > suspectAfter && silence > time.Since(l.began)-time.Duration(l.third.Load())
 }
 
 // close ends the link and its calls. It waits for the goroutines of the link.

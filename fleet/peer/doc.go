@@ -22,8 +22,8 @@
 //
 // A call was not sent if its last byte was not given to the connection. Otherwise its outcome is
 // what the other node says, or unknown if the node is gone. Every second the client sends a beat on
-// each stream, and the server answers it. A stream on which nothing has come for 3.25 s is suspect:
-// new calls fail at once with OutcomeNotSent. After ten seconds the link is closed, and
+// each stream, and the server answers it. A stream on which nothing has come for 3.25 s, and for three
+// beats, is suspect: new calls fail at once with OutcomeNotSent. After ten seconds the link is closed, and
 // the calls in flight end with OutcomeUnknown.
 //
 // A call carries the epoch of the placement that it was made for, and the time that is left until

@@ -237,6 +237,17 @@ func TestClient_hostile_server(t *testing.T) {
 	})
 }
 
+// TestLink_isSuspect: a node that was stopped itself, and has sent no beats, suspects no other.
+func TestLink_isSuspect(t *testing.T) {
+	l := &link{began: time.Now().Add(-time.Hour)}
+	require.False(t, l.isSuspect(30*time.Minute), "no three beats were sent")
+	l.third.Store(int64(50 * time.Minute))
+	require.False(t, l.isSuspect(8*time.Minute), "the third last beat was sent before")
+	require.True(t, l.isSuspect(12*time.Minute))
+	l.third.Store(int64(time.Hour - time.Second))
+	require.False(t, l.isSuspect(suspectAfter-time.Second))
+}
+
 // TestClient_node_that_is_silent: a node that reads nothing and says nothing is suspect after three
 // beats: new calls are not sent. A call whose context ends returns at once.
 func TestClient_node_that_is_silent(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,6 +110,23 @@ func pair(t testing.TB, local Caller) *Client {
 	a := newAuthority(t)
 	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: local})
 	return connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+}
+
+// answering reports whether the answer to a call has begun to come.
+func answering(c *Client) bool {
+	l := c.link.Load()
+	if l == nil {
+		return false
+	}
+	for _, s := range l.streams {
+		s.mu.Lock()
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(s.pending)), (*pending).hasBegun)
+		s.mu.Unlock()
+		if begun {
+			return true
+		}
+	}
+	return false
 }
 
 // within returns a context that no test should reach the end of.

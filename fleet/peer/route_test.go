@@ -344,19 +344,7 @@ func TestRoute_late_answer(t *testing.T) {
 		result, err := c.Route("s", 1).Within(over, time.Time{}).CallToolRaw(within(t), "s/x", nil)
 		got <- answer{result, err}
 	}()
-	require.Eventually(t, func() bool {
-		for _, s := range c.link.Load().streams {
-			s.mu.Lock()
-			for _, p := range s.pending {
-				if p.hasBegun() {
-					s.mu.Unlock()
-					return true
-				}
-			}
-			s.mu.Unlock()
-		}
-		return false
-	}, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return answering(c) }, time.Minute, time.Millisecond)
 	close(over)
 	select {
 	case early := <-got:

@@ -75,7 +75,7 @@ var stdioTaskRows = map[string]stdioRow{
 	"task/key-twice":      taskRow(stdioRow{spec: boundedCall, end: timesOut}, "Timeouts.CallTotal"),
 	"task/times-negative": taskRow(harmless),
 	"task/ttl-over":       taskRow(harmless),
-	"task/forgotten":      taskRow(stdioRow{end: failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)}, "does not know the task"),
+	"task/forgotten":      taskRow(stdioRow{end: failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)}, "no longer knows the task"),
 	"task/oversize":       taskRow(withSmallMessages(checked(stdioRow{end: ending{oneOf: []error{mcpvisor.ErrProtocol}}}, requireOversize))),
 	"task/notices":        taskRow(harmless),
 	"task/inputs-endless": taskRow(stdioRow{end: failsWith(mcpvisor.ErrInputRequired, mcpvisor.OutcomeUnknown)}, "more than 256 inputs"),

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 const (
 	// waitLimit is how long a test waits for what must happen, checkInterval how often
 	// it looks.
-	waitLimit     = 10 * time.Second
+	waitLimit     = time.Minute
 	checkInterval = 5 * time.Millisecond
 )
 

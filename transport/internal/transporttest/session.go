@@ -27,7 +27,7 @@ import (
 
 const (
 	// Patience bounds the wait for a condition that must become true.
-	Patience = 10 * time.Second
+	Patience = time.Minute
 	// TimeStep is the time between two checks of such a condition.
 	TimeStep = 5 * time.Millisecond
 )

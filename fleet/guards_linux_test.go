@@ -51,7 +51,7 @@ func guardsOf(t *testing.T) (pids []int) {
 		}
 		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
 		_, rest, _ := strings.Cut(string(stat), ") ") // its state, and its parent
-		if fields := strings.Fields(rest); err == nil && len(fields) > 1 && !strings.Contains("ZX", fields[0]) && fields[1] == strconv.Itoa(os.Getpid()) {
+		if fields := strings.Fields(rest); err == nil && len(fields) > 1 && fields[0] != "Z" && fields[0] != "X" && fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}
 	}

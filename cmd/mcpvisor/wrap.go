@@ -74,7 +74,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 	return err
 }
 
-// awaitReady waits for the first start of the server. Nobody reads from the host meanwhile.
+// awaitReady waits for the first start of the server. It reads nothing from the host.
 func (cmd *wrapCmd) awaitReady(c *facade.Client, name string, inv *invocation) error {
 	ctx, cancel := context.WithTimeout(inv.Context, cmp.Or(cmd.ready, readyTimeout))
 	defer cancel()

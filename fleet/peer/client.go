@@ -318,8 +318,8 @@ func (l *link) silence() (longest time.Duration) {
 	return longest
 }
 
-// isSuspect reports whether a silence is one of the other node: three beats have no answer. A node that was
-// stopped itself has sent none.
+// isSuspect reports whether the other node causes a silence: it has left three beats unanswered. A process that
+// was itself stopped has sent no beats meanwhile, so its silence does not count.
 func (l *link) isSuspect(silence time.Duration) bool {
 	return silence > suspectAfter && silence > time.Since(l.began)-time.Duration(l.third.Load())
 }

@@ -19,7 +19,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (writer) Read([]byte) (int, error) { panic("nobody reads it") }
+func (writer) Read([]byte) (int, error) { panic("this stream is only written") }
 func (writer) Close() error             { return nil }
 
 // A call that the host cancels while those before it are sent to a new connection is not sent.

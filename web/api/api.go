@@ -42,6 +42,15 @@ type Status struct {
 	Names []string `json:"names"`
 }
 
+// Since is since when a server has been ready, or has not been. The state of a server that is tried
+// again and again changes with each attempt; this does not.
+func Since(s *mcpvisor.ServerStatus) time.Time {
+	if s.DownSince != nil {
+		return *s.DownSince
+	}
+	return s.Since
+}
+
 // Attention is one thing that an operator should look at.
 type Attention struct {
 	// Server is the name of the server; empty for what is about none, or about several.

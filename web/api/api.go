@@ -363,6 +363,9 @@ type CallRequest struct {
 	// the client and of the server, as for facade.WithTimeout. Less than 0, and more than a
 	// time.Duration holds, is refused.
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// Check is whether the arguments are compared with the schema of the tool, as
+	// facade.WithStrictValidation does; arguments that do not match are not sent. Default: true.
+	Check *bool `json:"check,omitempty"`
 	// WaitReady waits until the server is ready, as facade.WithWaitReady does.
 	WaitReady bool `json:"waitReady,omitempty"`
 	// Key names the call, so that it is executed at most once, as facade.WithKey does: 1 to 256

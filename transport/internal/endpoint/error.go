@@ -73,11 +73,12 @@ func (e *HTTPError) Outage() bool { return e.Status >= http.StatusInternalServer
 // IsUnavailable reports whether the server could not be reached, or asked to try
 // again later.
 func (e *HTTPError) IsUnavailable() bool {
-	switch e.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return e.Kind == mcpvisor.KindUnavailable
+	return IsGatewayStatus(e.Status) || e.Kind == mcpvisor.KindUnavailable
+}
+
+// IsGatewayStatus reports whether a proxy answers with this status if it cannot reach the server.
+func IsGatewayStatus(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // RejectsRequest reports whether the server received the request and rejected it. Only

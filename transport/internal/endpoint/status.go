@@ -157,7 +157,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 		httpErr.Hint = "check the path of the URL"
 	case code == http.StatusRequestEntityTooLarge:
 		httpErr.Hint = "send smaller arguments, or raise the server's limit"
-	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+	case IsGatewayStatus(code):
 		// A proxy answered. The server behind it may or may not have got the request.
 		httpErr.Outcome = mcpvisor.OutcomeUnknown
 		httpErr.Hint = "look at the proxy or gateway in front of the server"

@@ -291,15 +291,14 @@ func noRoomReply() *endpoint.HTTPError {
 // the stream of one call uses the reserver of its exchange. It implements httpbody.Reserver. The
 // goroutine that reads the stream owns share.
 type streamReserver struct {
-	server *server
-	life   *liveness
-	share  *budget.Share
+	life  *liveness
+	share *budget.Share
 }
 
 // Reserve reserves memory for more bytes of an event. It reports false if there is no room
 // in time, or if the session ends.
 func (m streamReserver) Reserve(bytes int) bool {
-	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.server.endpoint.NoteReceived)
+	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.life.received.Note)
 }
 
 // Release implements httpbody.Reserver.

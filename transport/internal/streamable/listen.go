@@ -134,7 +134,7 @@ func (s *standaloneStream) read(resp *http.Response) {
 	defer events.Close()
 	share := e.table.buffer.Share()
 	defer share.Release()
-	events.Reserver = streamReserver{e.server, e.life, &share}
+	events.Reserver = streamReserver{e.life, &share}
 	s.retry = 0
 	for {
 		event, err := events.Next()

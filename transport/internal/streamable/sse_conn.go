@@ -102,7 +102,7 @@ func (c *sseConn) readStream(stream *exchange) {
 	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
 	events := httpbody.NewEventReader(body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Reserver = streamReserver{e.server, e.life, &c.share}
+	events.Reserver = streamReserver{e.life, &c.share}
 	defer c.share.Release()
 	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
 		c.opened <- httpErr

@@ -31,8 +31,6 @@ type Endpoint struct {
 	RoundTripper http.RoundTripper
 	jar          http.CookieJar // of HTTP.Client; nil: no cookies
 	conns        *connTracker
-	// decompresses: the endpoint asks for compressed bodies and decompresses them itself.
-	decompresses bool
 	// hostRoundTripper: RoundTripper is the application's own type, and not an
 	// http.Transport. It need not report when it has a connection. Therefore a failed
 	// request never counts as not sent.

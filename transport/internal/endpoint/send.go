@@ -134,6 +134,14 @@ func (e *Endpoint) SendPostsTo(address *url.URL) {
 	e.postURL.Store(&postURL{url: address, secrets: endpointSecrets(address, nil)})
 }
 
+// shownAddress is the address of messages without its secrets, for errors.
+func (e *Endpoint) shownAddress() string {
+	if p := e.postURL.Load(); p != nil {
+		return e.CleanText(BareURL(p.url))
+	}
+	return e.ShownURL
+}
+
 // urlFor returns the address for requests with this method.
 func (e *Endpoint) urlFor(method string) *url.URL {
 	if p := e.postURL.Load(); p != nil && method == http.MethodPost {
@@ -201,7 +209,7 @@ func (e *Endpoint) sendTo(ctx context.Context, address *url.URL, r OutgoingReque
 				resp.Body = http.NoBody
 			}
 			e.keepCookies(address, resp)
-			e.decompress(resp)
+			decompress(resp)
 			return resp, nil
 		}
 		sent := r.Trace == nil || e.hostRoundTripper || r.Trace.connected.Load()

@@ -40,11 +40,14 @@ type exchanger struct {
 	sse atomic.Pointer[sseConn]
 }
 
-// sessionRef returns how requests currently identify the session.
+// sessionRef returns how requests currently identify the session. A server over HTTP+SSE that
+// has accepted no message does not forget the session: the address of messages may be wrong.
 func (e *exchanger) sessionRef() endpoint.SessionRef {
-	switch {
-	case e.sse.Load() != nil:
+	switch c := e.sse.Load(); {
+	case c != nil && c.accepted.Load():
 		return endpoint.StreamSession
+	case c != nil:
+		return endpoint.NoSession
 	case e.server.sessionID.Load() != nil:
 		return endpoint.HeaderSession
 	}

@@ -22,7 +22,7 @@ const verifyPause = time.Second
 type verdict int
 
 const (
-	// proved: nothing. No answer came, or it was not that of an MCP server: 502 to 504, which
+	// provesNothing: no answer came, or it was not that of an MCP server: 502 to 504, which
 	// proxies send, a web page, an empty body, the answer to another request.
 	provesNothing verdict = iota
 	// provesLife: a result, or 429, with which a server that works limits its clients.

@@ -184,8 +184,11 @@ func TestHTTP_probe_of_dead_backend_fails(t *testing.T) {
 		"200 JSON":                 status(200, "application/json", `{"status":"up","id":%s}`),
 		"200 another id":           status(200, "application/json", `{"jsonrpc":"2.0","id":"no %s","result":{}}`),
 		"200 empty event stream":   status(200, "text/event-stream", ": heartbeat\n\n"),
-		"302 to a login":           func(w http.ResponseWriter, _ json.RawMessage) { w.Header().Set("Location", "https://login.invalid/"); w.WriteHeader(302) },
-		"500 for everything":       status(500, "text/plain", "internal error"),
+		"302 to a login": func(w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Location", "https://login.invalid/")
+			w.WriteHeader(302)
+		},
+		"500 for everything": status(500, "text/plain", "internal error"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newBreakable(t, refuse)

@@ -52,7 +52,10 @@ func TestLastReceived(t *testing.T) {
 			writeResult(w, id, "{}")
 		})
 		web.handle("prompts/list", replyStatus(500, "text/plain", "no"))
-		web.handle("resources/list", replyStatus(502, "application/json", rpcBody("%s", "no backend")))
+		web.handle("resources/list", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusBadGateway)
+			writeError(w, id, -32000, "no backend")
+		})
 		s := openSession(t, web.spec())
 		time.Sleep(time.Minute)
 		opened := s.LastReceived()

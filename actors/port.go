@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -183,7 +184,7 @@ func bounded(d time.Duration) (context.Context, context.CancelFunc) {
 	if d < 0 {
 		return context.WithCancel(context.Background())
 	}
-	return context.WithTimeout(context.Background(), d)
+	return overdue.WithTimeout(context.Background(), d)
 }
 
 // asCause is the cause in an error, or a new one of that kind. It is small enough to be

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -203,7 +204,7 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 // ping sends the cheapest request of the protocol. Any answer proves that the server is
 // alive. It ends the session if the server or the session is gone.
 func (c *calls) ping() {
-	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
+	ctx, cancel := overdue.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
 	a := c.server.agreed.Load()
 	r := transport.Request{Method: "ping"}

@@ -147,7 +147,7 @@ func (p *Connection) read(conn mcp.Connection, stdout io.Writer) error {
 	var line []byte
 	for {
 		var err error
-		line, err = hostcall.Value("Connection.Read", func() ([]byte, error) {
+		line, err = hostcall.ValueHere("Connection.Read", func() ([]byte, error) {
 			message, err := conn.Read(p.ctx)
 			if err != nil {
 				return nil, err
@@ -179,7 +179,7 @@ func (p *Connection) write(conn mcp.Connection, stdin io.Reader, stdout io.Write
 		if err != nil {
 			err = &sdkrpc.Error{Code: codeRejected, Message: "the go-sdk cannot represent the message: " + err.Error()}
 		} else {
-			err = hostcall.Call("Connection.Write", func() error { return conn.Write(p.ctx, message) })
+			err = hostcall.CallHere("Connection.Write", func() error { return conn.Write(p.ctx, message) })
 		}
 		switch {
 		case err == nil:

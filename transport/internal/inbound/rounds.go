@@ -241,8 +241,9 @@ func (h *Handler) answerInputs(ctx context.Context, by answerer, requests []inpu
 	all := make(chan done, len(requests)) // has room for all, so no goroutine blocks at its end
 	for i, r := range requests {
 		go func() {
-			text, err := h.answerInput(ctx, by, r)
-			all <- done{i, text, err}
+			d := done{i: i, err: inputError(errors.New("the observer ended its goroutine"), "")}
+			defer func() { all <- d }()
+			d.text, d.err = h.answerInput(ctx, by, r)
 		}()
 	}
 	responses := make([][]byte, len(requests))

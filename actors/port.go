@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -317,6 +318,9 @@ func (p *prober) probe() {
 		err := transport.Probe(ctx, inc.session)
 		if err != nil && !inc.session.LastReceived().Equal(last) {
 			err = nil // the server is busy, not dead
+		}
+		if hostlimit.Reached(err) {
+			err = nil // nothing was asked
 		}
 		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})
 	}, func(v any) {

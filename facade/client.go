@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
@@ -97,7 +98,7 @@ func New(opts ...Option) (*Client, error) {
 		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
 	if o.maxBufferBytes <= 0 {
-		o.maxBufferBytes = defaultClientBufferBytes
+		o.maxBufferBytes = defaults.Within(defaultClientBufferBytes, 4)
 	}
 	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/textresult"
 )
 
@@ -56,7 +55,7 @@ func (r *response) decodeContext(ctx context.Context) (context.Context, context.
 	if deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return overdue.WithDeadlineCause(ctx, deadline, errDecodingOverdue)
+	return context.WithDeadlineCause(ctx, deadline, errDecodingOverdue)
 }
 
 // decodeResult decodes a result and releases its share of the buffer.

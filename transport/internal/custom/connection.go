@@ -22,6 +22,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -129,7 +130,7 @@ func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) 
 		}
 		return c
 	}
-	c := &supervisor.Cause{Kind: kind, Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
+	c := &supervisor.Cause{Kind: kind, Host: hostlimit.Reached(err), Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
 	if errors.Is(err, io.EOF) {
 		c.Message = "the server closed the connection"
 	}

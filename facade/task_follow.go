@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -133,7 +134,7 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (got response,
 func (f *follower) each(ctx context.Context, ask func(context.Context) (done bool, err error)) error {
 	var cancel context.CancelFunc
 	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); total > 0 && !f.o.detached {
-		ctx, cancel = context.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
+		ctx, cancel = overdue.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
@@ -234,7 +235,7 @@ func (f *follower) ended(ctx context.Context) error {
 func (f *follower) awaitNext(ctx context.Context) error {
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 && !f.o.detached {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
+		ctx, cancel = overdue.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
 		defer cancel()
 	}
 	next, err := f.c.rt.AwaitReady(ctx, f.view.Name)

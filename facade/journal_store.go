@@ -75,7 +75,7 @@ func (g guardedJournal) Entries(ctx context.Context) ([]mcpvisor.JournalEntry, e
 const (
 	// journalPatience is how long a caller whose answer has come waits for a change of the journal. The
 	// change is made in any case.
-	journalPatience = time.Second
+	journalPatience = 3 * time.Second
 	// journalClosing is how long Close waits for changes of the journal.
 	journalClosing = 5 * time.Second
 )

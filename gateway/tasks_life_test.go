@@ -362,7 +362,7 @@ func (j *memoryJournal) Delete(_ context.Context, key mcpvisor.JournalKey) error
 func (j *memoryJournal) Entries(context.Context) ([]mcpvisor.JournalEntry, error) { return nil, nil }
 
 // A call with a key is executed once, however often the client makes it, through whichever process.
-// The keys of different principals differ.
+// The keys of different principals differ, and those of one principal are the same with each profile.
 func TestKey(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("modern %t", modern), func(t *testing.T) {
@@ -373,20 +373,26 @@ func TestKey(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
-				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}),
+					WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
 				return url
 			}
 			call := func(url, who string) answer {
 				return follower(t, url, modern, "Authorization", "Bearer "+who).ask("tools/call", `{"name":"s__count","arguments":{"key":"`+who+`"},"_meta":{"mcpvisor/key":"order-1"}}`)
 			}
 			first, second := newGateway(), newGateway()
-			for _, url := range []string{first, first, second} {
+			for _, url := range []string{first, first + "/mcp/p", second, second + "/mcp/p"} {
 				a := call(url, "alice")
 				require.Nil(t, a.Error, "%+v", a.Error)
 				require.Contains(t, string(a.Result), `"executions":1`)
 			}
 			require.Contains(t, string(call(first, "bob").Result), `"executions":1`)
 			require.Equal(t, map[string]int{"alice": 1, "bob": 1}, mcptest.Executions(dir))
+
+			for key := range calls.entries {
+				require.Contains(t, []string{"alice", "bob"}, key.Principal)
+				require.Equal(t, "order-1", key.Key)
+			}
 
 			c := newClient(t, fixture("s", mcptest.Script{StateDir: dir}))
 			_, without := serveHTTP(t, c)

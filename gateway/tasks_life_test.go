@@ -373,16 +373,19 @@ func TestKey(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
-				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}),
-					WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
+				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")},
+					Token{Principal: "alice", Profile: "p", SHA256: HashToken("alice-p")}), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
 				return url
 			}
 			call := func(url, who string) answer {
 				return follower(t, url, modern, "Authorization", "Bearer "+who).ask("tools/call", `{"name":"s__count","arguments":{"key":"`+who+`"},"_meta":{"mcpvisor/key":"order-1"}}`)
 			}
 			first, second := newGateway(), newGateway()
-			for _, url := range []string{first, first + "/mcp/p", second, second + "/mcp/p"} {
+			for i, url := range []string{first, first, second, second} {
 				a := call(url, "alice")
+				if i%2 == 1 {
+					a = follower(t, url, modern, "Authorization", "Bearer alice-p").ask("tools/call", `{"name":"s__count","arguments":{"key":"alice"},"_meta":{"mcpvisor/key":"order-1"}}`)
+				}
 				require.Nil(t, a.Error, "%+v", a.Error)
 				require.Contains(t, string(a.Result), `"executions":1`)
 			}

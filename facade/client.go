@@ -68,10 +68,10 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	keys        *keyLocks // of the journal; shared with the copies
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
+	writes      *journalWrites
 	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
 
 	copies   copies  // of servers, by CopyServer
@@ -100,16 +100,18 @@ func New(opts ...Option) (*Client, error) {
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaults.Within(defaultClientBufferBytes, 4)
 	}
-	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
+	return newClient(o, budget.New(o.maxBufferBytes, nil), nil), nil
 }
 
 // newClient makes a client with checked options. If original is not nil, the client is a copy of it, and the records of its calls are those of original, too.
-func newClient(o options, buffer *budget.Budget, locks *keyLocks, original *Client) *Client {
-	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
+func newClient(o options, buffer *budget.Budget, original *Client) *Client {
+	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime
+	room := budget.New(o.maxBufferBytes/4, nil)
 	if original != nil {
-		c.original, records = original, original.rt
+		c.original, records, room = original, original.rt, original.writes.room
 	}
+	c.writes = newJournalWrites(room)
 	c.rt = actors.New(actors.Options{
 		Records:   records,
 		Logger:    o.logger,
@@ -264,6 +266,8 @@ func (c *Client) Close(ctx context.Context) error {
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")
+	c.writes.close(ctx)
+	c.openTasks.release()
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)
 	}

@@ -58,6 +58,7 @@ func TestCallTool_as_a_task_of_hostile_servers(t *testing.T) {
 		"no status":               {`{"resultType":"task","taskId":"secret-1"}`, nil, "status"},
 		"an unknown status":       {`{"resultType":"task","taskId":"secret-1","status":"dreaming"}`, nil, `"dreaming" is unknown`},
 		"another id":              {working, always(`{"taskId":"secret-2","status":"working"}`), "for another task"},
+		"the result of another":   {working, always(`{"taskId":"secret-2","status":"completed","result":{"content":[]}}`), "for another task"},
 		"no task":                 {working, always(`{}`), `no "taskId"`},
 		"no object":               {working, always(`[]`), "cannot be read"},
 		"completed without":       {working, always(state(`"status":"completed"`)), "does not hold what came of it"},

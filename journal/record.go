@@ -23,7 +23,8 @@ import (
 // The database does not check what is in its pages, so the checksum does.
 type record struct {
 	mcpvisor.JournalEntry
-	TaskID string `json:"taskId,omitempty"` // JournalEntry leaves it out
+	TaskID      string    `json:"taskId,omitempty"` // JournalEntry leaves these out
+	TaskCreated time.Time `json:"taskCreated,omitzero"`
 }
 
 // prefixBytes is the length of what is before the head.
@@ -35,7 +36,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	arguments, result := e.Arguments, e.Result
 	e.Arguments, e.Result = nil, nil
-	head, err := json.Marshal(record{e, e.TaskID})
+	head, err := json.Marshal(record{e, e.TaskID, e.TaskCreated})
 	if err != nil {
 		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
 	}
@@ -74,7 +75,7 @@ func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
 	}
 	e := r.JournalEntry
-	e.TaskID = r.TaskID
+	e.TaskID, e.TaskCreated = r.TaskID, r.TaskCreated
 	if at := updatedOf(b); !at.Equal(e.Updated) { // setUpdated has set it
 		e.Updated = at
 	}

@@ -147,7 +147,7 @@ func (s *Store) Said(principal string, by Maker, name Name, sealed string, text 
 	}
 	one.used = now
 	if text != nil {
-		one.shown.read(text)
+		one.shown.read(text, true)
 		one.seen.SetState(string(one.shown.Status))
 	}
 }
@@ -155,8 +155,8 @@ func (s *Store) Said(principal string, by Maker, name Name, sealed string, text 
 // maxSummaryBytes bounds a member of a summary.
 const maxSummaryBytes = 64
 
-// read keeps what a server says about a task.
-func (s *Summary) read(text []byte) {
+// read keeps what a server says about a task. Only the outermost object may have the task in it.
+func (s *Summary) read(text []byte, outermost bool) {
 	_ = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
 		keep := json.RawMessage(nil)
 		if len(value) <= maxSummaryBytes && value[0] != '{' && value[0] != '[' {
@@ -164,8 +164,8 @@ func (s *Summary) read(text []byte) {
 		}
 		switch key {
 		case "task": // the answer to a call, in 2025-11-25
-			if value[0] == '{' {
-				s.read(value)
+			if outermost && value[0] == '{' {
+				s.read(value, false)
 			}
 		case "status":
 			if status, err := jsonscan.ReadString(value); err == nil && len(status) <= maxSummaryBytes {

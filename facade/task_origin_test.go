@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -434,4 +435,52 @@ func TestTask_that_two_calls_get(t *testing.T) {
 		_, err := c.StartTask(t.Context(), "s/x", caller("E"))
 		require.NoError(t, err, "the first ones have ended")
 	})
+}
+
+// A task is asked for at the server that had it: another one that has its name now learns nothing of
+// the task. A change of secrets makes no other server of it.
+func TestTask_of_a_server_whose_name_another_one_has(t *testing.T) {
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: time.Hour, Durable: true}}}, StateDir: t.TempDir()}
+	spec := mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script)}
+	spec.Stdio.Args = append(spec.Stdio.Args, "--api-key=first-secret-1")
+	other := spec.Clone()
+	other.Stdio.Args = append(other.Stdio.Args, "--other")
+	renewed := spec.Clone()
+	renewed.Stdio.Args[len(renewed.Stdio.Args)-1] = "--api-key=second-secret-2"
+
+	j := new(memoryJournal)
+	first := journaled(t, j, "")
+	require.NoError(t, first.Register(t.Context(), spec))
+	task, err := first.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+	require.NoError(t, err)
+	relay := new(facade.TaskRelay)
+	_, err = first.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"relayed"}`), facade.WithTaskRelay(relay))
+	require.NoError(t, err)
+	require.NoError(t, first.Apply(t.Context(), []mcpvisor.ServerSpec{other}))
+	require.ErrorIs(t, task.Cancel(t.Context()), mcpvisor.ErrUnknownServer)
+	_, err = task.Wait(t.Context())
+	require.ErrorIs(t, err, mcpvisor.ErrClosed)
+	require.ErrorContains(t, err, "another server had the task")
+	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
+	_, err = first.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+
+	second := journaled(t, j, "")
+	require.NoError(t, second.Register(t.Context(), other))
+	_, err = second.ResumeTask(t.Context(), "k")
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
+	_, err = second.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
+
+	third := journaled(t, j, "")
+	require.NoError(t, third.Register(t.Context(), renewed))
+	resumed, err := third.ResumeTask(t.Context(), "k")
+	require.NoError(t, err)
+	require.NoError(t, resumed.Cancel(t.Context()), "it has the task")
+	relayed, err := third.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+	require.NoError(t, err)
+	_, err = relayed.Ask(t.Context())
+	require.NoError(t, err)
 }

@@ -84,7 +84,8 @@ func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, e
 // its Wait returns the result that the journal has, or follows the task.
 //
 // Errors: ErrInvalid (the journal does not know the key), ErrInterrupted, ErrJournal,
-// ErrUnknownServer, and the error in which the call has ended.
+// ErrUnknownServer (also while another server has the name of the one that has the task), and the error in
+// which the call has ended.
 func (c *Client) ResumeTask(ctx context.Context, key string, opts ...CallOption) (*Task, error) {
 	t, err := c.resumeTask(ctx, key, opts)
 	return t, withOp(err, "resume "+key)

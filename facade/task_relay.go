@@ -70,7 +70,8 @@ func WithTaskOrigin(origin string) CallOption {
 // TaskOf returns a handle on a task that a server has made of an earlier call, of this host or of
 // another one; see [WithTaskRelay]. Nothing is sent. [Client.Tasks] lists the task while Wait runs.
 //
-// Errors: ErrUnknownServer, ErrInvalid (there is no id, or it is longer than 1,024 bytes).
+// Errors: ErrUnknownServer (also if another server has the name now), ErrInvalid (there is no id, or it
+// is longer than 1,024 bytes).
 func (c *Client) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	s := c.rt.Snapshot()
 	v := s.Server(server)
@@ -109,7 +110,7 @@ func (a TaskAnswer) Ended() bool { return task.Status(a.State).Final() }
 
 // Ask asks the current incarnation of the server for the task, once.
 //
-// Errors: ErrRPC (with -32602 the server does not know the task), ErrUnavailable and the other errors
+// Errors: ErrRPC (with -32602 the server does not know the task, or has another one with its id), ErrUnavailable and the other errors
 // of a request.
 func (t *Task) Ask(ctx context.Context) (answer TaskAnswer, err error) {
 	err = t.hold(ctx, "ask for a task of "+t.tool, func() error {

@@ -45,8 +45,8 @@ type JournalEntry struct {
 	// Target is a digest of what the server runs or reaches, without secrets, and Incarnation names
 	// the process or session of it that made the task; both are empty without a task. The task is
 	// asked for at no other server.
-	Target      string `json:"target,omitempty"`
-	Incarnation string `json:"incarnation,omitempty"`
+	Target      string `json:"-"`
+	Incarnation string `json:"-"`
 	// Digest is the SHA-256 of the arguments in hexadecimal. Arguments is their JSON, in which
 	// *** replaces the secrets of the server's specification. [JournalKeep] says which are kept;
 	// the others are empty.

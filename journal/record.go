@@ -25,6 +25,8 @@ type record struct {
 	mcpvisor.JournalEntry
 	TaskID      string    `json:"taskId,omitempty"` // JournalEntry leaves these out
 	TaskCreated time.Time `json:"taskCreated,omitzero"`
+	Target      string    `json:"target,omitempty"`
+	Incarnation string    `json:"incarnation,omitempty"`
 }
 
 // prefixBytes is the length of what is before the head.
@@ -36,7 +38,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	arguments, result := e.Arguments, e.Result
 	e.Arguments, e.Result = nil, nil
-	head, err := json.Marshal(record{e, e.TaskID, e.TaskCreated})
+	head, err := json.Marshal(record{e, e.TaskID, e.TaskCreated, e.Target, e.Incarnation})
 	if err != nil {
 		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
 	}
@@ -75,7 +77,7 @@ func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
 	}
 	e := r.JournalEntry
-	e.TaskID, e.TaskCreated = r.TaskID, r.TaskCreated
+	e.TaskID, e.TaskCreated, e.Target, e.Incarnation = r.TaskID, r.TaskCreated, r.Target, r.Incarnation
 	if at := updatedOf(b); !at.Equal(e.Updated) { // setUpdated has set it
 		e.Updated = at
 	}

@@ -70,6 +70,14 @@ type JournalEntry struct {
 	// TaskID is the id that the server gave the task of the call; empty without a task. It is a
 	// secret: some servers accept it as the only credential.
 	TaskID string `json:"-"`
+	// TaskCreated is when the server made the task, as it said; zero if it did not. A task with
+	// that id that was made at another time is another one.
+	TaskCreated time.Time `json:"-"`
+	// Target is a digest of what the server runs or reaches, without secrets, and Incarnation names
+	// the process or session of it that made the task; both are empty without a task. The task is
+	// asked for at no other server.
+	Target      string `json:"-"`
+	Incarnation string `json:"-"`
 	// Digest is the SHA-256 of the arguments in hexadecimal. Arguments is their JSON, in which
 	// *** replaces the secrets of the server's specification. [JournalKeep] says which are kept;
 	// the others are empty.

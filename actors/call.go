@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
@@ -330,7 +331,7 @@ func (rt *Runtime) statsOf(gen uint64) *registrationStats {
 	if s, ok := rt.stats.Load(gen); ok {
 		return s.(*registrationStats)
 	}
-	return &registrationStats{} // the registration has ended
+	return newRegistrationStats() // the registration has ended
 }
 
 // releaseStats forgets the counts of a registration that has ended.
@@ -356,6 +357,12 @@ type registrationStats struct {
 	toolErrors atomic.Int64
 	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
 	tasksRecovered, tasksLost atomic.Int64
+	// taskTurns paces the requests about tasks.
+	taskTurns *rate.Limiter
+}
+
+func newRegistrationStats() *registrationStats {
+	return &registrationStats{taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst)}
 }
 
 // totals are the counts as users see them. What the lifecycle counts is in the view.

@@ -92,7 +92,8 @@ func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, e
 // Its Wait returns the result that the journal has, or follows the task.
 //
 // Errors: ErrInvalid (the journal does not know the key), ErrInterrupted, ErrJournal,
-// ErrUnknownServer, and the error in which the call has ended.
+// ErrUnknownServer (also while another server has the name of the one that has the task), and the error in
+// which the call has ended.
 func (c *Client) ResumeTask(ctx context.Context, key mcpvisor.JournalKey, opts ...CallOption) (*Task, error) {
 	t, err := c.resumeTask(ctx, key, opts)
 	return t, withOp(err, "resume "+key.Key)
@@ -293,7 +294,12 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 	}
 	now := time.Now()
 	o.keyed, o.key = k, k.entry.JournalKey()
-	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true}
+	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true,
+		origin: &taskOrigin{k.entry.Incarnation, k.entry.TaskCreated, k.entry.Target}}
+	if err := asErrorOrNil(f.checkTarget(v)); err != nil {
+		err.Outcome = mcpvisor.OutcomeUnknown // the call was sent
+		return nil, err
+	}
 	f.note(task.Task{ID: k.entry.TaskID, Status: task.Working}, now)
 	return f, nil
 }
@@ -341,8 +347,9 @@ func (k *keyedCall) beginForget() *journalWrite {
 }
 
 // becameTask notes that the server has made a task of the call.
-func (k *keyedCall) becameTask(id string) {
+func (k *keyedCall) becameTask(id string, from *taskOrigin) {
 	k.entry.State, k.entry.TaskID = mcpvisor.JournalTask, id
+	k.entry.TaskCreated, k.entry.Target, k.entry.Incarnation = from.created, from.target, from.incarnation
 	k.beginPut().wait()
 }
 
@@ -390,6 +397,7 @@ func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error)
 func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *journalWrite {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
+	entry.TaskCreated, entry.Target, entry.Incarnation = time.Time{}, "", ""
 	if err != nil {
 		e := asError(err)
 		entry.Error = &mcpvisor.JournalError{Kind: e.Kind, Outcome: e.Outcome}

@@ -152,7 +152,7 @@ func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *trans
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()
 	if err == nil && o.keyed != nil {
-		o.keyed.becameTask(f.id())
+		o.keyed.becameTask(f.id(), f.origin)
 	}
 	switch {
 	case err != nil:

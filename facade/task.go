@@ -17,7 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Task is a tool call that its server executes as a task (MCP 2025-11-25, tasks; since
@@ -184,7 +183,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 	if t.follow == nil {
 		return nil
 	}
-	err := t.c.requestCancel(ctx, t.follow.server, t.follow.id())
+	err := t.follow.requestCancel(ctx)
 	if err == nil {
 		t.c.openTasks.remove(t.follow)
 	}
@@ -206,7 +205,7 @@ func (c *Client) CancelTask(ctx context.Context, number uint64) error {
 	if f == nil {
 		return withOp(invalidRequest(fmt.Errorf("no task %d is open", number)), "cancel a task")
 	}
-	return withOp(c.requestCancel(ctx, f.server, f.id()), "cancel "+mcpvisor.Qualify(f.server, f.tool))
+	return withOp(f.requestCancel(ctx), "cancel "+mcpvisor.Qualify(f.server, f.tool))
 }
 
 // openTasks are the tasks that have not ended. The zero value is empty. Safe for concurrent
@@ -236,6 +235,7 @@ func (o *openTasks) remove(f *follower) {
 	o.mu.Lock()
 	delete(o.all, f)
 	o.mu.Unlock()
+	f.drop()
 	f.release()
 }
 
@@ -306,26 +306,12 @@ func (f *follower) open() mcpvisor.OpenTask {
 const cancelTimeout = 5 * time.Second
 
 // cancelTask asks a server to cancel a task, in the background.
-func (c *Client) cancelTask(server, id string) {
+func (c *Client) cancelTask(f *follower) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 		defer cancel()
-		_ = c.requestCancel(ctx, server, id) // nobody waits for the answer
+		_ = f.requestCancel(ctx) // nobody waits for the answer
 	}()
-}
-
-// requestCancel asks the current incarnation of a server to cancel a task.
-func (c *Client) requestCancel(ctx context.Context, server, id string) error {
-	view := c.rt.Snapshot().Server(server)
-	if view == nil {
-		return unknownServer(c.rt.Snapshot(), server)
-	}
-	_, _, err := c.rt.Request(ctx, view, transport.Request{Method: "tasks/cancel", Target: id, Params: task.Params(id)}, cancelTimeout)
-	if e := asErrorOrNil(err); e != nil {
-		e.Cause = hideID(e.Cause, id)
-		return e
-	}
-	return nil
 }
 
 // asErrorOrNil returns a copy of the error of ours in err.

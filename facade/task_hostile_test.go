@@ -65,7 +65,8 @@ func TestCallTool_as_a_task_of_hostile_servers(t *testing.T) {
 		"completed with text":     {working, always(state(`"status":"completed","result":"text"`)), "does not hold what came of it"},
 		"failed without":          {working, always(state(`"status":"failed"`)), "does not hold what came of it"},
 		"failed with text":        {working, always(state(`"status":"failed","error":"disk full, see secret-1"`)), "disk full"},
-		"a result with a result":  {working, always(state(`"status":"completed","result":{"resultType":"task","taskId":"x"}`)), "unknown resultType"},
+		"a result with a result":  {working, always(state(`"status":"completed","result":{"resultType":"task","taskId":"x"}`)), "is a task again"},
+		"a result with a task":    {working, always(state(`"status":"completed","result":{"task":{"taskId":"x","status":"working"}}`)), "is a task again"},
 		"negative times":          {`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":-5,"ttlMs":-1}`, always(done), ""},
 		"times that are no times": {`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":"soon","ttlMs":{}}`, always(done), ""},
 		"a ttl in the past": {`{"resultType":"task","taskId":"secret-1","status":"working","ttlMs":1,"pollIntervalMs":1}`, func(n int) string {

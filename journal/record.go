@@ -24,7 +24,10 @@ import (
 // The database does not check what is in its pages, so the checksums do. A listing reads no bodies.
 type record struct {
 	mcpvisor.JournalEntry
-	TaskID string `json:"taskId,omitempty"` // JournalEntry leaves it out
+	TaskID      string    `json:"taskId,omitempty"` // JournalEntry leaves these out
+	TaskCreated time.Time `json:"taskCreated,omitzero"`
+	Target      string    `json:"target,omitempty"`
+	Incarnation string    `json:"incarnation,omitempty"`
 }
 
 // A stamp is a time of the journal (Journal.now), and what the clock of the machine said then.
@@ -65,7 +68,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	arguments, result := e.Arguments, e.Result
 	e.Arguments, e.Result, e.Open = nil, nil, false
-	head, err := json.Marshal(record{e, e.TaskID})
+	head, err := json.Marshal(record{e, e.TaskID, e.TaskCreated, e.Target, e.Incarnation})
 	if err != nil {
 		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
 	}
@@ -107,7 +110,7 @@ func decodeHead(key, b []byte) (e mcpvisor.JournalEntry, rest []byte, err error)
 		return e, nil, damagedEntry(key, errRecord)
 	}
 	e = r.JournalEntry
-	e.TaskID = r.TaskID
+	e.TaskID, e.TaskCreated, e.Target, e.Incarnation = r.TaskID, r.TaskCreated, r.Target, r.Incarnation
 	return e, rest, nil
 }
 

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
@@ -55,7 +58,7 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
 func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMessage) (json.RawMessage, error) {
-	list, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
+	list, err := cmd.params(inv, c, object == nil && slices.ContainsFunc(cmd.Arguments, params.NeedsType))
 	if err != nil {
 		return nil, err
 	}
@@ -73,22 +76,38 @@ func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMess
 	return object, nil
 }
 
-// paramsOf returns the parameters of the first tool of a list; none if it is empty.
-func paramsOf(data json.RawMessage, err error) (params.List, error) {
+// params returns the parameters of the tool; none if it is not listed. If they are needed, because
+// words have no types without them, the error then says why it is not.
+func (cmd *callCmd) params(inv *invocation, c *servers.Set, needed bool) (params.List, error) {
+	for {
+		list, listed, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
+		if err != nil || listed || !needed {
+			return list, err
+		}
+		// The tool may be listed by the time of a call, so that is a dry one.
+		_, err = c.CallTool(inv.Context, cmd.Name, nil, attach.CallOptions{Dry: true})
+		if inv.Context.Err() != nil || !errors.Is(err, mcpvisor.ErrCanceled) {
+			return list, cmd.explained(c, err)
+		}
+	}
+}
+
+// paramsOf returns the parameters of the first tool of a list. listed is false if it is empty.
+func paramsOf(data json.RawMessage, err error) (list params.List, listed bool, _ error) {
 	if err != nil {
-		return params.List{}, err
+		return params.List{}, false, err
 	}
 	tools, err := table.ParseTools(data)
 	if err != nil || len(tools) == 0 {
-		return params.New(nil), err
+		return params.New(nil), false, err
 	}
-	return params.New(tools[0].Definition.InputSchema), nil
+	return params.New(tools[0].Definition.InputSchema), true, nil
 }
 
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
 func (cmd *callCmd) refused(inv *invocation, c *servers.Set, problems string) error {
-	list, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
+	list, _, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
 	if err != nil {
 		return err
 	}

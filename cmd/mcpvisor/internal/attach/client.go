@@ -186,8 +186,8 @@ func (c *Client) Tool(ctx context.Context, name string) (json.RawMessage, error)
 	return c.raw(ctx, "run/tools?tool="+url.QueryEscape(name))
 }
 
-// SentTool is Tool with the definition as the server sent it: secrets are not hidden, because
-// arguments are compared with it. Do not show it.
+// SentTool is Tool with the definition as the server sent it, also the last one of a server that is down:
+// secrets are not hidden, because arguments are compared with it. Do not show it.
 func (c *Client) SentTool(ctx context.Context, name string) (json.RawMessage, error) {
 	return c.raw(ctx, "run/tools?sent=true&tool="+url.QueryEscape(name))
 }

@@ -229,7 +229,7 @@ type callOptions struct {
 	validate  bool
 	detached  bool                      // of StartTask: a task is returned, and not followed
 	progress  func(mcpvisor.Progress)   // nil: reports are not delivered
-	key       string                    // of WithKey
+	key       mcpvisor.JournalKey       // of WithKey
 	hasKey    bool                      // with WithKey
 	keyed     *keyedCall                // nil without a key
 	meta      json.RawMessage           // of WithMeta; nil for none

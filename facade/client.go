@@ -67,7 +67,6 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	keys        *keyLocks // of the journal; shared with the copies
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
@@ -99,12 +98,12 @@ func New(opts ...Option) (*Client, error) {
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaultClientBufferBytes
 	}
-	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
+	return newClient(o, budget.New(o.maxBufferBytes, nil), nil), nil
 }
 
 // newClient makes a client with checked options. If original is not nil, the client is a copy of it, and the records of its calls are those of original, too.
-func newClient(o options, buffer *budget.Budget, locks *keyLocks, original *Client) *Client {
-	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
+func newClient(o options, buffer *budget.Budget, original *Client) *Client {
+	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime
 	if original != nil {
 		c.original, records = original, original.rt

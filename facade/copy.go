@@ -88,7 +88,7 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	if o.err != nil {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
-	made := newClient(o, c.buffer, c.keys, c)
+	made := newClient(o, c.buffer, c)
 	if !c.copies.add(made) {
 		_ = made.rt.Close(context.Background()) // it has no servers
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -63,7 +62,13 @@ func (o *journalOption) check() error {
 // another call, and a client without a journal fail the call with mcpvisor.ErrInvalid; a journal
 // that cannot be read or written fails it with mcpvisor.ErrJournal. Calls with one key wait for each other. When the context of the call ends, its task continues, and a later call with the key
 // finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
-func WithKey(key string) CallOption { return func(o *callOptions) { o.key, o.hasKey = key, true } }
+func WithKey(key string) CallOption { return WithKeyOf("", key) }
+
+// WithKeyOf is [WithKey] for a call that the host passes on for a principal: equal keys of different
+// principals are different keys. It is for gateways and fleets.
+func WithKeyOf(principal, key string) CallOption {
+	return func(o *callOptions) { o.key, o.hasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
+}
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
 // without arguments and results; none without [WithJournal].
@@ -80,24 +85,24 @@ func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, e
 	return all, nil
 }
 
-// ResumeTask returns the call that was made with a key, perhaps by another host, as a handle:
-// its Wait returns the result that the journal has, or follows the task.
+// ResumeTask returns the call that was made with a key, perhaps by another host, as a handle.
+// Its Wait returns the result that the journal has, or follows the task.
 //
 // Errors: ErrInvalid (the journal does not know the key), ErrInterrupted, ErrJournal,
 // ErrUnknownServer, and the error in which the call has ended.
-func (c *Client) ResumeTask(ctx context.Context, key string, opts ...CallOption) (*Task, error) {
+func (c *Client) ResumeTask(ctx context.Context, key mcpvisor.JournalKey, opts ...CallOption) (*Task, error) {
 	t, err := c.resumeTask(ctx, key, opts)
-	return t, withOp(err, "resume "+key)
+	return t, withOp(err, "resume "+key.Key)
 }
 
-func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) (*Task, error) {
+func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts []CallOption) (*Task, error) {
 	k, err := c.lockKey(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer k.release()
 	if !k.known {
-		return nil, invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key))
+		return nil, invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key.Key))
 	}
 	t := &Task{c: c, tool: mcpvisor.Qualify(k.entry.Server, k.entry.Tool), turn: make(chan struct{}, 1), resumed: true}
 	t.turn <- struct{}{}
@@ -118,81 +123,41 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	return t, nil
 }
 
-// keyLocks are those of a client and of its copies, which have one journal.
-type keyLocks struct {
-	calls   keys // that are made now
-	endings keys // of which a task has ended, and that the journal is told of
-}
-
-// keys are the keys that are in use. The zero value is empty. Safe for concurrent use.
-type keys struct {
-	mu   sync.Mutex
-	open map[string]chan struct{} // closed when the call has ended
-}
-
-// lock waits until no other call with the key is made.
-func (k *keys) lock(ctx context.Context, key string) error {
-	for {
-		k.mu.Lock()
-		other := k.open[key]
-		if other == nil {
-			if k.open == nil {
-				k.open = map[string]chan struct{}{}
-			}
-			k.open[key] = make(chan struct{})
-			k.mu.Unlock()
-			return nil
-		}
-		k.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (k *keys) unlock(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(k.open[key])
-	delete(k.open, key)
-}
-
 // A keyedCall is a call with a key. Until it is released, no other call with that key is made.
 // The goroutine of the call owns it; a follower may use it after the release.
 type keyedCall struct {
-	c     *Client
-	known bool // the journal knew the key
-	entry mcpvisor.JournalEntry
-	args  json.RawMessage // of this call
+	c      *Client
+	known  bool // the journal knew the key
+	entry  mcpvisor.JournalEntry
+	args   json.RawMessage // of this call
+	unlock func()
 	// forgetting: the entry is being removed in the background, which releases the call.
 	forgetting bool
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
-func (c *Client) lockKey(ctx context.Context, key string) (*keyedCall, error) {
+func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCall, error) {
 	if c.opts.journal.store == nil {
 		return nil, invalidRequest(errors.New("a call with a key needs a client with a journal; make it with facade.WithJournal"))
 	}
-	if err := checkKey(key); err != nil {
+	if err := checkKey(key.Key); err != nil {
 		return nil, invalidRequest(err)
 	}
-	if err := c.keys.calls.lock(ctx, key); err != nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-	}
-	k := &keyedCall{c: c}
-	var err error
-	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
-		c.keys.calls.unlock(key)
+	unlock, err := c.opts.journal.store.Lock(ctx, key)
+	if err != nil {
 		return nil, journalError(ctx, err)
 	}
-	k.entry.Key = key
+	k := &keyedCall{c: c, unlock: unlock}
+	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
+		unlock()
+		return nil, journalError(ctx, err)
+	}
+	k.entry.Principal, k.entry.Key = key.Principal, key.Key
 	return k, nil
 }
 
 // openKey begins a call with a key.
-func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool string, args toolArguments) (*keyedCall, error) {
+func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, v *actors.View, tool string, args toolArguments) (*keyedCall, error) {
 	raw, err := args.append(nil)
 	if err != nil {
 		return nil, err
@@ -217,7 +182,7 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 			what = "of " + mcpvisor.Qualify(e.Server, e.Tool)
 		}
 		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key, what, e.Began.Format(time.RFC3339)), Hint: "use another key"}
+			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "use another key"}
 	}
 	return k, nil
 }
@@ -225,7 +190,7 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 // release lets other calls with the key continue.
 func (k *keyedCall) release() {
 	if !k.forgetting {
-		k.c.keys.calls.unlock(k.entry.Key)
+		k.unlock()
 	}
 }
 
@@ -279,7 +244,7 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 		return nil, unknownServer(s, k.entry.Server)
 	}
 	now := time.Now()
-	o.keyed, o.key = k, k.entry.Key
+	o.keyed, o.key = k, k.entry.JournalKey()
 	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true}
 	f.note(task.Task{ID: k.entry.TaskID, Status: task.Working}, now)
 	return f, nil
@@ -298,7 +263,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		k.forgetting = true // the entry may be stored: until it is gone, the key stays taken
 		go func() {
 			k.forget()
-			k.c.keys.calls.unlock(k.entry.Key)
+			k.unlock()
 		}()
 		return response{}, journalError(ctx, err)
 	}
@@ -315,7 +280,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 
 // forget removes the entry.
 func (k *keyedCall) forget() {
-	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.Key) })
+	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.JournalKey()) })
 }
 
 // becameTask notes that the server has made a task of the call.
@@ -333,10 +298,7 @@ const maxJournalErrorBytes = 4 << 10
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
 	defer cancel()
-	if k.c.keys.endings.lock(ctx, k.entry.Key) == nil {
-		defer k.c.keys.endings.unlock(k.entry.Key)
-	}
-	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.Key)
+	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.JournalKey())
 	if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
 		return stored.Result, err != nil && stored.Error == nil && len(stored.Result) > 0
 	}

@@ -276,7 +276,7 @@ func (o *openTasks) showLocked(f *follower) mcpvisor.OpenTask {
 func (f *follower) open() mcpvisor.OpenTask {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return mcpvisor.OpenTask{Key: f.o.key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
+	return mcpvisor.OpenTask{Principal: f.o.key.Principal, Key: f.o.key.Key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
 		Began: f.began, Updated: f.updated, Recovered: f.recovered}
 }
 

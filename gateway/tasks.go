@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
-		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
+		return made, append(opts, facade.WithKeyOf(c.holdOwner.Principal, t.key)), nil
 	case made.modern && t.input.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
@@ -140,17 +139,8 @@ const maxTTL = 365 * 24 * time.Hour
 
 // KeyMeta is the member of _meta in which a client gives a tool call a key, with which it is executed at
 // most once; see facade.WithKey. The facade.Client needs a journal. Equal keys of different principals
-// are different keys.
+// are different keys, and a principal has the same ones with each profile.
 const KeyMeta = "mcpvisor/key"
-
-// journalKey returns the key of a call in the journal.
-func (c *connection) journalKey(key string) string {
-	if c.owner == "" || key == "" {
-		return key
-	}
-	sum := sha256.Sum256([]byte(c.owner))
-	return hex.EncodeToString(sum[:6]) + ":" + key
-}
 
 // taskHandle is a task that a client asks about.
 type taskHandle struct {

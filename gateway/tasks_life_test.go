@@ -333,11 +333,12 @@ func TestTasks_status_of_a_later_stream(t *testing.T) {
 
 // memoryJournal is a journal for one test.
 type memoryJournal struct {
+	mcpvisor.JournalLocks
 	mu      sync.Mutex
-	entries map[string]mcpvisor.JournalEntry
+	entries map[mcpvisor.JournalKey]mcpvisor.JournalEntry
 }
 
-func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntry, bool, error) {
+func (j *memoryJournal) Get(_ context.Context, key mcpvisor.JournalKey) (mcpvisor.JournalEntry, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, ok := j.entries[key]
@@ -347,11 +348,11 @@ func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntr
 func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.entries[e.Key] = e
+	j.entries[e.JournalKey()] = e
 	return nil
 }
 
-func (j *memoryJournal) Delete(_ context.Context, key string) error {
+func (j *memoryJournal) Delete(_ context.Context, key mcpvisor.JournalKey) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.entries, key)
@@ -366,7 +367,7 @@ func TestKey(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("modern %t", modern), func(t *testing.T) {
 			dir := t.TempDir()
-			calls := &memoryJournal{entries: map[string]mcpvisor.JournalEntry{}}
+			calls := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
 			newGateway := func() string {
 				c, err := facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll))
 				require.NoError(t, err)

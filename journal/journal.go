@@ -35,6 +35,7 @@ type Options struct {
 // Journal is a [mcpvisor.Journal] in a file. One process at a time has it open. Writes of
 // many callers are made durable together. Safe for concurrent use.
 type Journal struct {
+	mcpvisor.JournalLocks
 	db     *bolt.DB
 	unlock func() // lets other processes have the file
 	opts   Options
@@ -125,14 +126,16 @@ func (j *Journal) Close() error {
 }
 
 // Get implements [mcpvisor.Journal].
-func (j *Journal) Get(ctx context.Context, key string) (e mcpvisor.JournalEntry, found bool, err error) {
+func (j *Journal) Get(ctx context.Context, key mcpvisor.JournalKey) (e mcpvisor.JournalEntry, found bool, err error) {
 	err = j.view(ctx, func(tx *bolt.Tx) error {
-		value := tx.Bucket(callsBucket).Get([]byte(key))
+		name := encodeKey(key)
+		value := tx.Bucket(callsBucket).Get(name)
 		if value == nil {
 			return nil
 		}
-		e, err = decode([]byte(key), value)
-		found = err == nil && !e.Updated.Before(j.expiry())
+		e, err = decode(name, value)
+		e.Open = j.Held(key)
+		found = err == nil && (e.Open || !e.Updated.Before(j.expiry()))
 		return err
 	})
 	if !found {
@@ -146,10 +149,10 @@ func (j *Journal) Entries(ctx context.Context) (all []mcpvisor.JournalEntry, err
 	err = j.view(ctx, func(tx *bolt.Tx) error {
 		expiry := j.expiry()
 		return tx.Bucket(callsBucket).ForEach(func(key, value []byte) error {
-			if ctx.Err() != nil || updatedOf(value).Before(expiry) {
+			e, err := decode(key, value)
+			if e.Open = j.Open(e.JournalKey()); err == nil && !e.Open && e.Updated.Before(expiry) {
 				return ctx.Err()
 			}
-			e, err := decode(key, value)
 			e.Arguments, e.Result = nil, nil
 			all = append(all, e)
 			return err
@@ -159,7 +162,7 @@ func (j *Journal) Entries(ctx context.Context) (all []mcpvisor.JournalEntry, err
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b mcpvisor.JournalEntry) int {
-		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Key, b.Key))
+		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Key, b.Key), strings.Compare(a.Principal, b.Principal))
 	})
 	return all, nil
 }
@@ -183,12 +186,12 @@ func (j *Journal) Put(ctx context.Context, e mcpvisor.JournalEntry) error {
 	if err != nil {
 		return err
 	}
-	return j.write(ctx, &write{key: e.Key, value: value})
+	return j.write(ctx, &write{key: string(encodeKey(e.JournalKey())), value: value})
 }
 
 // Delete implements [mcpvisor.Journal].
-func (j *Journal) Delete(ctx context.Context, key string) error {
-	return j.write(ctx, &write{key: key})
+func (j *Journal) Delete(ctx context.Context, key mcpvisor.JournalKey) error {
+	return j.write(ctx, &write{key: string(encodeKey(key))})
 }
 
 // errClosed is the error of a journal that is closed.
@@ -299,7 +302,7 @@ func (j *Journal) sweep(tx *bolt.Tx, n int) error {
 	cursor := tx.Bucket(callsBucket).Cursor()
 	key, value := cursor.Seek(j.swept)
 	for ; n > 0 && key != nil; n-- {
-		if updatedOf(value).Before(expiry) {
+		if updatedOf(value).Before(expiry) && !j.Open(decodeKey(key)) {
 			expired = append(expired, string(key))
 		}
 		key, value = cursor.Next()

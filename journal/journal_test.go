@@ -54,7 +54,7 @@ func sent(key string, at time.Time) mcpvisor.JournalEntry {
 
 func get(t *testing.T, j *Journal, key string) (mcpvisor.JournalEntry, bool) {
 	t.Helper()
-	e, ok, err := j.Get(t.Context(), key)
+	e, ok, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: key})
 	require.NoError(t, err)
 	return e, ok
 }
@@ -65,22 +65,25 @@ func TestJournal(t *testing.T) {
 	j := openTest(t, path, Options{now: func() time.Time { return start }})
 	_, ok := get(t, j, "none")
 	require.False(t, ok)
-	full := mcpvisor.JournalEntry{Key: "schlüssel/1", Server: "s", Tool: "t", State: mcpvisor.JournalTask, Began: start, Updated: start.Add(1),
+	full := mcpvisor.JournalEntry{Key: "schlüssel/1", Server: "s", Tool: "t", Principal: "ä", State: mcpvisor.JournalTask, Began: start, Updated: start.Add(1),
 		TaskID: "secret", Digest: "d", Arguments: []byte(`{"a":1}`), ResultDigest: "r", ResultBytes: 7, Result: []byte(`{"content":[]}`),
 		Error: &mcpvisor.JournalError{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -1, Data: []byte(`[1]`)}}
 	require.NoError(t, j.Put(t.Context(), full))
 	require.NoError(t, j.Put(t.Context(), sent("b", start.Add(2))))
 	require.NoError(t, j.Put(t.Context(), sent("c", start.Add(3))))
-	require.NoError(t, j.Delete(t.Context(), "b"))
-	require.NoError(t, j.Delete(t.Context(), "b"), "a second time")
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}), "a second time")
 	require.NoError(t, j.Close())
 	require.NoError(t, j.Close(), "a second time")
-	_, _, err := j.Get(t.Context(), "c")
+	_, _, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: "c"})
 	require.ErrorIs(t, err, errClosed)
 	require.ErrorIs(t, j.Put(t.Context(), full), errClosed)
 
 	j = openTest(t, path, Options{now: func() time.Time { return start }})
-	got, ok := get(t, j, full.Key)
+	_, ok = get(t, j, full.Key)
+	require.False(t, ok, "of another principal")
+	got, ok, err := j.Get(t.Context(), full.JournalKey())
+	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, full, got)
 	all, err := j.Entries(t.Context())
@@ -90,7 +93,7 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, 2, j.entries)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = j.Get(ctx, "c")
+	_, _, err = j.Get(ctx, mcpvisor.JournalKey{Key: "c"})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, j.Put(ctx, full), context.Canceled)
 	info, err := os.Stat(path)
@@ -142,7 +145,7 @@ func TestJournal_expiry(t *testing.T) {
 	all, err := j.Entries(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	require.NoError(t, j.Delete(t.Context(), "none"))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "none"}))
 	require.Equal(t, 1, j.entries)
 }
 
@@ -181,7 +184,7 @@ func TestJournal_full(t *testing.T) {
 	require.Equal(t, mcpvisor.JournalEnded, e.State)
 	require.Empty(t, e.Result)
 	require.Equal(t, 2000, e.ResultBytes)
-	require.NoError(t, j.Delete(t.Context(), "b"))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}))
 	large := sent("e", now)
 	large.Arguments = []byte(strings.Repeat(" ", 1900))
 	require.ErrorContains(t, j.Put(t.Context(), large), "(at most 2000)")
@@ -218,7 +221,7 @@ func TestOpen_other_files(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 24000)
 
-	for name, format := range map[string]error{"2": ErrNewer, "10": ErrNewer, "0": ErrDamaged, "": ErrDamaged} {
+	for name, format := range map[string]error{"3": ErrNewer, "10": ErrNewer, "1": ErrDamaged, "0": ErrDamaged, "": ErrDamaged} {
 		path := tempFile(t)
 		j, err := Open(path, Options{})
 		require.NoError(t, err)
@@ -250,7 +253,7 @@ func TestOpen_changed_entry(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Put(t.Context(), sent("k", time.Now())))
 		require.NoError(t, j.Close())
-		rewrite(t, path, callsBucket, []byte("k"), []byte(value))
+		rewrite(t, path, callsBucket, encodeKey(mcpvisor.JournalKey{Key: "k"}), []byte(value))
 		_, err = Open(path, Options{})
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorContains(t, err, `the entry of the key "k"`)
@@ -274,7 +277,7 @@ func TestJournal_disk_full(t *testing.T) {
 			_, ok := get(t, j, fmt.Sprint(i))
 			require.True(t, ok, i)
 		}
-		require.NoError(t, j.Delete(t.Context(), "0"))
+		require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "0"}))
 		_, ok := get(t, j, "0")
 		require.False(t, ok)
 		require.NoError(t, j.Close())

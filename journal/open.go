@@ -26,14 +26,14 @@ var (
 // The buckets of the database.
 var (
 	metaBucket  = []byte("meta")  // formatKey → format
-	callsBucket = []byte("calls") // key → record
+	callsBucket = []byte("calls") // encodeKey → record
 )
 
 // formatKey is the key of the format of the file in metaBucket.
 var formatKey = []byte("format")
 
 // format is the format that this version writes, and the latest one that it reads.
-const format = "1"
+const format = "2"
 
 // lockTimeout is how long Open waits for another process that has the file open.
 const lockTimeout = time.Second

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,19 @@ type record struct {
 	TaskID string `json:"taskId,omitempty"` // JournalEntry leaves it out
 }
 
+// encodeKey returns the name of an entry in the database: the length of the principal (uvarint), the
+// principal, and the key.
+func encodeKey(key mcpvisor.JournalKey) []byte {
+	b := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64+len(key.Principal)+len(key.Key)), uint64(len(key.Principal)))
+	return append(append(b, key.Principal...), key.Key...)
+}
+
+// decodeKey returns the key of the name of an entry.
+func decodeKey(name []byte) mcpvisor.JournalKey {
+	principal, key, _ := cut(name)
+	return mcpvisor.JournalKey{Principal: string(principal), Key: string(key)}
+}
+
 // prefixBytes is the length of what is before the head.
 const prefixBytes = 4 + 8
 
@@ -34,7 +48,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // encode returns the record of an entry.
 func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	arguments, result := e.Arguments, e.Result
-	e.Arguments, e.Result = nil, nil
+	e.Arguments, e.Result, e.Open = nil, nil, false
 	head, err := json.Marshal(record{e, e.TaskID})
 	if err != nil {
 		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
@@ -70,7 +84,7 @@ func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, err)
 	}
 	arguments, result, ok := cut(rest)
-	if !ok || r.Key != string(key) {
+	if !ok || !bytes.Equal(encodeKey(r.JournalKey()), key) {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
 	}
 	e := r.JournalEntry
@@ -92,7 +106,7 @@ func cut(b []byte) (field, rest []byte, ok bool) {
 }
 
 func damagedEntry(key []byte, err error) error {
-	return fmt.Errorf("%w: the entry of the key %.256q: %w", ErrDamaged, key, err)
+	return fmt.Errorf("%w: the entry of the key %.256q: %w", ErrDamaged, decodeKey(key).Key, err)
 }
 
 // updatedOf is when a record was written, which decode has read before.

@@ -16,6 +16,9 @@ import (
 // ErrNotRegular says that a name is that of a directory, a pipe, a socket or a device.
 var ErrNotRegular = errors.New("it is not a regular file")
 
+// ErrLong says that a file has more bytes than are read.
+var ErrLong = errors.New("it is too long")
+
 // patience is how long a file system has for one file.
 const patience = 5 * time.Second
 
@@ -23,7 +26,7 @@ const patience = 5 * time.Second
 var files = reader{read: readNow, patience: patience}
 
 // Read returns the content of a regular file of at most so many bytes; links are followed. The error is
-// one of os.Open or [ErrNotRegular], or says that the file is too long or its file system does not answer.
+// one of os.Open, [ErrNotRegular] or [ErrLong], or says that the file system does not answer.
 func Read(path string, most int) ([]byte, error) { return files.readFile(path, most) }
 
 // reader reads files. Safe for concurrent use.
@@ -108,7 +111,7 @@ func readNow(path string, most int) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err == nil && len(data) > most {
-		return failed(fmt.Errorf("it is longer than %d bytes", most))
+		return failed(fmt.Errorf("%w: longer than %d bytes", ErrLong, most))
 	}
 	return data, err
 }

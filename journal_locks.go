@@ -2,6 +2,8 @@ package mcpvisor
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -70,4 +72,17 @@ func (l *JournalLocks) Open(key JournalKey) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.locked[key] != nil || l.held[key] > 0
+}
+
+// OpenKeys returns the keys that are locked or held.
+func (l *JournalLocks) OpenKeys() []JournalKey {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Collect(maps.Keys(l.held))
+	for key := range l.locked {
+		if l.held[key] == 0 {
+			all = append(all, key)
+		}
+	}
+	return all
 }

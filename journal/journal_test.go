@@ -22,8 +22,23 @@ var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // clock is a clock that tests set.
 type clock struct {
-	mu sync.Mutex
-	at time.Time
+	mu  sync.Mutex
+	at  time.Time
+	ran time.Duration
+}
+
+// options are those of a journal with the clock.
+func (c *clock) options(o Options) Options {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := c.ran
+	o.now = c.now
+	o.elapsed = func() time.Duration {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.ran - began
+	}
+	return o
 }
 
 func (c *clock) now() time.Time {
@@ -32,6 +47,14 @@ func (c *clock) now() time.Time {
 	return c.at
 }
 
+// pass lets time pass.
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.ran = c.at.Add(d), c.ran+d
+}
+
+// set sets the clock; no time passes.
 func (c *clock) set(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,14 +155,14 @@ func TestJournal_many_writers(t *testing.T) {
 // Entries expire by the time of their last write, also while nobody asks for them.
 func TestJournal_expiry(t *testing.T) {
 	c := &clock{at: start}
-	j := openTest(t, tempFile(t), Options{Retention: time.Hour, now: c.now})
+	j := openTest(t, tempFile(t), c.options(Options{Retention: time.Hour}))
 	require.NoError(t, j.Put(t.Context(), sent("old", start)))
-	c.set(start.Add(30 * time.Minute))
+	c.pass(30 * time.Minute)
 	require.NoError(t, j.Put(t.Context(), sent("new", c.now())))
-	c.set(start.Add(time.Hour))
+	c.pass(30 * time.Minute)
 	_, ok := get(t, j, "old")
 	require.True(t, ok, "not before its time")
-	c.set(start.Add(time.Hour + 1))
+	c.pass(1)
 	_, ok = get(t, j, "old")
 	require.False(t, ok)
 	all, err := j.Entries(t.Context())
@@ -149,22 +172,40 @@ func TestJournal_expiry(t *testing.T) {
 	require.Equal(t, 1, j.entries)
 }
 
-// A clock that is set back, and right again, costs no entry its time.
-func TestJournal_clock_set_back(t *testing.T) {
-	c := &clock{at: start}
-	path := tempFile(t)
-	j := openTest(t, path, Options{Retention: time.Hour, MaxEntries: 2, now: c.now})
-	require.NoError(t, j.Put(t.Context(), sent("a", start)))
-	c.set(start.Add(-100 * time.Hour))
-	require.NoError(t, j.Put(t.Context(), sent("b", c.now())))
-	err := j.Put(t.Context(), sent("c", c.now()))
-	require.ErrorContains(t, err, "is full: 2 entries (at most 2)")
-	require.ErrorContains(t, err, "its last entry is of 2026-11-01T12:00:00Z, so the clock was set back since")
-	require.NoError(t, j.Close())
-	c.set(start.Add(time.Hour))
-	j = openTest(t, path, Options{Retention: time.Hour, now: c.now})
-	_, ok := get(t, j, "b")
-	require.True(t, ok)
+// A clock that is wrong costs no entry its time, and keeps none longer: not in the host that reads it, and
+// not in the next one.
+func TestJournal_wrong_clock(t *testing.T) {
+	const retention = 24 * time.Hour
+	for name, wrong := range map[string]time.Duration{"back": -100 * time.Hour, "ten years ahead": 10 * 365 * 24 * time.Hour} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
+				c, path := &clock{at: start}, tempFile(t)
+				c.set(start.Add(wrong))
+				j := openTest(t, path, c.options(Options{Retention: retention, MaxEntries: 20}))
+				require.NoError(t, j.Put(t.Context(), sent("wrong", c.now())))
+				c.set(start)
+				refused := 0
+				for i := range 300 { // 5 a day
+					if restarts {
+						require.NoError(t, j.Close())
+						j = openTest(t, path, c.options(Options{Retention: retention, MaxEntries: 20}))
+					}
+					if err := j.Put(t.Context(), sent(fmt.Sprint(i), c.now())); err != nil {
+						refused++
+						continue
+					}
+					_, ok := get(t, j, fmt.Sprint(i))
+					require.True(t, ok, "%d is kept", i)
+					if i > 5 && !(restarts && wrong < 0) {
+						_, ok = get(t, j, fmt.Sprint(i-6))
+						require.False(t, ok, "%d has expired", i-6)
+					}
+					c.pass(retention / 5)
+				}
+				require.Zero(t, refused)
+			})
+		}
+	}
 }
 
 // The journal is bounded in entries and bytes. What was begun can always be ended: a result

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -58,11 +59,22 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
 func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMessage) (json.RawMessage, error) {
-	list, err := cmd.params(inv, c, object == nil && slices.ContainsFunc(cmd.Arguments, params.NeedsType))
+	kept, err := cmd.keptCall(inv, c)
 	if err != nil {
 		return nil, err
 	}
-	if object == nil {
+	list, err := cmd.params(inv, c, kept == nil && object == nil && slices.ContainsFunc(cmd.Arguments, params.NeedsType))
+	switch {
+	case err != nil:
+		return nil, err
+	case kept != nil && object == nil: // the types are those of that call, whatever those of the tool are now
+		if object, err = list.Like(kept.Arguments).Parse(cmd.Arguments); err != nil {
+			err = cli.UsageError("%s was not called: the key %q belongs to a call of %s, made at %s, with other arguments: %v", cmd.Name, cmd.Key, mcpvisor.Qualify(kept.Server, kept.Tool), kept.Began.Format(time.RFC3339), err)
+		}
+		return object, err
+	case kept != nil: // nothing is sent
+		return object, nil
+	case object == nil:
 		if object, err = list.Parse(cmd.Arguments); err != nil {
 			return nil, cmd.refused(inv, c, err.Error())
 		}
@@ -74,6 +86,18 @@ func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMess
 		return nil, cmd.refused(inv, c, strings.Join(problems, "; "))
 	}
 	return object, nil
+}
+
+// keptCall returns the call of the key that the journal has with its arguments; nil without one.
+func (cmd *callCmd) keptCall(inv *invocation, c *servers.Set) (*mcpvisor.JournalEntry, error) {
+	if cmd.Key == "" {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	kept, err := c.JournalEntry(inv.Context, mcpvisor.JournalKey{Key: cmd.Key})
+	if err != nil || kept != nil && (kept.State == mcpvisor.JournalNotRun || len(kept.Arguments) == 0) {
+		return nil, err
+	}
+	return kept, nil
 }
 
 // params returns the parameters of the tool; none if it is not listed. If they are needed, because

@@ -58,6 +58,42 @@ func TestCall_words_of_a_key_while_the_server_is_down(t *testing.T) {
 	require.Contains(t, errs, "evicted")
 }
 
+// The words of a key have the types of its first call, also if the server has never listed the tool to this
+// process, or declares other types since then.
+func TestCall_words_of_a_key_after_a_restart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "calls.db")
+	typed := func(kind string) map[string]any {
+		return map[string]any{"one": notAgain(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "sum", As: "echo",
+			InputSchema: json.RawMessage(`{"properties":{"a":{"type":"` + kind + `"},"text":{"type":"string"},"list":{"type":"array","items":{"type":"` + kind + `"}}}}`)}}})}
+	}
+	sum := []string{"call", "one/sum", "a=2", "text=4", "list=6", "--key", "sum-1"}
+	b := startRun(t, typed("number"), "run", "--journal", file)
+	b.await(" ready  ")
+	code, out, errs := b.command(sum...)
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Equal(t, "4", out)
+	b.stop()
+
+	for mark, servers := range map[string]map[string]any{" ready  ": typed("string"), "EVICTED": {"one": goodAndBad()["bad"]}} {
+		t.Run(mark, func(t *testing.T) {
+			b := startRun(t, servers, "run", "--journal", file)
+			defer b.stop()
+			b.await(mark)
+			code, out, errs := b.command(sum...)
+			require.Equal(t, cli.ExitOK, code, errs)
+			require.Equal(t, "4", out)
+			code, _, errs = b.command("call", "one/sum", "a=x", "--key", "sum-1")
+			require.Equal(t, cli.ExitUsage, code)
+			require.Contains(t, errs, "with other arguments: a must be a number")
+			code, _, errs = b.command("call", "one/sum", "a=2", "text=5", "--key", "sum-1")
+			require.Equal(t, cli.ExitUsage, code)
+			require.Contains(t, errs, "with other arguments")
+			require.NotContains(t, errs, "use another key")
+			require.Contains(t, errs, "with another key this one is executed")
+		})
+	}
+}
+
 // A server that becomes ready between the look at its tools and the call gets no text for a number.
 func TestCall_words_without_schema(t *testing.T) {
 	looks, dry := 0, 0

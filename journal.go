@@ -3,6 +3,7 @@ package mcpvisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -32,6 +33,10 @@ type Journal interface {
 	// Entries returns all entries without Arguments and Result, the oldest first.
 	Entries(ctx context.Context) ([]JournalEntry, error)
 }
+
+// ErrJournalFull is the error of a Put that has stored nothing, because the [Journal] has no room for a
+// new key.
+var ErrJournalFull = errors.New("the journal is full")
 
 // JournalKey names a call in a [Journal]. Equal keys of different principals are different calls.
 type JournalKey struct {

@@ -95,7 +95,7 @@ func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage,
 // nil gives that back as soon as the response was read.
 func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
 	view, name, err := c.splitTool(tool)
-	if err != nil {
+	if err != nil && len(opts) == 0 {
 		return response{}, err
 	}
 	o := c.defaultOptions()
@@ -106,8 +106,13 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if o.room != nil && share == nil {
 		share = &o.room.share
 	}
-	if o.hasKey {
-		k, err := c.openKey(ctx, o.key, view, name, args)
+	switch {
+	case err != nil && o.hasKey:
+		return c.answerWithout(ctx, q, tool, args, &o, share, err)
+	case err != nil:
+		return response{}, err
+	case o.hasKey:
+		k, err := c.openKey(ctx, o.key, view.Name, name, args)
 		if err != nil {
 			q.replayed = true
 			return response{}, err

@@ -70,6 +70,7 @@ type Client struct {
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
+	writes      *journalWrites
 	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
 
 	copies   copies  // of servers, by CopyServer
@@ -105,9 +106,11 @@ func New(opts ...Option) (*Client, error) {
 func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime
+	room := budget.New(o.maxBufferBytes/4, nil)
 	if original != nil {
-		c.original, records = original, original.rt
+		c.original, records, room = original, original.rt, original.writes.room
 	}
+	c.writes = newJournalWrites(room)
 	c.rt = actors.New(actors.Options{
 		Records:   records,
 		Logger:    o.logger,
@@ -253,6 +256,8 @@ func (c *Client) Close(ctx context.Context) error {
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")
+	c.writes.close(ctx)
+	c.openTasks.release()
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)
 	}

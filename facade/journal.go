@@ -39,6 +39,9 @@ type journalOption struct {
 
 // check returns what is wrong with the option, and sets its default.
 func (o *journalOption) check() error {
+	if _, guarded := o.store.(guardedJournal); !guarded && o.store != nil {
+		o.store = guardedJournal{o.store}
+	}
 	switch o.keep {
 	case "":
 		o.keep = mcpvisor.JournalKeepAll
@@ -131,13 +134,13 @@ func unknownKey(key mcpvisor.JournalKey) error {
 // A keyedCall is a call with a key. Until it is released, no other call with that key is made.
 // The goroutine of the call owns it; a follower may use it after the release.
 type keyedCall struct {
-	c      *Client
-	known  bool // the journal knew the key
-	entry  mcpvisor.JournalEntry
-	args   json.RawMessage // of this call
+	c     *Client
+	known bool // the journal knew the key
+	entry mcpvisor.JournalEntry
+	args  json.RawMessage // of this call
+	// unlock ends the lock of the key in the store; nil: the call was released.
 	unlock func()
-	// forgetting: the entry is being removed in the background, which releases the call.
-	forgetting bool
+	last   *journalWrite // the change of the journal that was begun last; nil: none
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
@@ -160,12 +163,43 @@ func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCa
 	if k.entry.State == mcpvisor.JournalNotRun { // the next call is a new one
 		k.known, k.entry = false, mcpvisor.JournalEntry{Resolved: k.entry.Resolved}
 	}
+	c.writes.add()
 	k.entry.Principal, k.entry.Key = key.Principal, key.Key
 	return k, nil
 }
 
+// answerWithout answers a call whose server is not registered, if the journal has the answer: a call
+// that was made is not sent again. err is the error otherwise.
+func (c *Client) answerWithout(ctx context.Context, q *tracked, tool string, args toolArguments, o *callOptions, share *budget.Share, err error) (response, error) {
+	v, name, ok := unregistered(tool, err)
+	if !ok {
+		return response{}, err
+	}
+	k, keyErr := c.openKey(ctx, o.key, v.Name, name, args)
+	if keyErr != nil {
+		return response{}, keyErr
+	}
+	defer k.release()
+	if !k.known || k.entry.State == mcpvisor.JournalTask {
+		return response{}, err
+	}
+	return k.again(ctx, q, v, o, share)
+}
+
+// unregistered stands in for the server of a tool, if err says that none is registered.
+func unregistered(tool string, err error) (v *actors.View, name string, ok bool) {
+	if !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrUnknownTool) {
+		return nil, "", false
+	}
+	server, name, ok := mcpvisor.SplitName(tool)
+	if !ok {
+		server, name, ok = mcpvisor.SplitAlias(tool)
+	}
+	return &actors.View{Name: server, Spec: &mcpvisor.ServerSpec{Name: server}}, name, ok
+}
+
 // openKey begins a call with a key.
-func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, v *actors.View, tool string, args toolArguments) (*keyedCall, error) {
+func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, server, tool string, args toolArguments) (*keyedCall, error) {
 	raw, err := args.append(nil)
 	if err != nil {
 		return nil, err
@@ -180,26 +214,37 @@ func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, v *actors
 		digest = digestArguments(raw)
 	}
 	if !k.known {
-		k.entry.Server, k.entry.Tool, k.entry.Digest = v.Name, strings.Clone(tool), digest
+		k.entry.Server, k.entry.Tool, k.entry.Digest = server, strings.Clone(tool), digest
 		return k, nil
 	}
-	if e := &k.entry; e.Server != v.Name || e.Tool != tool || e.Digest != "" && digest != "" && e.Digest != digest {
+	if e := &k.entry; e.Server != server || e.Tool != tool || e.Digest != "" && digest != "" && e.Digest != digest {
 		k.release()
 		what := "with other arguments"
-		if e.Server != v.Name || e.Tool != tool {
+		if e.Server != server || e.Tool != tool {
 			what = "of " + mcpvisor.Qualify(e.Server, e.Tool)
 		}
-		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "repeat that call; with another key this one is executed, whether it was before or not"}
 	}
 	return k, nil
 }
 
-// release lets other calls with the key continue.
+// release lets other calls with the key continue, as soon as the journal knows what became of this one.
 func (k *keyedCall) release() {
-	if !k.forgetting {
-		k.unlock()
+	unlock, last := k.unlock, k.last
+	k.unlock = nil
+	end := func() {
+		unlock()
+		k.c.writes.done()
 	}
+	if last == nil || last.ended() {
+		end()
+		return
+	}
+	go func() {
+		<-last.done
+		end()
+	}()
 }
 
 // again answers a call whose key the journal knows. Nothing is sent, except for a task.
@@ -211,6 +256,9 @@ func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *ca
 	}
 	f, err := k.resume(*o)
 	if err != nil || o.detached {
+		if err == nil {
+			k.c.openTasks.add(f)
+		}
 		q.replayed = true
 		return response{task: f}, err
 	}
@@ -273,34 +321,43 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		k.entry.Arguments = v.Redact(k.args)
 	}
 	k.entry.Updated = k.entry.Began
-	if err := k.c.opts.journal.store.Put(ctx, k.entry); err != nil {
-		k.forgetting = true // the entry may be stored: until it is gone, the key stays taken
-		go func() {
-			k.forget()
-			k.unlock()
-		}()
+	e := k.entry
+	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, e) })
+	var err error
+	select {
+	case <-w.done:
+		err = w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if !errors.Is(err, mcpvisor.ErrJournalFull) { // the entry may be stored: until it is gone, the key stays locked
+			k.beginForget()
+		}
 		return response{}, journalError(ctx, err)
 	}
 	got, err := k.c.sendWhenReady(ctx, q, v, r, o)
 	switch {
 	case k.entry.TaskID != "": // the follower writes the end
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:
-		k.forget()
+		k.beginForget().wait()
 	default:
 		k.ended(q.view, got.raw, err)
 	}
 	return got, err
 }
 
-// forget removes the entry.
-func (k *keyedCall) forget() {
-	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.JournalKey()) })
+// beginForget removes the entry.
+func (k *keyedCall) beginForget() *journalWrite {
+	return k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
+		return k.note(store.Delete(ctx, k.entry.JournalKey()))
+	})
 }
 
 // becameTask notes that the server has made a task of the call.
 func (k *keyedCall) becameTask(id string) {
 	k.entry.State, k.entry.TaskID = mcpvisor.JournalTask, id
-	k.put()
+	k.beginPut().wait()
 }
 
 // maxJournalErrorBytes bounds the text of an error in the journal, and its data.
@@ -310,18 +367,41 @@ const maxJournalErrorBytes = 4 << 10
 // id of the task. Of several handles on one task the first one counts: if err is set, and another
 // one has got the result, known is true.
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.JournalKey())
-	if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
-		return stored.Result, err != nil && stored.Error == nil && len(stored.Result) > 0
+	if k.unlock != nil { // no other handle can have told it
+		k.ended(v, result, err)
+		return nil, false
 	}
-	k.ended(v, result, err)
-	return nil, false
+	first := make(chan json.RawMessage, 1) // has the result of another handle
+	own := &keyedCall{c: k.c, entry: k.entry, last: k.last}
+	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
+		unlock, lockErr := store.Lock(ctx, own.entry.JournalKey())
+		if lockErr != nil {
+			return k.note(lockErr)
+		}
+		defer unlock()
+		stored, found, getErr := store.Get(ctx, own.entry.JournalKey())
+		if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
+			if stored.Error == nil {
+				first <- stored.Result
+			}
+			return nil
+		}
+		end := own.ended(v, result, err)
+		<-end.done
+		return end.err
+	})
+	if !w.wait() {
+		return nil, false
+	}
+	select {
+	case earlier = <-first:
+	default:
+	}
+	return earlier, err != nil && len(earlier) > 0
 }
 
-// ended notes the end of the call.
-func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
+// ended notes the end of the call, and waits for it, though not for long.
+func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *journalWrite {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
 	if err != nil {
@@ -338,12 +418,13 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
 			entry.Error.Text = e.Cause.Error()
 		}
 		entry.Error.Text = display.Shorten(display.Line(entry.Error.Text), maxJournalErrorBytes)
-		k.put()
-		return
+	} else {
+		k.setResult(v, result)
 	}
-	k.setResult(v, result)
-	k.put()
-	entry.Result = nil // another handle of the task may have the entry
+	w := k.beginPut()
+	entry.Result = nil // the write has it
+	w.wait()
+	return w
 }
 
 // setResult sets what the journal keeps of a result, without the secrets of the server; v may be nil.
@@ -352,32 +433,16 @@ func (k *keyedCall) setResult(v *actors.View, result json.RawMessage) {
 	entry.State, entry.ResultBytes = mcpvisor.JournalEnded, len(result)
 	switch k.c.opts.journal.keep {
 	case mcpvisor.JournalKeepAll:
-		if entry.Result = result; v != nil {
-			entry.Result = v.Redact(result)
+		if v != nil {
+			result = v.Redact(result)
+		}
+		// What is no object behind the redaction could not be returned: it is not kept.
+		if len(result) > 0 && result[0] == '{' {
+			entry.Result = result
 		}
 	case mcpvisor.JournalKeepDigests:
 		entry.ResultDigest = digest(result)
 	case mcpvisor.JournalKeepNothing:
-	}
-}
-
-// put stores the entry.
-func (k *keyedCall) put() {
-	k.entry.Updated = time.Now()
-	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Put(ctx, k.entry) })
-}
-
-// journalTimeout bounds a write to the journal after a call was sent.
-const journalTimeout = 10 * time.Second
-
-// write changes the journal after the call was sent. An error does not cost the caller the
-// answer: the journal then knows less, so the key sends nothing, either.
-func (k *keyedCall) write(change func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	if err := change(ctx); err != nil {
-		k.c.opts.logger.Error().Err(err).Str("server", k.entry.Server).Str("tool", k.entry.Tool).Str("key", k.entry.Key).
-			Msg("the journal could not note how far a call came")
 	}
 }
 

@@ -158,6 +158,7 @@ func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *trans
 	case err != nil:
 		return response{}, err
 	case o.detached:
+		c.openTasks.add(f)
 		q.answered(v, result)
 		return response{task: f}, nil
 	}

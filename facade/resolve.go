@@ -94,7 +94,15 @@ func (c *Client) resolveKey(ctx context.Context, key mcpvisor.JournalKey, r KeyR
 	if !r.NotRun {
 		k.setResult(c.rt.Snapshot().Server(e.Server), r.Result)
 	}
-	if err := c.opts.journal.store.Put(ctx, *e); err != nil {
+	entry := *e
+	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, entry) })
+	select { // the key stays locked until the entry is written
+	case <-w.done:
+		err = w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return journalError(ctx, err)
 	}
 	c.opts.logger.Warn().Str("server", e.Server).Str("tool", e.Tool).Str("key", e.Key).Str("principal", e.Principal).

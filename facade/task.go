@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -59,9 +60,7 @@ func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...C
 	if q.end(c, err) != nil {
 		return nil, withOp(err, "start "+tool)
 	}
-	if t.follow = r.task; t.follow != nil {
-		c.openTasks.add(t.follow)
-	}
+	t.follow = r.task
 	t.turn <- struct{}{}
 	return t, nil
 }
@@ -218,7 +217,12 @@ type openTasks struct {
 	last uint64               // the number that was given last
 }
 
+// add lists a task. Its key, if it has one, does not expire until it is removed.
 func (o *openTasks) add(f *follower) {
+	if f.o.keyed != nil {
+		release := f.c.opts.journal.store.Hold(f.o.key)
+		f.held.Store(&release)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
@@ -230,8 +234,26 @@ func (o *openTasks) add(f *follower) {
 
 func (o *openTasks) remove(f *follower) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	delete(o.all, f)
+	o.mu.Unlock()
+	f.release()
+}
+
+// release lets the keys of all tasks expire.
+func (o *openTasks) release() {
+	o.mu.Lock()
+	all := slices.Collect(maps.Keys(o.all))
+	o.mu.Unlock()
+	for _, f := range all {
+		f.release()
+	}
+}
+
+// release lets the key of the call expire.
+func (f *follower) release() {
+	if release := f.held.Swap(nil); release != nil {
+		(*release)()
+	}
 }
 
 // find returns the task with a number; nil if it is not open.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -48,8 +49,9 @@ type follower struct {
 	inputs      taskInputs
 	early       chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
 
-	mu        sync.Mutex // guards what Client.Tasks reads
-	task      task.Task  // without result, error and requests
+	held      atomic.Pointer[func()] // lets the key of the call expire; nil: it is not held, or has none
+	mu        sync.Mutex             // guards what Client.Tasks reads
+	task      task.Task              // without result, error and requests
 	updated   time.Time
 	recovered int
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // maxBatch is how many changes one transaction makes.
@@ -227,8 +229,8 @@ func (j *Journal) remove(tx *bolt.Tx, key string) error {
 
 // errFull is the error of an entry for which there is no room.
 func (j *Journal) errFull(f *fullness) error {
-	return fmt.Errorf("the journal %s is full: %d entries (at most %d) with %d bytes (at most %d); the oldest one expires in %v; raise MaxEntries or MaxBytes, or shorten Retention",
-		j.path, f.entries, j.opts.MaxEntries, f.size, j.opts.MaxBytes, max(f.oldest.Add(j.opts.Retention).Sub(j.now()), 0).Round(time.Second))
+	return fmt.Errorf("%w: %d entries (at most %d) with %d bytes (at most %d) in %s; the oldest one expires in %v; raise MaxEntries or MaxBytes, or shorten Retention",
+		mcpvisor.ErrJournalFull, f.entries, j.opts.MaxEntries, f.size, j.opts.MaxBytes, j.path, max(f.oldest.Add(j.opts.Retention).Sub(j.now()), 0).Round(time.Second))
 }
 
 // renewals are writes that keep the entries of open keys: should this host end, the next one must

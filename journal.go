@@ -91,6 +91,9 @@ type JournalEntry struct {
 	Result       json.RawMessage `json:"result,omitempty"`
 	// Error is the error in which the call ended; nil if it has not ended or has a result.
 	Error *JournalError `json:"error,omitempty"`
+	// Resolved says who has stated what became of the call, and of an earlier one with its key that was
+	// not executed; nil: nobody has.
+	Resolved *JournalResolution `json:"resolved,omitempty"`
 	// Open: a call with the key is being made, or its task is followed. The store sets it and does
 	// not keep it. Get, whose caller has locked the key itself, sets it if the key is held; Entries
 	// sets it if the key is locked or held.
@@ -99,6 +102,12 @@ type JournalEntry struct {
 
 // JournalKey returns the key of the entry.
 func (e *JournalEntry) JournalKey() JournalKey { return JournalKey{e.Principal, e.Key} }
+
+// JournalResolution is the record of facade.Client.ResolveKey in a [Journal].
+type JournalResolution struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
 
 // JournalError is the error of a call as a [Journal] keeps it.
 type JournalError struct {
@@ -122,6 +131,9 @@ const (
 	JournalTask JournalState = "task"
 	// JournalEnded: the call has a result or an error.
 	JournalEnded JournalState = "ended"
+	// JournalNotRun: an operator has stated that the server did not execute the call. The next call
+	// with the key is a new one.
+	JournalNotRun JournalState = "not_run"
 )
 
 // JournalKeep says what a [Journal] keeps of arguments and results.

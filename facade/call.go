@@ -220,7 +220,11 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 	case !v.Spec.Tools.Allows(name):
 		return t, hiddenTool(v.Name)
 	case v.Catalog != nil:
-		return t, unknownTool(c.rt.Snapshot(), tool)
+		e := unknownTool(c.rt.Snapshot(), tool)
+		if s := v.Status().Session; s != nil && (s.Capabilities == nil || s.Capabilities.Tools == nil) {
+			e.Hint = `the server does not declare the capability "tools", so it is not asked for any`
+		}
+		return t, e
 	}
 	return t, nil
 }

@@ -106,7 +106,7 @@ func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts [
 	}
 	defer k.release()
 	if !k.known {
-		return nil, invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key.Key))
+		return nil, unknownKey(key)
 	}
 	t := &Task{c: c, tool: mcpvisor.Qualify(k.entry.Server, k.entry.Tool), turn: make(chan struct{}, 1), resumed: true}
 	t.turn <- struct{}{}
@@ -125,6 +125,11 @@ func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts [
 		return nil, err
 	}
 	return t, nil
+}
+
+// unknownKey is the error about a key that the journal does not know.
+func unknownKey(key mcpvisor.JournalKey) error {
+	return invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key.Key))
 }
 
 // A keyedCall is a call with a key. Until it is released, no other call with that key is made.
@@ -155,6 +160,9 @@ func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCa
 	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
 		unlock()
 		return nil, journalError(ctx, err)
+	}
+	if k.entry.State == mcpvisor.JournalNotRun { // the next call is a new one
+		k.known, k.entry = false, mcpvisor.JournalEntry{Resolved: k.entry.Resolved}
 	}
 	c.writes.add()
 	k.entry.Principal, k.entry.Key = key.Principal, key.Key
@@ -217,7 +225,7 @@ func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, server, t
 			what = "of " + mcpvisor.Qualify(e.Server, e.Tool)
 		}
 		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "use another key"}
+			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "repeat that call; with another key this one is executed, whether it was before or not"}
 	}
 	return k, nil
 }
@@ -264,7 +272,7 @@ func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *ca
 func (k *keyedCall) answer() (json.RawMessage, error) {
 	e := &k.entry
 	made := e.Began.Format(time.RFC3339)
-	failed := &mcpvisor.Error{Server: e.Server, Hint: "another key makes a new call"}
+	failed := &mcpvisor.Error{Server: e.Server, Hint: hintAgain}
 	switch {
 	case e.State != mcpvisor.JournalEnded:
 		failed.Kind, failed.Outcome = mcpvisor.KindInterrupted, mcpvisor.OutcomeUnknown
@@ -282,8 +290,14 @@ func (k *keyedCall) answer() (json.RawMessage, error) {
 	default:
 		return e.Result, nil
 	}
+	if failed.Outcome == mcpvisor.OutcomeUnknown {
+		failed.Hint = "find out whether the server has executed it, and say so with Client.ResolveKey; " + hintAgain
+	}
 	return nil, failed
 }
+
+// hintAgain says what another key does.
+const hintAgain = "another key executes it again"
 
 // resume returns a follower of the task that the server has made of the call.
 func (k *keyedCall) resume(o callOptions) (*follower, error) {
@@ -413,22 +427,31 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *jo
 		}
 		entry.Error.Text = display.Shorten(display.Line(entry.Error.Text), maxJournalErrorBytes)
 	} else {
-		entry.ResultBytes = len(result)
-		switch k.c.opts.journal.keep {
-		case mcpvisor.JournalKeepAll:
-			// What is no object behind the redaction could not be returned: it is not kept.
-			if kept := v.Redact(result); len(kept) > 0 && kept[0] == '{' {
-				entry.Result = kept
-			}
-		case mcpvisor.JournalKeepDigests:
-			entry.ResultDigest = digest(result)
-		case mcpvisor.JournalKeepNothing:
-		}
+		k.setResult(v, result)
 	}
 	w := k.beginPut()
 	entry.Result = nil // the write has it
 	w.wait()
 	return w
+}
+
+// setResult sets what the journal keeps of a result, without the secrets of the server; v may be nil.
+func (k *keyedCall) setResult(v *actors.View, result json.RawMessage) {
+	entry := &k.entry
+	entry.State, entry.ResultBytes = mcpvisor.JournalEnded, len(result)
+	switch k.c.opts.journal.keep {
+	case mcpvisor.JournalKeepAll:
+		if v != nil {
+			result = v.Redact(result)
+		}
+		// What is no object behind the redaction could not be returned: it is not kept.
+		if len(result) > 0 && result[0] == '{' {
+			entry.Result = result
+		}
+	case mcpvisor.JournalKeepDigests:
+		entry.ResultDigest = digest(result)
+	case mcpvisor.JournalKeepNothing:
+	}
 }
 
 // journalError is the error of a journal that cannot be used; nothing was sent.

@@ -150,7 +150,7 @@ func (u *unfinished) read(ctx context.Context, c *facade.Client) []mcpvisor.Jour
 		}
 		started := c.Stats().Started
 		u.calls = slices.DeleteFunc(all, func(e mcpvisor.JournalEntry) bool {
-			return e.State == mcpvisor.JournalEnded || !e.Began.Before(started) || e.Open
+			return e.State == mcpvisor.JournalEnded || e.State == mcpvisor.JournalNotRun || !e.Began.Before(started) || e.Open
 		})
 	}
 	return u.calls

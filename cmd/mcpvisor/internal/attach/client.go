@@ -174,6 +174,19 @@ func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json
 	return answer.Result, err
 }
 
+// JournalEntry returns what the journal knows of the call of a key, without its result; nil if it does not know it.
+func (c *Client) JournalEntry(ctx context.Context, key mcpvisor.JournalKey) (*mcpvisor.JournalEntry, error) {
+	var answer control.Key
+	err := c.get(ctx, "run/key?"+url.Values{"principal": {key.Principal}, "key": {key.Key}}.Encode(), &answer)
+	return answer.Entry, err
+}
+
+// ResolveKey states what became of the call of a key.
+func (c *Client) ResolveKey(ctx context.Context, request control.ResolveRequest) error {
+	_, err := c.post(ctx, "run/resolve", request)
+	return err
+}
+
 // Tools returns the tools of one server, as --json prints them, or those of all servers if
 // server is empty.
 func (c *Client) Tools(ctx context.Context, server string) (json.RawMessage, error) {
@@ -186,8 +199,8 @@ func (c *Client) Tool(ctx context.Context, name string) (json.RawMessage, error)
 	return c.raw(ctx, "run/tools?tool="+url.QueryEscape(name))
 }
 
-// SentTool is Tool with the definition as the server sent it: secrets are not hidden, because
-// arguments are compared with it. Do not show it.
+// SentTool is Tool with the definition as the server sent it, also the last one of a server that is down:
+// secrets are not hidden, because arguments are compared with it. Do not show it.
 func (c *Client) SentTool(ctx context.Context, name string) (json.RawMessage, error) {
 	return c.raw(ctx, "run/tools?sent=true&tool="+url.QueryEscape(name))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -41,10 +42,11 @@ const (
 // anyObject is listed as the schema of a tool that has none, as the specification requires one.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
-// entry is one entry of a list, encoded.
+// entry is one entry of a list, encoded, and what it says.
 type entry struct {
 	Owner
 	json []byte
+	sum  canonical.Digest
 }
 
 // List is one encoded list. It never changes.
@@ -52,7 +54,7 @@ type List struct {
 	member  string    // the member of the result that has the entries
 	entries []entry   // sorted
 	whole   [2][]byte // the result with all entries, before and since 2026-07-28; nil if it needs several pages
-	digest  string    // of the entries
+	digest  string    // of what the entries say
 }
 
 // Listing has the lists of a gateway at one moment. It never changes.
@@ -271,27 +273,30 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 }
 
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
-// already.
+// already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
-	if old == nil || old.seen.version != part.seen.version {
-		old = &encodedPart{headers: new(headerparams.Table)}
-		old.headers.Replace(known.Tools)
+	if old == nil {
+		old = new(encodedPart)
 	}
-	part.headers = old.headers
-	addAll(&l.Tools, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) any {
+	if part.headers = old.headers; old.seen.version != part.seen.version {
+		part.headers = new(headerparams.Table)
+		part.headers.Replace(known.Tools)
+	}
+	read := old.seen.version == part.seen.version
+	addAll(&l.Tools, read, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {
 		tool := *t.Definition
 		tool.Name = name
 		if tool.InputSchema == nil {
 			tool.InputSchema = anyObject
 		}
-		return visibleTool(tool)
+		return visibleTool(tool), t.Raw
 	})
-	addAll(&l.Prompts, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) any {
+	addAll(&l.Prompts, read, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) (any, json.RawMessage) {
 		prompt := *p.Definition
 		prompt.Name = name
-		return visiblePrompt(prompt)
+		return visiblePrompt(prompt), p.Raw
 	})
 	uriIn := func(shared map[string]bool) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
@@ -301,15 +306,15 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 			return o.Name, true
 		}
 	}
-	addAll(&l.Resources, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) any {
+	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri
-		return visibleResource(listed)
+		return visibleResource(listed), r.Raw
 	})
-	addAll(&l.Templates, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) any {
+	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
 		listed := *t.Definition
 		listed.URITemplate = uri
-		return visibleTemplate(listed)
+		return visibleTemplate(listed), t.Raw
 	})
 	return part
 }
@@ -318,10 +323,11 @@ func toolOwner(t *mcpvisor.Tool) Owner { return Owner{t.Server, t.OriginalName} 
 
 func promptOwner(p *mcpvisor.Prompt) Owner { return Owner{p.Server, p.OriginalName} }
 
-// addAll appends the entries of one server to a list. It takes those in old, and encodes the others.
-// nameOf returns the name or URI under which an entry is listed, or false if it is not listed. An entry
-// that cannot be encoded is left out.
-func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) any) {
+// addAll appends the entries of one server to a list. It takes those in old if they were read from the same
+// lists (read), and encodes the others; what says the same as before stays as it was encoded. nameOf returns
+// the name or URI under which an entry is listed, or false if it is not listed. An entry that cannot be
+// encoded is left out.
+func addAll[T any](l *List, read bool, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) (any, json.RawMessage)) {
 	for i := range from {
 		o := ownerOf(&from[i])
 		name, ok := nameOf(o)
@@ -329,12 +335,14 @@ func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*
 			continue
 		}
 		e, ok := old[name]
-		if !ok || e.Owner != o {
-			text, err := message.Result(definition(&from[i], name), false)
+		if ok = ok && e.Owner == o; !ok || !read {
+			text, err := encodeAsSent(definition(&from[i], name))
 			if err != nil {
 				continue
 			}
-			e = entry{o, text}
+			if sum := canonical.Sum(text); !ok || e.sum != sum {
+				e = entry{o, text, sum}
+			}
 		}
 		made[name] = e
 		l.entries = append(l.entries, e)
@@ -345,8 +353,7 @@ func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*
 func (l *List) finish(pageSize int) {
 	hash := sha256.New()
 	for i := range l.entries {
-		hash.Write(l.entries[i].json)
-		hash.Write([]byte{'\n'})
+		hash.Write(l.entries[i].sum[:])
 	}
 	l.digest = base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:9])
 	if len(l.entries) <= pageSize {

@@ -20,6 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -45,6 +47,7 @@ var anyObject = json.RawMessage(`{"type":"object"}`)
 // entry is one entry of a list, encoded, and what it says.
 type entry struct {
 	Owner
+	name string // under which it is listed
 	json []byte
 	sum  canonical.Digest
 }
@@ -64,13 +67,15 @@ type Listing struct {
 	PromptByName                         map[string]Owner
 	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
-	terms                                *Terms // it was made with them
+	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
+	terms                                *Terms           // it was made with them
 }
 
 // Terms say how entries are listed. They never change: new settings have new terms.
 type Terms struct {
 	Rules *offer.Rules // what is offered; nil: everything
 	Names *Naming      // nil: aliases
+	Order []string     // the servers that come first if several have a resource
 	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
 	Keep func(server string) (grace time.Duration, unlimited bool)
 }
@@ -92,6 +97,7 @@ type Catalog struct {
 	down      map[string]time.Time    // by server: since when it is down, during its grace period
 	encoded   map[string]*encodedPart // by server
 	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
+	first     [2]map[string]string    // see namer.first
 	graceEnds *time.Timer
 }
 
@@ -117,7 +123,7 @@ type encodedPart struct {
 
 // New returns the catalog of a gateway. changed is called when a grace period has ended.
 func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
-	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}, first: [2]map[string]string{{}, {}}}
 }
 
 // Get returns the current listing. Safe for concurrent use.
@@ -202,9 +208,9 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	l := &Listing{terms: terms}
 	known := c.offers
 	names := terms.Names
-	tools, prompts := namer{names: names, shared: c.shared[0]}, namer{names: names, shared: c.shared[1]}
+	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
 	var allTools, allPrompts []Owner
-	uris := map[string]bool{} // true: several servers have it
+	uris := map[string][]string{} // the servers that have it
 	for i := range known {
 		for j := range known[i].Tools {
 			t := &known[i].Tools[j]
@@ -218,19 +224,43 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 		for j := range known[i].Prompts {
 			allPrompts = append(allPrompts, promptOwner(&known[i].Prompts[j]))
 		}
-		countURIs(uris, known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
+		countURIs(uris, &known[i], known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
 	}
-	templates := map[string]bool{}
+	templates := map[string][]string{}
 	for i := range known {
-		countURIs(templates, known[i].Templates, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+		countURIs(templates, &known[i], known[i].Templates, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+	}
+	for i := range known { // a server may have what another one lists
+		if len(known[i].Templates) == 0 {
+			continue
+		}
+		steps, matched := resource.MaxListSteps, map[string]bool{}
+		for uri := range uris {
+			matched[uri] = resource.Matches(known[i].Templates, uri, &steps)
+		}
+		for uri, servers := range uris {
+			if (matched[uri] || steps <= 0) && !slices.Contains(servers, known[i].Server) {
+				uris[uri] = append(servers, known[i].Server)
+			}
+		}
 	}
 	tools.add(allTools)
 	prompts.add(allPrompts)
+	l.WithheldName = map[Owner]string{}
 	for kind, n := range map[string]*namer{"tool": &tools, "prompt": &prompts} {
 		for name, owners := range n.conflict {
 			for _, o := range owners {
 				l.withhold(kind, o, conflictReason(name, owners))
 			}
+		}
+	}
+	for _, w := range l.Withheld {
+		o, listed := Owner{w.Server, w.Name}, tools.name
+		if w.Kind == "prompt" {
+			listed = prompts.name
+		}
+		for _, name := range []string{listed(o), o.Qualified(), mcpvisor.Alias(o.Server, o.Name)} {
+			l.WithheldName[Owner{w.Kind, name}] = w.Reason
 		}
 	}
 	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
@@ -259,12 +289,11 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	return l
 }
 
-// countURIs records which URIs several servers have.
-func countURIs[T any](uris map[string]bool, entries []T, uriOf func(*T) string) {
+// countURIs records which servers have a URI.
+func countURIs[T any](uris map[string][]string, known *offered, entries []T, uriOf func(*T) string) {
 	for i := range entries {
 		uri := uriOf(&entries[i])
-		_, again := uris[uri]
-		uris[uri] = again
+		uris[uri] = append(uris[uri], known.Server)
 	}
 }
 
@@ -274,7 +303,7 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
 // already, and those that say the same in the server's new lists.
-func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
+func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
 	if old == nil {
@@ -298,9 +327,9 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 		prompt.Name = name
 		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(shared map[string]bool) func(Owner) (string, bool) {
+	uriIn := func(servers map[string][]string) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
-			if shared[o.Name] {
+			if resource.First(servers[o.Name], l.terms.Order) != o.Server {
 				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
 			return o.Name, true
@@ -341,7 +370,7 @@ func addAll[T any](l *List, read bool, old, made map[string]entry, from []T, own
 				continue
 			}
 			if sum := canonical.Sum(text); !ok || e.sum != sum {
-				e = entry{o, text, sum}
+				e = entry{o, name, text, sum}
 			}
 		}
 		made[name] = e
@@ -414,6 +443,44 @@ func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, erro
 
 // Len returns the number of entries.
 func (l *List) Len() int { return len(l.entries) }
+
+// Similar returns names of listed tools or prompts that are similar to an unknown one. What servers call their
+// entries themselves counts only for a name without a server: else one could call its tool as that of another is
+// listed. For a name with a server, and one that a server has had first, only entries of that server count, or of
+// those with similar names.
+func (c *Catalog) Similar(kind, name string) []string {
+	l := c.Last()
+	entries, first := l.Tools.entries, c.first[0]
+	if kind == "prompt" {
+		entries, first = l.Prompts.entries, c.first[1]
+	}
+	plain := func(name string) string {
+		return strings.Replace(strings.TrimPrefix(name, toolname.AliasPrefix), "/", toolname.Separator, 1)
+	}
+	if l.terms.Names != nil {
+		name = strings.TrimPrefix(name, l.terms.Names.HostPrefix)
+	}
+	name = plain(name)
+	server, _, named := strings.Cut(name, toolname.Separator)
+	only := named
+	if !named {
+		c.mu.Lock()
+		server, only = first[name]
+		c.mu.Unlock()
+	}
+	servers := nearest.Names(server, l.Servers())
+	return nearest.AmongSpellings(name, func(yield func(spelling, name string) bool) {
+		for i := range entries {
+			e := &entries[i]
+			if only && !slices.Contains(servers, e.Server) {
+				continue
+			}
+			if !yield(plain(e.name), e.name) || !named && !yield(e.Name, e.name) {
+				return
+			}
+		}
+	})
+}
 
 // Servers returns the servers that have listed entries, sorted.
 func (l *Listing) Servers() []string {

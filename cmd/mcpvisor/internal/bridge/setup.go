@@ -19,9 +19,9 @@ import (
 
 // list is the first page of a list that the host has read last.
 type list struct {
-	line   []byte // the request
+	line   []byte           // the request
 	digest canonical.Digest // of the result
-	read   bool // digest is set
+	read   bool             // digest is set
 }
 
 // listKinds has, by method, the notification that a list has changed, and the member of subscriptions/listen

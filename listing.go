@@ -50,8 +50,8 @@ type Tool struct {
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
-	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
+	// Raw is the entry as the server sent it, byte for byte, with all members. Names and texts in it are
+	// not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -86,8 +86,8 @@ type Resource struct {
 	URI string `json:"uri"`
 	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.Resource `json:"definition"`
-	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
+	// Raw is the entry as the server sent it, byte for byte, with all members. Names and texts in it are
+	// not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -99,8 +99,8 @@ type ResourceTemplate struct {
 	URITemplate string `json:"uriTemplate"`
 	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.ResourceTemplate `json:"definition"`
-	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
+	// Raw is the entry as the server sent it, byte for byte, with all members. Names and texts in it are
+	// not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -114,7 +114,7 @@ type Prompt struct {
 	OriginalName string `json:"originalName"`
 	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`
-	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
+	// Raw is the entry as the server sent it, byte for byte, with all members. Names and texts in it are
+	// not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }

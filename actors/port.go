@@ -146,7 +146,7 @@ func (p *port) discover() {
 		}
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
-		found, err := discovery.Discover(ctx, ref.rt.listing(inc), inc.server, inc.spec.Limits, ref.rt.opts.KeepRaw)
+		found, err := discovery.Discover(ctx, ref.rt.listing(inc), inc.server, inc.spec.Limits)
 		if err != nil {
 			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: discoveryCause(ctx, inc, err)})
 			return

@@ -203,7 +203,7 @@ func (r *refresher) read() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
 		m := &listsRead{lists: lists, waiting: waiting}
-		m.catalog, m.broken, m.err = discovery.DiscoverLists(ctx, r.port.rt.listing(inc), inc.server, inc.spec.Limits, r.port.rt.opts.KeepRaw, lists)
+		m.catalog, m.broken, m.err = discovery.DiscoverLists(ctx, r.port.rt.listing(inc), inc.server, inc.spec.Limits, lists)
 		if lists&^m.broken&catalog.ListTools != 0 {
 			m.catalog = m.catalog.Offered(inc.spec.Tools)
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -67,7 +66,8 @@ func (s *supervisingActor) stamp(e mcpvisor.Event) mcpvisor.Event {
 	return e
 }
 
-func (s *supervisingActor) readyEvent() mcpvisor.Event {
+// readyEvent says that the server is ready. change is the difference to what it offered last.
+func (s *supervisingActor) readyEvent(change *mcpvisor.Change) mcpvisor.Event {
 	info := s.inc.session.Info()
 	e := mcpvisor.Event{Kind: mcpvisor.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
 		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
@@ -75,12 +75,8 @@ func (s *supervisingActor) readyEvent() mcpvisor.Event {
 	if !s.downSince.IsZero() {
 		e.Downtime = time.Since(s.downSince)
 	}
-	if s.last != nil {
-		_, change := s.last.Refreshed(s.published, catalog.AllLists)
-		change.Instructions = s.last.Instructions != s.published.Instructions
-		if !change.IsZero() {
-			e.Change = &change
-		}
+	if !change.IsZero() {
+		e.Change = change
 	}
 	return e
 }

@@ -29,8 +29,6 @@ type Options struct {
 	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
 	// [DefaultMaxStarts].
 	MaxStarts int
-	// KeepRaw keeps what servers list as they sent it, too.
-	KeepRaw bool
 	// Records has the calls of this runtime among its own that have ended, and those of unknown outcome; nil: they are
 	// kept here.
 	Records *Runtime

@@ -188,15 +188,21 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 // publish sets the catalog that the report at the end of this step makes visible, and lets
 // the port keep it up to date. A takeover has already fed InputTakenOver to the standby.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
-	published := *s.discovered
-	published.Instructions = s.inc.session.Info().Instructions
+	published, change := *s.discovered, mcpvisor.Change{}
+	instructions := s.inc.session.Info().Instructions
+	if s.last != nil {
+		next, differs := s.last.Refreshed(s.discovered, catalog.AllLists)
+		published, change = *next, differs
+		change.Instructions = s.last.Instructions != instructions
+	}
+	published.Instructions = instructions
 	s.published, s.discovered, s.everReady = &published, nil, true
 	s.timesReady, s.readySince = s.timesReady+1, time.Now()
 	if keeper, ok := s.dialer.(transport.Keeper); ok && s.spec.Policy.MaxAttempts != 0 {
 		keeper.Keep()
 	}
 	c.Send(s.port, &messages.SessionReady{})
-	s.emit(t, s.readyEvent())
+	s.emit(t, s.readyEvent(&change))
 	s.last, s.downSince = nil, time.Time{}
 	if t.input.Kind != lifecycle.InputDied {
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputServing})

@@ -23,6 +23,8 @@ type Gateway struct {
 	Prefix Prefix
 	// HostPrefix is the prefix that the host puts before each name. nil: that of an entry called "mcpvisor".
 	HostPrefix *string
+	// ResourceOrder names the servers that come first if several have a resource; see gateway.Settings.
+	ResourceOrder []string
 	// MaxResultBytes is the length above which the text of a result is shortened. 0: never.
 	MaxResultBytes int
 	// MaxCopies and MaxCopiesOfPrincipal are how many processes of servers with ShareClient run for all

@@ -24,6 +24,16 @@ var gatewayRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"prefix": "conflict"}`, nameRows) }, nested: nameRows,
 	},
 	{
+		Key: Key{Name: "resource_order", Type: "list of strings", Default: "none", Example: `["files", "git"]`,
+			Meaning: "The servers that come first, in this order, if several list a resource or have a template for it. Without one of them, a URI that does not name its server is refused, and the error says how to name it."},
+		read: func(e *entry, v *hujson.Value) {
+			e.gateway.ResourceOrder = e.readList(v)
+			for _, server := range e.gateway.ResourceOrder {
+				e.serverPatterns = append(e.serverPatterns, serverPattern{e.key, server, v, e.p.text})
+			}
+		},
+	},
+	{
 		Key: Key{Name: "result_max", Type: "number", Default: "0, which is no bound", Example: `50000`,
 			Meaning: "The bytes above which the text in the result of a tool is shortened: the client gets its beginning, and a link to all of it."},
 		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxResultBytes) },

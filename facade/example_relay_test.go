@@ -106,10 +106,10 @@ func ExampleWithLogMessages() {
 	// <nil>
 }
 
-// A host that passes lists on keeps what it does not know itself.
-func ExampleWithRawCatalog() {
+// A host that passes lists on has what it does not know itself, too.
+func ExampleClient_Catalogs_raw() {
 	ctx := context.Background()
-	c := newRelayClient(facade.WithRawCatalog())
+	c := newRelayClient()
 	defer func() { _ = c.Close(ctx) }()
 	for catalog := range c.Catalogs() {
 		fmt.Println(catalog.Server, catalog.Version > 0, strings.HasPrefix(string(catalog.Tools[0].Raw), `{"name":"add",`))

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -465,15 +466,7 @@ func journalError(ctx context.Context, err error) *mcpvisor.Error {
 
 // digestArguments is a digest of arguments that is equal for equal values.
 func digestArguments(raw json.RawMessage) string {
-	var value any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&value) == nil {
-		if sorted, err := json.Marshal(value); err == nil {
-			raw = sorted
-		}
-	}
-	return digest(raw)
+	return digest(canonical.Append(nil, raw))
 }
 
 func digest(b []byte) string {

@@ -24,7 +24,6 @@ type options struct {
 	callTimeout      time.Duration
 	waitReady        bool
 	stickyTools      bool
-	rawCatalog       bool
 	validation       bool
 	maxBufferBytes   int
 	maxStarts        int // 0: actors.DefaultMaxStarts
@@ -87,13 +86,6 @@ func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = tru
 // because the last list of each server is kept anyway. Default: a server that is down has no
 // tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
-
-// WithRawCatalog keeps each tool, resource, template and prompt as its server sent it, byte for byte:
-// [mcpvisor.Tool].Raw and its like, for hosts that pass lists on. Then a change of a member that
-// the go-sdk does not know counts as a change, too (EventChanged). Entries share the memory of what was
-// received; those of resources and prompts take up to Limits.MaxCatalogBytes more for each server.
-// Default: Raw is nil.
-func WithRawCatalog() Option { return func(o *options) { o.rawCatalog = true } }
 
 // WithDialer makes h choose how each server is reached, in place of the transport that its spec
 // names. It is not part of the stable API: the fleet uses it, because a server of a fleet is a

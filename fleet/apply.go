@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 )
 
 // Server is one server of a fleet.
@@ -134,7 +135,7 @@ func (n *Node) awaitRegistered(ctx context.Context, generation uint64, servers [
 		done, changed := true, n.changed
 		for _, server := range servers {
 			d := n.specs[server.Name]
-			done = done && (d == nil && later || d != nil && d.registered && (d.record.Generation >= generation || equalDefinition(d.record.Definition, server.Definition)))
+			done = done && (d == nil && later || d != nil && d.registered && (d.record.Generation >= generation || canonical.Equal(d.record.Definition, server.Definition)))
 		}
 		n.mu.Unlock()
 		if done {
@@ -153,14 +154,3 @@ func (n *Node) awaitRegistered(ctx context.Context, generation uint64, servers [
 
 // registeredPoll is how often awaitRegistered looks.
 const registeredPoll = 100 * time.Millisecond
-
-// equalDefinition compares two definitions, which may have other spaces.
-func equalDefinition(a, b json.RawMessage) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return string(a) == string(b)
-	}
-	p, _ := json.Marshal(x)
-	q, _ := json.Marshal(y)
-	return string(p) == string(q)
-}

@@ -92,7 +92,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
-	options := append([]facade.Option{facade.WithRawCatalog(), facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
+	options := append([]facade.Option{facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
 	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
 		return nil, err

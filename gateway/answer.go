@@ -223,7 +223,7 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 		same := *wire
 		return &same
 	}
-	if isUnknown(err) && c.profile() != nil { // the client suggests names that may be hidden
+	if isUnknown(err) { // the client suggests names that this session may not list
 		return message.InvalidParams(message.Quote(target) + " is not offered; list again")
 	}
 	result := c.client.ErrorForModel(target, err)

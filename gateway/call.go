@@ -136,7 +136,10 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
 			return nil, wire
 		}
-		if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
+		if isUnknown(err) {
+			return nil, c.unknown("tool", t.name)
+		}
+		if errors.Is(err, mcpvisor.ErrRPC) {
 			return nil, c.protocolError(t.name, err)
 		}
 		return message.Result(c.client.ErrorForModel(t.name, err), modern)
@@ -187,10 +190,8 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}
-	for _, w := range l.Withheld {
-		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
-			return "", message.InvalidParams("the tool " + message.Quote(name) + " is not offered: " + w.Reason)
-		}
+	if _, withheld := l.WithheldName[listing.Owner{Server: "tool", Name: name}]; withheld {
+		return "", c.unknown("tool", name)
 	}
 	if c.profile() == nil {
 		return c.qualifiedOf(name)
@@ -221,7 +222,7 @@ func (c *connection) qualifiedOf(name string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", unknown("tool", name)
+		return "", c.unknown("tool", name)
 	}
 	return found[0], nil
 }

@@ -35,7 +35,7 @@ func TestCallTool_errors(t *testing.T) {
 		}
 		e := wire("mcp__a__ecko", nil)
 		require.EqualValues(t, jsonrpc.CodeInvalidParams, e.Code)
-		require.Contains(t, e.Message, "Did you mean mcp__a__echo")
+		require.Contains(t, e.Message, "did you mean mcp__a__echo")
 		require.JSONEq(t, `"unknown_tool"`, member(t, e.Data, "code"))
 		require.EqualValues(t, jsonrpc.CodeInvalidParams, wire("z/x", nil).Code)
 		e = wire("a/echo", []int{1})

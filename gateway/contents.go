@@ -78,7 +78,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 		return server, own, nil
 	}
 	if len(name) > toolname.MaxAliasBytes {
-		return "", "", unknown("prompt", name)
+		return "", "", c.unknown("prompt", name)
 	}
 	for known := range c.client.Catalogs() {
 		for _, p := range known.Prompts {
@@ -93,14 +93,24 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 		}
 	}
 	if server == "" {
-		return "", "", unknown("prompt", name)
+		return "", "", c.unknown("prompt", name)
 	}
 	return server, own, nil
 }
 
-// unknown returns the error for the name of a tool or prompt that is not offered.
-func unknown(what, name string) *jsonrpc.Error {
-	return message.InvalidParams("unknown " + what + " " + message.Quote(name) + "; " + what + "s/list has the names")
+// unknown returns the error for the name of a tool or prompt that is not offered. It suggests names that this
+// session lists, but none for the name of one that is withheld.
+func (c *connection) unknown(what, name string) *jsonrpc.Error {
+	if reason, withheld := c.catalog.Last().WithheldName[listing.Owner{Server: what, Name: name}]; withheld {
+		return message.InvalidParams("the " + what + " " + message.Quote(name) + " is not offered: " + reason)
+	}
+	names := "; " + what + "s/list has the names"
+	if similar := c.catalog.Similar(what, name); len(similar) > 0 {
+		names = "; did you mean " + strings.Join(similar, ", ") + "?"
+	}
+	e := message.InvalidParams("unknown " + what + " " + message.Quote(name) + names)
+	e.Data, _ = json.Marshal(facade.ModelError{Code: "unknown_" + what, Message: e.Message}) // it always marshals
+	return e
 }
 
 // readResource answers resources/read.
@@ -155,10 +165,9 @@ func notFound(err error, p *params) error {
 	return &same
 }
 
-// findResource returns the server that a URI belongs to. A server that lists the URI takes precedence
-// over servers with a matching template. Of several templates, the one with the longest literal prefix
-// counts. A server that is down counts with what it offered last: its resources do not fall to another
-// server. If the URI belongs to several servers, it is refused.
+// findResource returns the server that a URI belongs to: the only one that lists it, or has a matching
+// template. A server that is down counts with what it offered last: its resources do not fall to another
+// server. Of several servers the configuration says which one comes first; else the URI is refused.
 func (c *connection) findResource(uri string) (resource.Name, error) {
 	rules := c.view.Rules()
 	if r, named, err := checkURI(uri); err != nil || named {
@@ -167,24 +176,14 @@ func (c *connection) findResource(uri string) (resource.Name, error) {
 	if !rules.OffersURI(uri) {
 		return c.theOnly("resource", uri, nil)
 	}
-	var listing, expanding []string // the servers
-	longest := 0                    // literal prefix of the templates of expanding
+	var having []string // the servers
 	for known := range c.view.Servers(rules) {
-		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) {
-			listing = append(listing, known.Server)
-		}
-		literal := resource.LongestMatch(known.Templates, uri)
-		if literal > longest {
-			expanding = nil
-		}
-		if longest = max(longest, literal); literal >= 0 && literal == longest {
-			expanding = append(expanding, known.Server)
+		steps := resource.MaxSteps
+		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps) {
+			having = append(having, known.Server)
 		}
 	}
-	if len(listing) > 0 {
-		return c.theOnly("resource", uri, listing)
-	}
-	return c.theOnly("resource", uri, expanding)
+	return c.theOnly("resource", uri, having)
 }
 
 // findTemplate returns the server that lists a resource template.
@@ -239,10 +238,10 @@ const codeResourceNotFound = -32002
 // maxNamed bounds the servers that an error names.
 const maxNamed = 8
 
-// theOnly returns the resource if exactly one server has it, and an error otherwise.
+// theOnly returns the resource if one server has it, or comes first of those that do, and an error otherwise.
 func (c *connection) theOnly(what, uri string, servers []string) (resource.Name, error) {
-	if len(servers) == 1 {
-		return resource.Name{Server: servers[0], URI: uri}, nil
+	if first := resource.First(servers, c.terms().Order); first != "" {
+		return resource.Name{Server: first, URI: uri}, nil
 	}
 	var text strings.Builder
 	if len(servers) > 1 {

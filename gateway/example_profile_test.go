@@ -57,5 +57,5 @@ func ExampleProfile() {
 	fmt.Println(err)
 	// Output:
 	// mcp__files__read
-	// calling "tools/call": unknown tool "mcp__files__write"; tools/list has the names
+	// calling "tools/call": unknown tool "mcp__files__write"; did you mean mcp__files__read?
 }

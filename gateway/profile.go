@@ -152,7 +152,7 @@ func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
 // error as one that does not exist.
 func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
 	if len(name) > maxURIBytes {
-		return listing.Owner{}, unknown(what, name)
+		return listing.Owner{}, c.unknown(what, name)
 	}
 	found := find(name)
 	if len(found) == 0 && c.awaitOwner(ctx, name) {
@@ -167,7 +167,7 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 	}
 	switch len(found) {
 	case 0:
-		return listing.Owner{}, unknown(what, name)
+		return listing.Owner{}, c.unknown(what, name)
 	case 1:
 		return found[0], nil
 	}

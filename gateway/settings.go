@@ -34,6 +34,9 @@ type Settings struct {
 	// MaxResultBytes is the length above which the text of a result is shortened. If it is 0 or
 	// less, [WithMaxResultBytes] applies.
 	MaxResultBytes int
+	// ResourceOrder names the servers that come first, in this order, if several servers have a resource or a
+	// template for it. Without one of them a URI that does not name its server is refused.
+	ResourceOrder []string
 	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
 }
@@ -65,6 +68,7 @@ type settings struct {
 func (v *SettingsVar) Set(s Settings) error {
 	made := &settings{Settings: s, rules: map[string]*offer.Rules{}}
 	made.Profiles, made.OnDownOf, made.ShareOf = nil, maps.Clone(s.OnDownOf), maps.Clone(s.ShareOf)
+	made.ResourceOrder = slices.Clone(s.ResourceOrder)
 	if s.Names != nil {
 		names := *s.Names
 		made.Names = &names
@@ -146,7 +150,7 @@ func (g *gateway) terms() *listing.Terms {
 	if s.Names != nil {
 		names = s.Names
 	}
-	made := &listedBy{settings: s, terms: listing.Terms{Rules: g.rulesOf(s), Names: names.naming(), Keep: func(server string) (time.Duration, bool) {
+	made := &listedBy{settings: s, terms: listing.Terms{Rules: g.rulesOf(s), Names: names.naming(), Order: s.ResourceOrder, Keep: func(server string) (time.Duration, bool) {
 		policy := g.opts.onDownNow(s, server)
 		return policy.grace, policy.unlimited
 	}}}
@@ -166,9 +170,10 @@ type Prefix int
 const (
 	// PrefixAlways lists "server__tool". A name depends only on its server and its tool.
 	PrefixAlways Prefix = iota
-	// PrefixOnConflict lists "tool", and "server__tool" if several servers have such a tool. A
-	// name changes when another server with the same name comes, and does not change back while
-	// the gateway runs.
+	// PrefixOnConflict lists "tool", and "server__tool" if several servers have had such a tool, or
+	// if its name has "__". A name changes when another server with the same name comes, and does
+	// not change back while the gateway runs. While it runs, a name of a server that has gone is
+	// given to no other one.
 	PrefixOnConflict
 	// PrefixNever lists "tool". A tool that several servers have is withheld: rename one of them,
 	// or hide it (mcpvisor.ServerSpec.Tools). [Status] has the conflicts.

@@ -1,12 +1,12 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -18,7 +18,7 @@ func manyTools(prefix string, n int, description string) *Catalog {
 	tools := make([]mcpvisor.Tool, n)
 	for i := range tools {
 		name := fmt.Sprintf("%s%05d", prefix, i)
-		tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name, Definition: &mcp.Tool{Name: name, Description: description}}
+		tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name, Raw: json.RawMessage(`{"description":"` + description + `"}`)}
 	}
 	return New(Catalog{Tools: tools})
 }

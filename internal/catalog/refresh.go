@@ -1,19 +1,22 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 // Refreshed returns c with some lists taken from fresh, and the difference to c. Both
-// catalogs are unchanged. A warning of c is dropped if its list was read again: if it is
+// catalogs are unchanged. A list without a difference stays that of c, byte for byte: hosts pay for other
+// bytes with their prompt caches. No list mixes entries of both, because few old entries could keep all
+// old pages in memory. A warning of c is dropped if its list was read again: if it is
 // one of lists, or if fresh warns about it because it could not be read. A warning about
 // no list is always dropped. The warnings of fresh are added.
 func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Change) {
@@ -38,35 +41,59 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 		}
 	}
 	var change mcpvisor.Change
+	d := differ{room: maxCompared}
 	if lists&ListTools != 0 {
-		next.Tools, next.Hidden, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.Tokens, fresh.byName, fresh.byAlias
-		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) (string, any) { return t.Name, entry{t.Raw, t.Definition} })
+		next.Hidden = fresh.Hidden
+		change.Tools = delta(&d, c.Tools, fresh.Tools, func(t *mcpvisor.Tool) (string, json.RawMessage) { return t.Name, t.Raw })
+		if !change.Tools.IsZero() {
+			next.Tools, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Tokens, fresh.byName, fresh.byAlias
+		}
 	}
 	if lists&ListResources != 0 {
-		next.Resources, next.Templates = fresh.Resources, fresh.Templates
-		change.Resources = delta(c.Resources, fresh.Resources, func(r *mcpvisor.Resource) (string, any) { return r.URI, entry{r.Raw, r.Definition} })
-		change.Templates = delta(c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) (string, any) { return r.URITemplate, entry{r.Raw, r.Definition} })
+		change.Resources = delta(&d, c.Resources, fresh.Resources, func(r *mcpvisor.Resource) (string, json.RawMessage) { return r.URI, r.Raw })
+		if !change.Resources.IsZero() {
+			next.Resources = fresh.Resources
+		}
+		change.Templates = delta(&d, c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) (string, json.RawMessage) { return r.URITemplate, r.Raw })
+		if !change.Templates.IsZero() {
+			next.Templates = fresh.Templates
+		}
 	}
 	if lists&ListPrompts != 0 {
-		next.Prompts = fresh.Prompts
-		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) (string, any) { return p.Name, entry{p.Raw, p.Definition} })
+		change.Prompts = delta(&d, c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) (string, json.RawMessage) { return p.Name, p.Raw })
+		if !change.Prompts.IsZero() {
+			next.Prompts = fresh.Prompts
+		}
 	}
 	return &next, change
 }
 
-// entry is what the comparison of an entry looks at.
-type entry struct {
-	raw        json.RawMessage // as the server sent it; nil unless that is kept
-	definition any
+// maxCompared bounds the entries that one refresh compares as JSON, in bytes. Further ones are equal only
+// if their bytes are: an actor waits for the comparison.
+const maxCompared = 16 << 20
+
+// differ compares entries until it has no room left.
+type differ struct{ room int }
+
+func (d *differ) equal(was, is json.RawMessage) bool {
+	if bytes.Equal(was, is) {
+		return true
+	}
+	if len(was)+len(is) > d.room {
+		return false
+	}
+	d.room -= len(was) + len(is)
+	return canonical.Equal(was, is)
 }
 
-// delta compares two sorted lists, side by side. of returns the name of an entry, and what is compared.
-func delta[T any](old, fresh []T, of func(*T) (name string, definition any)) (d mcpvisor.Delta) {
+// delta compares two sorted lists, side by side. of returns the name of an entry, and what is compared: the
+// entry as the server sent it.
+func delta[T any](compare *differ, old, fresh []T, of func(*T) (name string, raw json.RawMessage)) (d mcpvisor.Delta) {
 	i, j := 0, 0
 	var added, removed, changed int // bytes of the names so far
 	for i < len(old) || j < len(fresh) {
 		var before, now string
-		var was, is any
+		var was, is json.RawMessage
 		if i < len(old) {
 			before, was = of(&old[i])
 		}
@@ -81,7 +108,7 @@ func delta[T any](old, fresh []T, of func(*T) (name string, definition any)) (d 
 			note(&d.Added, &added, &d.AddedMore, now)
 			j++
 		default:
-			if !reflect.DeepEqual(was, is) {
+			if !compare.equal(was, is) {
 				note(&d.Changed, &changed, &d.ChangedMore, now)
 			}
 			i++

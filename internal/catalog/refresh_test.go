@@ -1,10 +1,11 @@
 package catalog
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -12,7 +13,8 @@ import (
 
 // listed returns a tool of server "s".
 func listed(name, description string) mcpvisor.Tool {
-	return mcpvisor.Tool{Name: mcpvisor.Qualify("s", name), Server: "s", OriginalName: name, Alias: mcpvisor.Alias("s", name), Definition: &mcp.Tool{Name: name, Description: description}}
+	return mcpvisor.Tool{Name: mcpvisor.Qualify("s", name), Server: "s", OriginalName: name, Alias: mcpvisor.Alias("s", name),
+		Raw: json.RawMessage(`{"name":"` + name + `","description":"` + description + `"}`)}
 }
 
 // A refresh replaces the lists that were read, with their names, aliases, warnings and TTL,
@@ -56,4 +58,38 @@ func TestChangeIsZero(t *testing.T) {
 	}
 	require.True(t, new(mcpvisor.Change).IsZero())
 	require.True(t, (*mcpvisor.Change)(nil).IsZero())
+}
+
+// A list that says the same stays as it was, whatever its bytes, also in part of a refresh. The comparison
+// looks at a bounded number of bytes; beyond that other bytes are a change.
+func TestRefreshed_equal_lists(t *testing.T) {
+	tool := func(name, raw string) mcpvisor.Tool {
+		return mcpvisor.Tool{Name: "s/" + name, OriginalName: name, Raw: json.RawMessage(raw)}
+	}
+	catalogOf := func(raw string) *Catalog {
+		return New(Catalog{Tools: []mcpvisor.Tool{tool("a", raw), tool("b", raw)}, Resources: []mcpvisor.Resource{{URI: "u", Raw: json.RawMessage(raw)}},
+			Templates: []mcpvisor.ResourceTemplate{{URITemplate: "u", Raw: json.RawMessage(raw)}}, Prompts: []mcpvisor.Prompt{{Name: "s/p", OriginalName: "p", Raw: json.RawMessage(raw)}}})
+	}
+	old, fresh := catalogOf(`{"x":1,"y":{"z":1,"w":[2,1]}}`), catalogOf(`{"y":{"w":[2,1],"z":1},"\u0078":1}`)
+	fresh.Hidden = 3
+	next, change := old.Refreshed(fresh, AllLists)
+	require.True(t, change.IsZero(), "%s", &change)
+	require.Equal(t, old.Tools, next.Tools)
+	require.Equal(t, old.Resources, next.Resources)
+	require.Equal(t, old.Templates, next.Templates)
+	require.Equal(t, old.Prompts, next.Prompts)
+	require.Equal(t, 3, next.Hidden)
+	require.Greater(t, next.Version, fresh.Version)
+
+	fresh.Tools[1].Raw = json.RawMessage(`{"y":{"w":[1,2],"z":1},"x":1}`)
+	next, change = old.Refreshed(fresh, AllLists)
+	require.Equal(t, mcpvisor.Change{Tools: mcpvisor.Delta{Changed: []string{"s/b"}}}, change)
+	require.Equal(t, fresh.Tools, next.Tools, "no list keeps parts of old pages")
+	require.Equal(t, old.Resources, next.Resources)
+
+	long := strings.Repeat(" ", maxCompared/5)
+	_, change = catalogOf(`{"x":1,"y":2}`+long).Refreshed(catalogOf(`{"y":2,"x":1}`+long), AllLists)
+	require.Empty(t, change.Tools.Changed, "two pairs fit")
+	require.Equal(t, []string{"u"}, change.Resources.Changed)
+	require.Equal(t, []string{"s/p"}, change.Prompts.Changed)
 }

@@ -28,6 +28,9 @@ type Limits struct {
 	Bytes int
 }
 
+// OpenMember bounds a member of an entry whose content the protocol leaves open, such as _meta.
+var OpenMember = Limits{Elements: 10_000, Depth: 500, Bytes: 1 << 20}
+
 // Size is the result of Check. The counts are upper bounds for valid JSON.
 type Size struct {
 	Elements, Depth, Bytes int

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	separator = "__" // between server and tool
+	// Separator is between server and tool.
+	Separator = "__"
 	hashLen   = 8
 )
 
@@ -28,11 +29,11 @@ const MinBytes = 24
 // at most limit bytes. Of a long name the end is kept. The limit is at least MinBytes beyond prefix.
 func Join(prefix, server, name, qualified string, limit int) string {
 	if IsPlain(prefix, server, name, limit) {
-		return prefix + server + separator + name
+		return prefix + server + Separator + name
 	}
 	s, n := replaceUnsafe(server), replaceUnsafe(name)
 	hash := hashOf(qualified)
-	room := limit - len(prefix) - len(separator) - len(hash)
+	room := limit - len(prefix) - len(Separator) - len(hash)
 	if len(s)+len(n) > room {
 		keep := min(len(s), max(room-len(n), room/3))
 		s = s[:keep]
@@ -40,22 +41,22 @@ func Join(prefix, server, name, qualified string, limit int) string {
 			n = n[len(n)-(room-keep):] // the end says what the tool does
 		}
 	}
-	return prefix + s + separator + n + hash
+	return prefix + s + Separator + n + hash
 }
 
 // Split returns the server and the name that Join has joined unchanged.
 func Split(prefix, joined string, limit int) (server, name string, ok bool) {
 	rest, prefixed := strings.CutPrefix(joined, prefix)
-	server, name, separated := strings.Cut(rest, separator)
+	server, name, separated := strings.Cut(rest, Separator)
 	return server, name, prefixed && separated && server != "" && name != "" && IsPlain(prefix, server, name, limit)
 }
 
 // IsPlain reports whether Join leaves the names unchanged, and Split can split the result
 // again at the first separator.
 func IsPlain(prefix, server, name string, limit int) bool {
-	return len(prefix)+len(server)+len(separator)+len(name) <= limit &&
+	return len(prefix)+len(server)+len(Separator)+len(name) <= limit &&
 		isSafe(server) && isSafe(name) &&
-		!strings.Contains(server, separator) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
+		!strings.Contains(server, Separator) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
 		!endsLikeHash(name)
 }
 

@@ -34,7 +34,7 @@ var (
 	// entryLimits are for one entry, without its schemas.
 	entryLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
 	// memberLimits are for one open member of an entry.
-	memberLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 1 << 20}
+	memberLimits = jsonbound.OpenMember
 )
 
 // bounds keeps the entries of one list within these limits, and counts the texts that it cut

@@ -18,19 +18,17 @@ import (
 )
 
 // Discover lists everything that the server of a session declares as a capability.
-// keepRaw keeps the entries as the server sent them, too. The package comment says which failures
-// are errors and which are warnings.
-func Discover(ctx context.Context, s transport.Session, server string, limits mcpvisor.Limits, keepRaw bool) (*catalog.Catalog, error) {
-	found, _, err := DiscoverLists(ctx, s, server, limits, keepRaw, catalog.AllLists)
+// The package comment says which failures are errors and which are warnings.
+func Discover(ctx context.Context, s transport.Session, server string, limits mcpvisor.Limits) (*catalog.Catalog, error) {
+	found, _, err := DiscoverLists(ctx, s, server, limits, catalog.AllLists)
 	return found, err
 }
 
 // DiscoverLists is Discover for some of the lists; the others are empty in the
 // catalog. incomplete are the lists that could not be read to their end.
-func DiscoverLists(ctx context.Context, s transport.Session, server string, limits mcpvisor.Limits, keepRaw bool, lists catalog.Lists) (
+func DiscoverLists(ctx context.Context, s transport.Session, server string, limits mcpvisor.Limits, lists catalog.Lists) (
 	found *catalog.Catalog, incomplete catalog.Lists, err error) {
-	d := &discoverer{ctx: ctx, session: s, server: server, limits: limits, keepRaw: keepRaw, ttl: map[catalog.Lists]time.Duration{}}
-	d.tools.keepRaw = keepRaw
+	d := &discoverer{ctx: ctx, session: s, server: server, limits: limits, ttl: map[catalog.Lists]time.Duration{}}
 	caps := s.Info().Capabilities
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
@@ -69,7 +67,6 @@ type discoverer struct {
 	session transport.Session
 	server  string
 	limits  mcpvisor.Limits
-	keepRaw bool
 
 	// What was read.
 	tools     toolDecoder
@@ -129,7 +126,7 @@ func (d *discoverer) addResource(item json.RawMessage, b *bounds) error {
 	if err := b.resource(def); err != nil {
 		return err
 	}
-	d.resources = append(d.resources, mcpvisor.Resource{Server: d.server, URI: def.URI, Definition: def, Raw: d.raw(item)})
+	d.resources = append(d.resources, mcpvisor.Resource{Server: d.server, URI: def.URI, Definition: def, Raw: slices.Clip(item)})
 	return nil
 }
 
@@ -144,7 +141,7 @@ func (d *discoverer) addTemplate(item json.RawMessage, b *bounds) error {
 	if err := b.template(def); err != nil {
 		return err
 	}
-	d.templates = append(d.templates, mcpvisor.ResourceTemplate{Server: d.server, URITemplate: def.URITemplate, Definition: def, Raw: d.raw(item)})
+	d.templates = append(d.templates, mcpvisor.ResourceTemplate{Server: d.server, URITemplate: def.URITemplate, Definition: def, Raw: slices.Clip(item)})
 	return nil
 }
 
@@ -160,17 +157,8 @@ func (d *discoverer) addPrompt(item json.RawMessage, b *bounds) error {
 		return err
 	}
 	d.prompts = append(d.prompts, mcpvisor.Prompt{Name: mcpvisor.Qualify(d.server, def.Name), Server: d.server,
-		OriginalName: def.Name, Definition: def, Raw: d.raw(item)})
+		OriginalName: def.Name, Definition: def, Raw: slices.Clip(item)})
 	return nil
-}
-
-// raw returns an entry as it is kept beside its definition; nil if it is not. Its memory counts: it
-// is a part of its page, or a copy ([listReader.readItems]).
-func (d *discoverer) raw(item json.RawMessage) json.RawMessage {
-	if !d.keepRaw {
-		return nil
-	}
-	return slices.Clip(item)
 }
 
 // isOutage reports whether a request failed before the server handled it: it has no answer,

@@ -306,7 +306,7 @@ func TestDiscover_context_ends(t *testing.T) {
 		cancel(late)
 		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}}
-	_, err := Discover(ctx, s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false)
+	_, err := Discover(ctx, s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)
 	require.True(t, strings.HasPrefix(err.Error(), "listing what the server offers: "), err.Error())
 }

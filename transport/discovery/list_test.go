@@ -97,7 +97,7 @@ func TestDiscoverLists_counts_failed_lists(t *testing.T) {
 		}
 		return `{"tools":[{"name":"a"}],"nextCursor":"2","ttlMs":1e300}`, nil
 	}}
-	c, broken, err := DiscoverLists(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false, catalog.AllLists)
+	c, broken, err := DiscoverLists(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, catalog.AllLists)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, toolNames(c))
 	require.Equal(t, catalog.ListTools, broken)
@@ -143,12 +143,12 @@ func TestDiscover_asks_the_session_about_input_schemas(t *testing.T) {
 	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[{"name":"a","inputSchema":{"title":"forbidden"}},{"name":"b"}]}`})}
 	var used []string
-	c, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false)
+	c, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b"}, toolNames(c))
 	require.Equal(t, []string{"b"}, used, "the session keeps nothing about a tool that is left out")
 	require.Equal(t, []mcpvisor.Warning{{List: "tools", Text: "entry 1 is left out: its schema is forbidden"}}, c.Warnings)
-	c, err = Discover(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false)
+	c, err = Discover(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, toolNames(c), "a session without demands")
 }
@@ -160,7 +160,7 @@ func TestDiscover_counts_what_the_session_keeps(t *testing.T) {
 	var used []string
 	limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
 	limits.MaxCatalogBytes = 10_000
-	c, err := Discover(t.Context(), schemaChecker{s, 2000, &used}, "srv", limits, false)
+	c, err := Discover(t.Context(), schemaChecker{s, 2000, &used}, "srv", limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, toolNames(c))
 	require.Contains(t, c.Warnings[0].Text, "longer than 10000 bytes")
@@ -176,7 +176,7 @@ func TestDiscover_tells_the_session_of_partial_lists(t *testing.T) {
 		return `{"tools":[{"name":"a"}],"nextCursor":"2"}`, nil
 	}}
 	var used []string
-	_, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false)
+	_, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "…"}, used)
 }

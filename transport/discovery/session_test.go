@@ -75,7 +75,7 @@ func rpcError(code int64) error {
 func discoverAll(t *testing.T, s *fakeSession, limits mcpvisor.Limits) (*catalog.Catalog, error) {
 	t.Helper()
 	limits = mcpvisor.ServerSpec{Limits: limits}.WithDefaults().Limits
-	return Discover(t.Context(), s, "srv", limits, false)
+	return Discover(t.Context(), s, "srv", limits)
 }
 
 func toolNames(c *catalog.Catalog) (names []string) {

@@ -15,9 +15,7 @@ import (
 // toolDecoder decodes the tools of one server, in one pass over each page.
 type toolDecoder struct {
 	defs []*mcp.Tool
-	raws []json.RawMessage // as the server sent them, with keepRaw; otherwise nil
-	// keepRaw is constant.
-	keepRaw bool
+	raws []json.RawMessage // as the server sent them
 	// tasks holds execution.taskSupport of the tools that have one, by definition.
 	tasks map[*mcp.Tool]string
 	// checkSchema, if set, checks the input schema of each tool; see
@@ -41,9 +39,7 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 		return err
 	}
 	d.defs = append(d.defs, def)
-	if d.keepRaw {
-		d.raws = append(d.raws, slices.Clip(item))
-	}
+	d.raws = append(d.raws, slices.Clip(item))
 	if tasks != "" {
 		if d.tasks == nil {
 			d.tasks = map[*mcp.Tool]string{}
@@ -130,10 +126,7 @@ func (d *toolDecoder) named(server string) []mcpvisor.Tool {
 	list := make([]mcpvisor.Tool, len(d.defs))
 	for i, def := range d.defs {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(server, def.Name), Alias: mcpvisor.Alias(server, def.Name),
-			Server: server, OriginalName: def.Name, TaskSupport: d.tasks[def], Definition: def}
-		if d.keepRaw {
-			list[i].Raw = d.raws[i]
-		}
+			Server: server, OriginalName: def.Name, TaskSupport: d.tasks[def], Definition: def, Raw: d.raws[i]}
 	}
 	return list
 }

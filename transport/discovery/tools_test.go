@@ -81,7 +81,7 @@ func requireSameTool(t *testing.T, text []byte) {
 	require.NoError(t, gotErr, "%q", text)
 	tools := got.named("srv")
 	require.Equal(t, []mcpvisor.Tool{{Name: mcpvisor.Qualify("srv", want.Name), Server: "srv", OriginalName: want.Name,
-		Alias: mcpvisor.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
+		Alias: mcpvisor.Alias("srv", want.Name), Definition: want, Raw: tools[0].Raw}}, tools, "%q", text)
 }
 
 // The names of many tools share memory. Each is right, even where entries between them were
@@ -100,7 +100,7 @@ func TestToolDecoder_names_many_tools(t *testing.T) {
 		name := fmt.Sprintf("tool %d%s", i, strings.Repeat("x", i%90))
 		require.Equal(t, &mcp.Tool{Name: name}, tool.Definition)
 		require.Equal(t, mcpvisor.Tool{Name: "srv/" + name, Server: "srv", OriginalName: name,
-			Alias: mcpvisor.Alias("srv", name), Definition: tool.Definition}, tool)
+			Alias: mcpvisor.Alias("srv", name), Definition: tool.Definition, Raw: tool.Raw}, tool)
 	}
 }
 

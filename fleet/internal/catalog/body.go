@@ -38,8 +38,7 @@ var sessionLimits = jsonbound.Limits{Elements: 10_000, Depth: 100, Bytes: 8 << 2
 const version = 1
 
 // Body holds what one server offers: its session, and the lists as it would answer them, each in one
-// page. Entries are as the server sent them, if the owner has kept them, and otherwise as the owner
-// understood them. A body is immutable. The digest says all of it.
+// page. Entries are as the server sent them. A body is immutable. The digest says all of it.
 type Body struct {
 	encoded []byte
 	digest  string

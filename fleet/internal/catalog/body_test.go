@@ -52,42 +52,36 @@ func rich(version string) mcptest.Script {
 // TestOf_round_trip: a node that lists from a body lists what its owner lists.
 func TestOf_round_trip(t *testing.T) {
 	for _, version := range []string{"2024-11-05", "2025-11-25", "2026-07-28"} {
-		for _, raw := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s raw %t", version, raw), func(t *testing.T) {
-				var opts []facade.Option
-				if raw {
-					opts = append(opts, facade.WithRawCatalog())
-				}
-				owner, err := facade.New(opts...)
-				require.NoError(t, err)
-				defer func() { require.NoError(t, owner.Close(context.Background())) }()
-				require.NoError(t, owner.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(rich(version))}))
-				body, err := Of(owner, "s")
-				require.NoError(t, err)
-				again, err := Of(owner, "s")
-				require.NoError(t, err)
-				require.Equal(t, body.Digest(), again.Digest())
+		t.Run(version, func(t *testing.T) {
+			owner, err := facade.New()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, owner.Close(context.Background())) }()
+			require.NoError(t, owner.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(rich(version))}))
+			body, err := Of(owner, "s")
+			require.NoError(t, err)
+			again, err := Of(owner, "s")
+			require.NoError(t, err)
+			require.Equal(t, body.Digest(), again.Digest())
 
-				got, err := Decode(bytes.Clone(body.Encoded()), body.Digest())
-				require.NoError(t, err)
-				status, _ := owner.ServerStatus("s")
-				want := *status.Session
-				want.PID, want.Discarded, want.Stderr = 0, mcpvisor.Discarded{}, nil
-				require.Equal(t, want, got.Info())
+			got, err := Decode(bytes.Clone(body.Encoded()), body.Digest())
+			require.NoError(t, err)
+			status, _ := owner.ServerStatus("s")
+			want := *status.Session
+			want.PID, want.Discarded, want.Stderr = 0, mcpvisor.Discarded{}, nil
+			require.Equal(t, want, got.Info())
 
-				limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
-				found, err := discovery.Discover(t.Context(), answering{body: got}, "s", limits, raw)
-				require.NoError(t, err)
-				require.Empty(t, found.Warnings)
-				for listed := range owner.Catalogs() {
-					require.NotEmpty(t, listed.Tools)
-					require.Equal(t, listed.Tools, found.Tools)
-					require.Equal(t, listed.Resources, found.Resources)
-					require.Equal(t, listed.Templates, found.Templates)
-					require.Equal(t, listed.Prompts, found.Prompts)
-				}
-			})
-		}
+			limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
+			found, err := discovery.Discover(t.Context(), answering{body: got}, "s", limits)
+			require.NoError(t, err)
+			require.Empty(t, found.Warnings)
+			for listed := range owner.Catalogs() {
+				require.NotEmpty(t, listed.Tools)
+				require.Equal(t, listed.Tools, found.Tools)
+				require.Equal(t, listed.Resources, found.Resources)
+				require.Equal(t, listed.Templates, found.Templates)
+				require.Equal(t, listed.Prompts, found.Prompts)
+			}
+		})
 	}
 }
 

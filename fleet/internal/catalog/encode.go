@@ -8,8 +8,6 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -59,10 +57,10 @@ func New(info mcpvisor.SessionInfo, c mcpvisor.Catalog) (*Body, error) {
 	}
 	e := encoder{b: append([]byte(`{"v":`), strconv.Itoa(version)...)}
 	e.b = append(append(append(e.b, `,"session":`...), described...), `,"results":{`...)
-	appendList(&e, 0, c.Tools, tool)
-	appendList(&e, 1, c.Resources, func(r *mcpvisor.Resource) ([]byte, error) { return rawOr(r.Raw, r.Definition) })
-	appendList(&e, 2, c.Templates, func(r *mcpvisor.ResourceTemplate) ([]byte, error) { return rawOr(r.Raw, r.Definition) })
-	appendList(&e, 3, c.Prompts, func(p *mcpvisor.Prompt) ([]byte, error) { return rawOr(p.Raw, p.Definition) })
+	appendList(&e, 0, c.Tools, func(t *mcpvisor.Tool) []byte { return t.Raw })
+	appendList(&e, 1, c.Resources, func(r *mcpvisor.Resource) []byte { return r.Raw })
+	appendList(&e, 2, c.Templates, func(r *mcpvisor.ResourceTemplate) []byte { return r.Raw })
+	appendList(&e, 3, c.Prompts, func(p *mcpvisor.Prompt) []byte { return p.Raw })
 	if e.err != nil {
 		return nil, fmt.Errorf("encoding the lists: %w", e.err)
 	}
@@ -75,7 +73,7 @@ type encoder struct {
 	err error
 }
 
-func appendList[T any](e *encoder, number int, items []T, encode func(*T) ([]byte, error)) {
+func appendList[T any](e *encoder, number int, items []T, rawOf func(*T) []byte) {
 	if number > 0 {
 		e.b = append(e.b, ',')
 	}
@@ -84,8 +82,8 @@ func appendList[T any](e *encoder, number int, items []T, encode func(*T) ([]byt
 		if e.err != nil {
 			return
 		}
-		var item []byte
-		if item, e.err = encode(&items[i]); len(e.b)+len(item) > MaxBytes {
+		item := rawOf(&items[i])
+		if len(e.b)+len(item) > MaxBytes {
 			e.err = fmt.Errorf("they have more than %d bytes", MaxBytes)
 		}
 		if i > 0 {
@@ -94,55 +92,4 @@ func appendList[T any](e *encoder, number int, items []T, encode func(*T) ([]byt
 		e.b = append(e.b, item...)
 	}
 	e.b = append(e.b, ']', '}')
-}
-
-func rawOr(raw json.RawMessage, definition any) ([]byte, error) {
-	if raw != nil {
-		return raw, nil
-	}
-	return json.Marshal(definition)
-}
-
-// tool encodes a tool. Its schemas are the bytes that the server sent, which json.Marshal would
-// change, and it has the member that the definition does not know.
-func tool(t *mcpvisor.Tool) ([]byte, error) {
-	if t.Raw != nil {
-		return t.Raw, nil
-	}
-	type execution struct {
-		TaskSupport string `json:"taskSupport"`
-	}
-	wire := struct {
-		*mcp.Tool
-		Name         string     `json:"name"`
-		InputSchema  *struct{}  `json:"inputSchema,omitempty"` // these two hide those of the definition
-		OutputSchema *struct{}  `json:"outputSchema,omitempty"`
-		Execution    *execution `json:"execution,omitempty"`
-	}{Tool: t.Definition, Name: t.OriginalName}
-	if t.TaskSupport != "" {
-		wire.Execution = &execution{t.TaskSupport}
-	}
-	b, err := json.Marshal(wire)
-	if err != nil {
-		return nil, err
-	}
-	b = b[:len(b)-1]
-	if b, err = appendSchema(b, "inputSchema", t.Definition.InputSchema); err == nil {
-		b, err = appendSchema(b, "outputSchema", t.Definition.OutputSchema)
-	}
-	return append(b, '}'), err
-}
-
-func appendSchema(b []byte, member string, schema any) ([]byte, error) {
-	if schema == nil {
-		return b, nil
-	}
-	text, ok := schema.(json.RawMessage)
-	if !ok {
-		var err error
-		if text, err = json.Marshal(schema); err != nil {
-			return nil, err
-		}
-	}
-	return append(fmt.Appendf(b, `,%q:`, member), text...), nil
 }

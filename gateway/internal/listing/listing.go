@@ -18,7 +18,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -41,10 +44,12 @@ const (
 // anyObject is listed as the schema of a tool that has none, as the specification requires one.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
-// entry is one entry of a list, encoded.
+// entry is one entry of a list, encoded, and what it says.
 type entry struct {
 	Owner
+	name string // under which it is listed
 	json []byte
+	sum  canonical.Digest
 }
 
 // List is one encoded list. It never changes.
@@ -52,7 +57,7 @@ type List struct {
 	member  string    // the member of the result that has the entries
 	entries []entry   // sorted
 	whole   [2][]byte // the result with all entries, before and since 2026-07-28; nil if it needs several pages
-	digest  string    // of the entries
+	digest  string    // of what the entries say
 }
 
 // Listing has the lists of a gateway at one moment. It never changes.
@@ -62,13 +67,15 @@ type Listing struct {
 	PromptByName                         map[string]Owner
 	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
-	terms                                *Terms // it was made with them
+	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
+	terms                                *Terms           // it was made with them
 }
 
 // Terms say how entries are listed. They never change: new settings have new terms.
 type Terms struct {
 	Rules *offer.Rules // what is offered; nil: everything
 	Names *Naming      // nil: aliases
+	Order []string     // the servers that come first if several have a resource
 	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
 	Keep func(server string) (grace time.Duration, unlimited bool)
 }
@@ -90,6 +97,7 @@ type Catalog struct {
 	down      map[string]time.Time    // by server: since when it is down, during its grace period
 	encoded   map[string]*encodedPart // by server
 	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
+	first     [2]map[string]string    // see namer.first
 	graceEnds *time.Timer
 }
 
@@ -115,7 +123,7 @@ type encodedPart struct {
 
 // New returns the catalog of a gateway. changed is called when a grace period has ended.
 func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
-	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}, first: [2]map[string]string{{}, {}}}
 }
 
 // Get returns the current listing. Safe for concurrent use.
@@ -200,9 +208,9 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	l := &Listing{terms: terms}
 	known := c.offers
 	names := terms.Names
-	tools, prompts := namer{names: names, shared: c.shared[0]}, namer{names: names, shared: c.shared[1]}
+	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
 	var allTools, allPrompts []Owner
-	uris := map[string]bool{} // true: several servers have it
+	uris := map[string][]string{} // the servers that have it
 	for i := range known {
 		for j := range known[i].Tools {
 			t := &known[i].Tools[j]
@@ -216,19 +224,43 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 		for j := range known[i].Prompts {
 			allPrompts = append(allPrompts, promptOwner(&known[i].Prompts[j]))
 		}
-		countURIs(uris, known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
+		countURIs(uris, &known[i], known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
 	}
-	templates := map[string]bool{}
+	templates := map[string][]string{}
 	for i := range known {
-		countURIs(templates, known[i].Templates, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+		countURIs(templates, &known[i], known[i].Templates, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+	}
+	for i := range known { // a server may have what another one lists
+		if len(known[i].Templates) == 0 {
+			continue
+		}
+		steps, matched := resource.MaxListSteps, map[string]bool{}
+		for uri := range uris {
+			matched[uri] = resource.Matches(known[i].Templates, uri, &steps)
+		}
+		for uri, servers := range uris {
+			if (matched[uri] || steps <= 0) && !slices.Contains(servers, known[i].Server) {
+				uris[uri] = append(servers, known[i].Server)
+			}
+		}
 	}
 	tools.add(allTools)
 	prompts.add(allPrompts)
+	l.WithheldName = map[Owner]string{}
 	for kind, n := range map[string]*namer{"tool": &tools, "prompt": &prompts} {
 		for name, owners := range n.conflict {
 			for _, o := range owners {
 				l.withhold(kind, o, conflictReason(name, owners))
 			}
+		}
+	}
+	for _, w := range l.Withheld {
+		o, listed := Owner{w.Server, w.Name}, tools.name
+		if w.Kind == "prompt" {
+			listed = prompts.name
+		}
+		for _, name := range []string{listed(o), o.Qualified(), mcpvisor.Alias(o.Server, o.Name)} {
+			l.WithheldName[Owner{w.Kind, name}] = w.Reason
 		}
 	}
 	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
@@ -257,12 +289,11 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	return l
 }
 
-// countURIs records which URIs several servers have.
-func countURIs[T any](uris map[string]bool, entries []T, uriOf func(*T) string) {
+// countURIs records which servers have a URI.
+func countURIs[T any](uris map[string][]string, known *offered, entries []T, uriOf func(*T) string) {
 	for i := range entries {
 		uri := uriOf(&entries[i])
-		_, again := uris[uri]
-		uris[uri] = again
+		uris[uri] = append(uris[uri], known.Server)
 	}
 }
 
@@ -271,45 +302,48 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 }
 
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
-// already.
-func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
+// already, and those that say the same in the server's new lists.
+func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
-	if old == nil || old.seen.version != part.seen.version {
-		old = &encodedPart{headers: new(headerparams.Table)}
-		old.headers.Replace(known.Tools)
+	if old == nil {
+		old = new(encodedPart)
 	}
-	part.headers = old.headers
-	addAll(&l.Tools, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) any {
+	if part.headers = old.headers; old.seen.version != part.seen.version {
+		part.headers = new(headerparams.Table)
+		part.headers.Replace(known.Tools)
+	}
+	read := old.seen.version == part.seen.version
+	addAll(&l.Tools, read, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {
 		tool := *t.Definition
 		tool.Name = name
 		if tool.InputSchema == nil {
 			tool.InputSchema = anyObject
 		}
-		return visibleTool(tool)
+		return visibleTool(tool), t.Raw
 	})
-	addAll(&l.Prompts, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) any {
+	addAll(&l.Prompts, read, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) (any, json.RawMessage) {
 		prompt := *p.Definition
 		prompt.Name = name
-		return visiblePrompt(prompt)
+		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(shared map[string]bool) func(Owner) (string, bool) {
+	uriIn := func(servers map[string][]string) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
-			if shared[o.Name] {
+			if resource.First(servers[o.Name], l.terms.Order) != o.Server {
 				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
 			return o.Name, true
 		}
 	}
-	addAll(&l.Resources, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) any {
+	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri
-		return visibleResource(listed)
+		return visibleResource(listed), r.Raw
 	})
-	addAll(&l.Templates, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) any {
+	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
 		listed := *t.Definition
 		listed.URITemplate = uri
-		return visibleTemplate(listed)
+		return visibleTemplate(listed), t.Raw
 	})
 	return part
 }
@@ -318,10 +352,11 @@ func toolOwner(t *mcpvisor.Tool) Owner { return Owner{t.Server, t.OriginalName} 
 
 func promptOwner(p *mcpvisor.Prompt) Owner { return Owner{p.Server, p.OriginalName} }
 
-// addAll appends the entries of one server to a list. It takes those in old, and encodes the others.
-// nameOf returns the name or URI under which an entry is listed, or false if it is not listed. An entry
-// that cannot be encoded is left out.
-func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) any) {
+// addAll appends the entries of one server to a list. It takes those in old if they were read from the same
+// lists (read), and encodes the others; what says the same as before stays as it was encoded. nameOf returns
+// the name or URI under which an entry is listed, or false if it is not listed. An entry that cannot be
+// encoded is left out.
+func addAll[T any](l *List, read bool, old, made map[string]entry, from []T, ownerOf func(*T) Owner, nameOf func(Owner) (string, bool), definition func(*T, string) (any, json.RawMessage)) {
 	for i := range from {
 		o := ownerOf(&from[i])
 		name, ok := nameOf(o)
@@ -329,12 +364,14 @@ func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*
 			continue
 		}
 		e, ok := old[name]
-		if !ok || e.Owner != o {
-			text, err := message.Result(definition(&from[i], name), false)
+		if ok = ok && e.Owner == o; !ok || !read {
+			text, err := encodeAsSent(definition(&from[i], name))
 			if err != nil {
 				continue
 			}
-			e = entry{o, text}
+			if sum := canonical.Sum(text); !ok || e.sum != sum {
+				e = entry{o, name, text, sum}
+			}
 		}
 		made[name] = e
 		l.entries = append(l.entries, e)
@@ -345,8 +382,7 @@ func addAll[T any](l *List, old, made map[string]entry, from []T, ownerOf func(*
 func (l *List) finish(pageSize int) {
 	hash := sha256.New()
 	for i := range l.entries {
-		hash.Write(l.entries[i].json)
-		hash.Write([]byte{'\n'})
+		hash.Write(l.entries[i].sum[:])
 	}
 	l.digest = base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:9])
 	if len(l.entries) <= pageSize {
@@ -407,6 +443,44 @@ func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, erro
 
 // Len returns the number of entries.
 func (l *List) Len() int { return len(l.entries) }
+
+// Similar returns names of listed tools or prompts that are similar to an unknown one. What servers call their
+// entries themselves counts only for a name without a server: else one could call its tool as that of another is
+// listed. For a name with a server, and one that a server has had first, only entries of that server count, or of
+// those with similar names.
+func (c *Catalog) Similar(kind, name string) []string {
+	l := c.Last()
+	entries, first := l.Tools.entries, c.first[0]
+	if kind == "prompt" {
+		entries, first = l.Prompts.entries, c.first[1]
+	}
+	plain := func(name string) string {
+		return strings.Replace(strings.TrimPrefix(name, toolname.AliasPrefix), "/", toolname.Separator, 1)
+	}
+	if l.terms.Names != nil {
+		name = strings.TrimPrefix(name, l.terms.Names.HostPrefix)
+	}
+	name = plain(name)
+	server, _, named := strings.Cut(name, toolname.Separator)
+	only := named
+	if !named {
+		c.mu.Lock()
+		server, only = first[name]
+		c.mu.Unlock()
+	}
+	servers := nearest.Names(server, l.Servers())
+	return nearest.AmongSpellings(name, func(yield func(spelling, name string) bool) {
+		for i := range entries {
+			e := &entries[i]
+			if only && !slices.Contains(servers, e.Server) {
+				continue
+			}
+			if !yield(plain(e.name), e.name) || !named && !yield(e.Name, e.name) {
+				return
+			}
+		}
+	})
+}
 
 // Servers returns the servers that have listed entries, sorted.
 func (l *Listing) Servers() []string {

@@ -1,6 +1,8 @@
 package listing
 
 import (
+	"strings"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -32,22 +34,33 @@ func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
-	names    *Naming         // nil: aliases
-	shared   map[string]bool // short names that several servers have had; the Catalog keeps it
+	names    *Naming           // nil: aliases
+	shared   map[string]bool   // short names that several servers have had; the Catalog keeps it
+	first    map[string]string // the servers that have had short names first; the Catalog keeps it
 	conflict map[string][]Owner
 	byName   map[string]Owner
 }
 
-// name returns the name under which an entry is listed.
+// name returns the name under which an entry is listed. No server can choose the name that another one's entry
+// has: a name with the separator gets the prefix of its server unless there are no prefixes, and one that
+// looks like an alias becomes the entry's own alias.
 func (n *namer) name(o Owner) string {
-	switch {
-	case n.names == nil:
+	if n.names == nil {
 		return mcpvisor.Alias(o.Server, o.Name)
-	case n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && n.shared[n.short(o)]:
-		return toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
 	}
-	return n.short(o)
+	name := n.short(o)
+	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+		name = toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
+	}
+	if strings.HasPrefix(name, toolname.AliasPrefix) {
+		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.names.limit())
+	}
+	return name
 }
+
+// maxHeld bounds the short names that are kept for the servers that have had them first, also after these have
+// gone: a host may still call a name that it has read. Beyond that, entries with other names get the prefix.
+const maxHeld = 100_000
 
 // short returns the name without the server. Servers with the same tool have the same short name, even
 // if it has to be changed to fit.
@@ -56,13 +69,14 @@ func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.na
 // add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
 	if n.names != nil && n.names.Prefix == prefixOnConflict {
-		first := map[string]Owner{}
 		for _, o := range all {
 			short := n.short(o)
-			if other, again := first[short]; again && other != o {
-				n.shared[short] = true
+			switch other, again := n.first[short]; {
+			case again && other != o.Server:
+				n.shared[strings.Clone(short)] = true
+			case !again && len(n.first) < maxHeld:
+				n.first[strings.Clone(short)] = o.Server // a shared text would keep the memory of its page
 			}
-			first[short] = o
 		}
 	}
 	n.byName, n.conflict = make(map[string]Owner, len(all)), map[string][]Owner{}

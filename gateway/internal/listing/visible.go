@@ -3,11 +3,16 @@ package listing
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // The functions below remove the characters that models read but people do not see
@@ -52,6 +57,55 @@ func visibleResource(r mcp.Resource) *mcp.Resource {
 func visibleTemplate(t mcp.ResourceTemplate) *mcp.ResourceTemplate {
 	t.Name, t.Title, t.Description = Visible(t.Name), Visible(t.Title), Visible(t.Description)
 	return &t
+}
+
+// knownAnnotations are the annotations that the go-sdk knows.
+var knownAnnotations = []string{"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "audience", "priority", "lastModified"}
+
+// encodeAsSent encodes an entry. Its _meta is that of raw, which the server sent, and so are annotations
+// that the go-sdk does not know: it would lose those, and digits of large numbers.
+func encodeAsSent(listed any, raw json.RawMessage) (text json.RawMessage, err error) {
+	if text, err = message.Result(listed, false); err != nil {
+		return nil, err
+	}
+	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // discovery has read it
+		var more map[string]any
+		if _, tooLarge := jsonbound.Check(nil, value, jsonbound.OpenMember); tooLarge != nil {
+			return nil
+		}
+		switch key {
+		case "_meta":
+			if compact, err := message.Result(json.RawMessage(value), false); err == nil {
+				text = message.ReplaceMember(text, key, compact)
+			}
+		case "annotations":
+			more = decodeObject(value)
+			maps.DeleteFunc(more, func(name string, _ any) bool {
+				return slices.ContainsFunc(knownAnnotations, func(known string) bool { return strings.EqualFold(name, known) })
+			})
+		}
+		if len(more) == 0 {
+			return nil
+		}
+		dropHidden(more)
+		return jsonscan.EachMember(text, func(of string, known []byte) error {
+			if of == key {
+				maps.Copy(more, decodeObject(known))
+				all, _ := message.Result(more, false) // it was decoded from JSON
+				text = message.ReplaceMember(text, key, all)
+			}
+			return nil
+		})
+	})
+	return text, nil
+}
+
+// decodeObject decodes an object. Its numbers stay as they are written.
+func decodeObject(text []byte) (members map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	_ = d.Decode(&members) // anything else has no members
+	return members
 }
 
 // visibleSchema returns a schema without such characters; a schema that has none is returned byte for

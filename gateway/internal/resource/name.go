@@ -1,8 +1,9 @@
 // Package resource names resources, and finds the templates that a URI may match. It keeps no state;
-// maxMatchSteps bounds a lookup.
+// MaxSteps bounds a lookup.
 package resource
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -27,55 +28,70 @@ func Split(uri string) (r Name, ok bool) {
 	return r, ok && r.Server != "" && r.URI != ""
 }
 
-// maxMatchSteps bounds what the templates of one server cost in a lookup, in bytes that are compared.
-// Later templates do not match, so expensive templates harm only their own server.
-const maxMatchSteps = 4 << 20
-
-// LongestMatch returns the length of the longest literal prefix of the templates that match the URI; -1
-// if none matches.
-func LongestMatch(templates []mcpvisor.ResourceTemplate, uri string) (longest int) {
-	longest = -1
-	steps := maxMatchSteps
-	for i := range templates {
-		if literal, ok := matchTemplate(templates[i].URITemplate, uri, &steps); ok {
-			longest = max(longest, literal)
+// First returns the server that a bare URI belongs to, of those that have it: the only one, or the first one in
+// order that is among them; "" if there is none. Nothing that a server lists gives it precedence.
+func First(having, order []string) string {
+	if len(having) == 1 {
+		return having[0]
+	}
+	for _, server := range order {
+		if slices.Contains(having, server) {
+			return server
 		}
 	}
-	return longest
+	return ""
+}
+
+// MaxSteps bounds what the templates of one server cost in a lookup, in bytes that are compared. Later
+// templates do not match, so expensive templates harm only their own server. MaxListSteps bounds what they
+// cost when all resources are listed.
+const (
+	MaxSteps     = 4 << 20
+	MaxListSteps = 16 << 20
+)
+
+// Matches reports whether one of the templates matches the URI. steps is reduced by the number of bytes
+// compared; at 0 nothing matches.
+func Matches(templates []mcpvisor.ResourceTemplate, uri string, steps *int) bool {
+	for i := range templates {
+		if matchTemplate(templates[i].URITemplate, uri, steps) {
+			return true
+		}
+	}
+	return false
 }
 
 // matchTemplate reports whether the literal parts of an RFC 6570 template occur in the URI, in their
-// order, and how long the first one is. That is necessary and not sufficient: the server decides whether
-// the resource exists. The search for each part starts after the part before it, so the cost is linear.
-// steps is reduced by the number of bytes compared; at 0 nothing matches.
-func matchTemplate(template, uri string, steps *int) (literal int, ok bool) {
+// order. That is necessary and not sufficient: the server decides whether the resource exists. The search
+// for each part starts after the part before it, so the cost is linear.
+func matchTemplate(template, uri string, steps *int) bool {
 	first, rest, more := strings.Cut(template, "{")
 	if *steps -= len(first) + 1; *steps < 0 {
-		return 0, false
+		return false
 	}
-	uri, ok = strings.CutPrefix(uri, first)
+	uri, ok := strings.CutPrefix(uri, first)
 	if !ok || !more {
-		return len(first), ok && uri == ""
+		return ok && uri == ""
 	}
 	for *steps > 0 {
 		expression, after, closed := strings.Cut(rest, "}")
 		*steps -= len(expression) + 1
 		if !closed {
-			return 0, false
+			return false
 		}
 		var part string
 		part, rest, more = strings.Cut(after, "{")
 		*steps -= len(part)
 		if !more {
-			return len(first), strings.HasSuffix(uri, part)
+			return strings.HasSuffix(uri, part)
 		}
 		at := strings.Index(uri, part)
 		if at < 0 {
 			*steps -= len(uri)
-			return 0, false
+			return false
 		}
 		*steps -= at
 		uri = uri[at+len(part):]
 	}
-	return 0, false
+	return false
 }

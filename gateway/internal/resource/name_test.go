@@ -21,7 +21,8 @@ func TestMatchTemplate(t *testing.T) {
 		{"a{x}b{y}c", "a1b2c", 1}, {"a{x}b{y}c", "a1c", -1}, {"{x}", "anything", 0}, {"{x", "x", -1}, {"", "", 0}, {"", "x", -1},
 		{"a{?q}", "a", 1}, {"a{x}b{y}b", "a1b", -1},
 	} {
-		require.Equal(t, c.literal, LongestMatch([]mcpvisor.ResourceTemplate{{URITemplate: c.template}}, c.uri), "%q %q", c.template, c.uri)
+		steps := MaxSteps
+		require.Equal(t, c.literal >= 0, Matches([]mcpvisor.ResourceTemplate{{URITemplate: c.template}}, c.uri, &steps), "%q %q", c.template, c.uri)
 	}
 }
 
@@ -33,10 +34,10 @@ func TestMatchTemplate_steps(t *testing.T) {
 	for i := range 10_000 {
 		templates = append(templates, mcpvisor.ResourceTemplate{URITemplate: strings.Repeat("{x}", 1+i%100) + "b{y}"})
 	}
-	steps, matched := maxMatchSteps, 0
+	steps, matched := MaxSteps, 0
 	for _, template := range append(templates, mcpvisor.ResourceTemplate{URITemplate: "{+uri}"}) {
 		before := steps
-		if _, ok := matchTemplate(template.URITemplate, uri, &steps); ok {
+		if matchTemplate(template.URITemplate, uri, &steps) {
 			matched++
 		}
 		require.LessOrEqual(t, before-steps, len(uri)+2*len(template.URITemplate))
@@ -46,5 +47,15 @@ func TestMatchTemplate_steps(t *testing.T) {
 	}
 	require.Negative(t, steps)
 	require.Zero(t, matched)
-	require.Equal(t, -1, LongestMatch(templates, uri))
+	steps = MaxSteps
+	require.False(t, Matches(templates, uri, &steps))
+}
+
+// Only the configuration says which of several servers has a URI.
+func TestFirst(t *testing.T) {
+	require.Equal(t, "a", First([]string{"a"}, []string{"b"}))
+	require.Equal(t, "b", First([]string{"a", "b", "c"}, []string{"x", "b", "a"}))
+	require.Empty(t, First([]string{"a", "b"}, nil))
+	require.Empty(t, First([]string{"a", "b"}, []string{"c"}))
+	require.Empty(t, First(nil, []string{"c"}))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -97,16 +99,16 @@ func (s *Store) open(owner string, r *Request, raw json.RawMessage) (*state, err
 // digestOf returns a digest of what is the same in all requests of one exchange. The order of members
 // and the white space do not count.
 func digestOf(r *Request) string {
-	d := json.NewDecoder(bytes.NewReader(r.Params))
-	d.UseNumber()
-	members := map[string]any{}
-	_ = d.Decode(&members) // the params are an object: they name a target
-	for _, name := range []string{"_meta", "inputResponses", "requestState"} {
-		delete(members, name)
-	}
+	var members []byte
+	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error { // they are an object: they name a target
+		if !slices.Contains([]string{"_meta", "inputResponses", "requestState"}, key) {
+			members = append(append(append(append(members, ','), message.JSON(key)...), ':'), value...)
+		}
+		return nil
+	})
 	hash := sha256.New()
 	hash.Write([]byte(r.Method + "\x00"))
-	_ = json.NewEncoder(hash).Encode(members) //nolint:errchkjson // it was decoded from JSON
+	hash.Write(canonical.Append(nil, append(append([]byte{'{'}, bytes.TrimPrefix(members, []byte(","))...), '}')))
 	return string(hash.Sum(nil))
 }
 

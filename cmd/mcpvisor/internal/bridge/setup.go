@@ -3,7 +3,6 @@ package bridge
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
@@ -19,9 +19,9 @@ import (
 
 // list is the first page of a list that the host has read last.
 type list struct {
-	line   []byte // the request
-	digest [sha256.Size]byte
-	read   bool // digest is set
+	line   []byte           // the request
+	digest canonical.Digest // of the result
+	read   bool             // digest is set
 }
 
 // listKinds has, by method, the notification that a list has changed, and the member of subscriptions/listen
@@ -80,7 +80,7 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 		b.forgetLocked(uriOf(r.params))
 	}
 	if l := b.lists[r.method]; l != nil && !hasMember(r.params, "cursor") {
-		l.digest, l.read = sha256.Sum256(answer.result), true
+		l.digest, l.read = canonical.Sum(answer.result), true
 	}
 }
 
@@ -323,7 +323,7 @@ func (b *bridge) compareListsLocked(l *link) (own []*request) {
 			continue
 		}
 		own = append(own, b.ownLocked(l, m, func(answer message) {
-			if answer.result != nil && sha256.Sum256(answer.result) != before.digest {
+			if answer.result != nil && canonical.Sum(answer.result) != before.digest {
 				b.tellChanged(method)
 			}
 		}))

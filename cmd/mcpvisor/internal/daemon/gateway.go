@@ -31,6 +31,7 @@ func settingsOf(file *config.File) gateway.Settings {
 		s.Names.Prefix = gateway.PrefixNever
 	case config.PrefixAlways:
 	}
+	s.ResourceOrder = g.ResourceOrder
 	if g.HostPrefix != nil {
 		s.Names.HostPrefix = *g.HostPrefix
 	}

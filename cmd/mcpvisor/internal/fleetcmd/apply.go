@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -110,7 +111,7 @@ func difference(present, wanted configuration) applied {
 		switch {
 		case !known:
 			a.Added = append(a.Added, s.Name)
-		case was.Exclusive != s.Exclusive || !maps.Equal(was.Labels, s.Labels) || !bytes.Equal(compact(was.Definition), compact(s.Definition)):
+		case was.Exclusive != s.Exclusive || !maps.Equal(was.Labels, s.Labels) || !canonical.Equal(was.Definition, s.Definition):
 			a.Changed = append(a.Changed, s.Name)
 		default:
 			a.Unchanged++
@@ -122,7 +123,7 @@ func difference(present, wanted configuration) applied {
 		a.Gateway = "added"
 	case was != nil && next == nil:
 		a.Gateway = "removed"
-	case !bytes.Equal(compact(was), compact(next)):
+	case !canonical.Equal(was, next):
 		a.Gateway = "changed"
 	}
 	return a

@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -71,7 +72,7 @@ func (h Host) PlanInstall(e Environment, name string, command []string, project 
 	if err != nil {
 		return nil, err
 	}
-	if i.Present = sameJSON(present, same); !i.Present {
+	if i.Present = canonical.Equal(present, same); !i.Present {
 		return i, fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, name)
 	}
 	return i, nil
@@ -83,16 +84,6 @@ func runsMcpvisor(entry object) bool {
 	args, _ := entry.Get("args").([]any)
 	name := strings.TrimSuffix(filepath.Base(filepath.ToSlash(command)), ".exe")
 	return name == "mcpvisor" && len(args) > 0 && args[len(args)-1] == "stdio"
-}
-
-func sameJSON(a, b []byte) bool {
-	var one, two any
-	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &two) != nil {
-		return false
-	}
-	textOne, _ := json.Marshal(one) // they were JSON
-	textTwo, _ := json.Marshal(two)
-	return bytes.Equal(textOne, textTwo)
 }
 
 // planTOML is PlanInstall for Codex.
@@ -132,7 +123,7 @@ func (i *Installation) planTOML() error {
 	if err != nil {
 		return err
 	}
-	if i.Present = sameJSON(present, same); !i.Present {
+	if i.Present = canonical.Equal(present, same); !i.Present {
 		return fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, i.name)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 )
 
 // Action is what an import does with an entry.
@@ -320,11 +320,7 @@ func (p *Plan) place(s Source, entry object, item *Item) error {
 // equal compares an entry of the configuration with a new one.
 func equal(present json.RawMessage, entry object) bool {
 	text, err := json.Marshal(entry)
-	if err != nil {
-		return false
-	}
-	var a, b any
-	return json.Unmarshal(present, &a) == nil && json.Unmarshal(text, &b) == nil && reflect.DeepEqual(a, b)
+	return err == nil && canonical.Equal(present, text)
 }
 
 // referencesIn returns the ids of the inputs that an entry uses, and the names of its

@@ -47,6 +47,7 @@ type ownerResults struct {
 
 type keptResult struct {
 	id    string
+	tool  string
 	text  []byte // as JSON, with its quotes
 	until time.Time
 }
@@ -57,7 +58,7 @@ func New() *Store {
 }
 
 // add keeps a text, and returns its id. It reports false if the text is too long.
-func (s *Store) add(owner string, text []byte) (id string, ok bool) {
+func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
 	if len(text) > s.boundOfOwner || len(text) > s.bound {
 		return "", false
 	}
@@ -71,7 +72,7 @@ func (s *Store) add(owner string, text []byte) (id string, ok bool) {
 		o = &ownerResults{}
 		s.byOwner[owner] = o
 	}
-	o.kept = append(o.kept, keptResult{id, text, now.Add(s.ttl)})
+	o.kept = append(o.kept, keptResult{id, tool, text, now.Add(s.ttl)})
 	o.bytes += len(text)
 	s.bytes += len(text)
 	for o.bytes > s.boundOfOwner {
@@ -143,24 +144,25 @@ func (s *Store) expireLocked(now time.Time) {
 }
 
 // Get returns a text that an owner may read.
-func (s *Store) Get(owner, id string) (text []byte, ok bool) {
+func (s *Store) Get(owner, id string) (text []byte, tool string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.byOwner[owner]
 	if o == nil {
-		return nil, false
+		return nil, "", false
 	}
 	i := slices.IndexFunc(o.kept, func(one keptResult) bool { return one.id == id })
 	if i < 0 || !time.Now().Before(o.kept[i].until) {
-		return nil, false
+		return nil, "", false
 	}
-	return o.kept[i].text, true
+	return o.kept[i].text, o.kept[i].tool, true
 }
 
 // Cut says how a result is shortened.
 type Cut struct {
 	Owner string // may read the whole text
-	Tool  string // the name by which the client knows the tool
+	Tool  string // returned by Get
+	Shown string // the name by which the client knows the tool
 	Links bool   // the version of the client has links to resources
 	Limit int    // bounds the text, in bytes; 0: the result is not shortened
 }
@@ -192,7 +194,7 @@ func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 				short = append(appendComma(short), item...)
 				return true
 			}
-			id, kept := s.add(c.Owner, text)
+			id, kept := s.add(c.Owner, c.Tool, text)
 			if !kept {
 				short = append(appendComma(short), item...)
 				return true
@@ -325,7 +327,7 @@ func (c Cut) linkTo(id string, literal []byte) []byte {
 		Description string `json:"description"`
 		MIMEType    string `json:"mimeType"`
 		Size        int    `json:"size"`
-	}{"resource_link", uri, "result of " + c.Tool, about, "text/plain", len(whole)}
+	}{"resource_link", uri, "result of " + c.Shown, about, "text/plain", len(whole)}
 	if !c.Links {
 		item = struct {
 			Type string `json:"type"`

@@ -45,7 +45,7 @@ func TestShorten_any(t *testing.T) {
 			}
 			items = append(items, `{"type":"text","text":`+string(literal)+`}`)
 		}
-		short := s.Shorten(Cut{Tool: "x", Links: true, Limit: bound}, json.RawMessage(`{"content":[`+strings.Join(items, ",")+`]}`))
+		short := s.Shorten(Cut{Shown: "x", Links: true, Limit: bound}, json.RawMessage(`{"content":[`+strings.Join(items, ",")+`]}`))
 		var result struct {
 			Content []struct{ Type, Text, URI string } `json:"content"`
 		}
@@ -69,7 +69,7 @@ func TestShorten_any(t *testing.T) {
 				}
 				i++
 			}
-			kept, ok := s.Get("", strings.TrimPrefix(result.Content[i].URI, Scheme))
+			kept, _, ok := s.Get("", strings.TrimPrefix(result.Content[i].URI, Scheme))
 			if whole, _ := jsonscan.ReadString(kept); !ok || whole != texts[at] {
 				t.Fatalf("%q is kept for %q", whole, texts[at])
 			}
@@ -96,37 +96,37 @@ func TestResults_bounds(t *testing.T) {
 	s := New()
 	s.bound, s.boundOfOwner = 100, 60
 	text := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
-	_, ok := s.add("a", text(61))
+	_, ok := s.add("a", "t", text(61))
 	require.False(t, ok, "it never fits")
-	first, _ := s.add("a", text(40))
-	second, _ := s.add("a", text(20))
-	third, _ := s.add("a", text(10))
-	has := func(owner, id string) bool { _, ok := s.Get(owner, id); return ok }
+	first, _ := s.add("a", "t", text(40))
+	second, _ := s.add("a", "t", text(20))
+	third, _ := s.add("a", "t", text(10))
+	has := func(owner, id string) bool { _, _, ok := s.Get(owner, id); return ok }
 	require.Equal(t, []bool{false, true, true, false}, []bool{has("a", first), has("a", second), has("a", third), has("b", third)})
-	other, _ := s.add("b", text(20))
-	large, _ := s.add("c", text(60))
+	other, _ := s.add("b", "t", text(20))
+	large, _ := s.add("c", "t", text(60))
 	require.Equal(t, []bool{false, true, true, true}, []bool{has("a", second), has("a", third), has("b", other), has("c", large)}, "the oldest of who has most")
-	_, ok = s.add("b", text(30))
+	_, ok = s.add("b", "t", text(30))
 	require.True(t, ok)
 	require.Equal(t, []bool{false, true, true}, []bool{has("c", large), has("b", other), has("a", third)}, "it was the most")
 	require.Equal(t, 60, s.bytes)
 
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
-		id, _ := s.add("a", text(10))
+		id, _ := s.add("a", "t", text(10))
 		time.Sleep(ttl / 2)
-		later, _ := s.add("a", text(10))
+		later, _ := s.add("a", "t", text(10))
 		time.Sleep(ttl/2 - time.Second)
-		_, ok := s.Get("a", id)
+		_, _, ok := s.Get("a", id)
 		require.True(t, ok)
 		time.Sleep(time.Second)
-		_, ok = s.Get("a", id)
+		_, _, ok = s.Get("a", id)
 		require.False(t, ok)
 		synctest.Wait()
 		s.mu.Lock()
 		require.Equal(t, 10, s.bytes)
 		s.mu.Unlock()
-		_, ok = s.Get("a", later)
+		_, _, ok = s.Get("a", later)
 		require.True(t, ok)
 		time.Sleep(ttl)
 		synctest.Wait()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,6 +142,15 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		}
 		return message.Result(c.client.ErrorForModel(t.name, err), modern)
 	}
+	checkArguments := func(tool string) error {
+		if r.out.http == nil {
+			return nil
+		}
+		return r.out.http.checkArguments(tool, modern, r.Params)
+	}
+	if err := checkArguments(cmp.Or(c.catalog.Last().ToolByName[t.name], t.name)); err != nil {
+		return nil, err
+	}
 	if result, held, err := c.resumeHeld(r, modern, &t.input, t.of, answerTo); held {
 		return result, err
 	}
@@ -158,6 +168,9 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			}
 			defer tasks.end()
 			err = c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				if err := checkArguments(tool); err != nil { // its server may have come up now
+					return err
+				}
 				tasks.copied = client != c.client
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err

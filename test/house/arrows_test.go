@@ -85,7 +85,7 @@ var arrows = map[string]arrow{
 	"gateway/internal/roundtrip":              {". facade internal/ gateway/internal/capability gateway/internal/message gateway/internal/seal", []string{sdk}},
 	"gateway/internal/elicited":               {". facade internal/ gateway/internal/message", []string{sdk}},
 	"gateway/internal/httpwire":               {"gateway/internal/message", []string{sdk}},
-	"gateway/internal/notices":                {". gateway/internal/listing gateway/internal/message gateway/internal/resource", []string{sdk}},
+	"gateway/internal/notices":                {". internal/budget gateway/internal/listing gateway/internal/message gateway/internal/resource", []string{sdk}},
 	"gateway/internal/offer":                  {".", []string{sdk}},
 	"gateway/internal/listing":                {". supervisor internal/ gateway/internal/hostschema gateway/internal/message gateway/internal/offer gateway/internal/resource", []string{sdk}},
 	"gateway/internal/tasktext":               {"internal/ gateway/internal/message", nil},

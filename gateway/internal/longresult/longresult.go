@@ -33,10 +33,13 @@ const (
 type Store struct {
 	ttl                 time.Duration // read only
 	bound, boundOfOwner int           // read only
-	mu                  sync.Mutex    // guards the fields below
-	byOwner             map[string]*ownerResults
-	bytes               int
-	expiry              *time.Timer // fires when the oldest text expires; nil without texts
+	// hold also counts the bytes of an owner, and reports false if there is no room for them. Negative bytes are
+	// given back. Read only.
+	hold    func(owner string, bytes int) bool
+	mu      sync.Mutex // guards the fields below
+	byOwner map[string]*ownerResults
+	bytes   int
+	expiry  *time.Timer // fires when the oldest text expires; nil without texts
 }
 
 // ownerResults are the texts of one owner, oldest first.
@@ -53,8 +56,8 @@ type keptResult struct {
 }
 
 // New returns an empty store.
-func New() *Store {
-	return &Store{ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
+func New(hold func(owner string, bytes int) bool) *Store {
+	return &Store{hold: hold, ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
 }
 
 // add keeps a text, and returns its id. It reports false if the text is too long.
@@ -68,7 +71,13 @@ func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
 	now := time.Now()
 	s.expireLocked(now)
 	o := s.byOwner[owner]
-	if o == nil {
+	for !s.hold(owner, len(text)) {
+		if o == nil || len(o.kept) == 0 {
+			return "", false
+		}
+		s.dropLocked(owner, o, 1)
+	}
+	if o == nil || len(o.kept) == 0 { // dropLocked has forgotten it
 		o = &ownerResults{}
 		s.byOwner[owner] = o
 	}
@@ -106,6 +115,7 @@ func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, d
 // dropLocked drops the n oldest texts of an owner.
 func (s *Store) dropLocked(owner string, o *ownerResults, n int) {
 	for _, one := range o.kept[:n] {
+		s.hold(owner, -len(one.text))
 		o.bytes -= len(one.text)
 		s.bytes -= len(one.text)
 	}

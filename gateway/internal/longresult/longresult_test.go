@@ -18,7 +18,7 @@ import (
 
 // A result within the bound, or without text, is the same bytes.
 func TestShorten_leaves_alone(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	for _, result := range []string{
 		`{"content":[{"type":"text","text":"0123456789"}],"structuredContent":{"a":"` + strings.Repeat("x", 100) + `"}}`,
 		`{"content":[{"type":"image","data":"` + strings.Repeat("A", 100) + `"}]}`, `{"content":[{"type":"text","text":7}], "isError" : true}`,
@@ -33,7 +33,7 @@ func TestShorten_leaves_alone(t *testing.T) {
 // Whatever the text, a shortened result is valid JSON, its texts together are within the bound, and
 // are beginnings of the texts.
 func TestShorten_any(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "texts")
 		bound := rapid.IntRange(1, 40).Draw(t, "bound")
@@ -93,7 +93,7 @@ func escapeAll(text string) []byte {
 // Texts are kept within bounds: who keeps much does not displace those of others, and what has ended
 // costs nothing.
 func TestResults_bounds(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	s.bound, s.boundOfOwner = 100, 60
 	text := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	_, ok := s.add("a", "t", text(61))
@@ -112,7 +112,7 @@ func TestResults_bounds(t *testing.T) {
 	require.Equal(t, 60, s.bytes)
 
 	synctest.Test(t, func(t *testing.T) {
-		s := New()
+		s := New(func(string, int) bool { return true })
 		id, _ := s.add("a", "t", text(10))
 		time.Sleep(ttl / 2)
 		later, _ := s.add("a", "t", text(10))

@@ -73,7 +73,11 @@ type Store struct {
 
 // Limits bound the held calls of one owner: their number, and the bytes of their params, questions and
 // results.
-type Limits struct{ Calls, Bytes int }
+type Limits struct {
+	Calls, Bytes int
+	// Hold also counts the bytes of a principal, if it is set. Negative bytes are given back.
+	Hold func(principal string, bytes int) bool
+}
 
 // Owner is whom held calls count for: a principal or, in a Transport, a session.
 type Owner struct {
@@ -97,6 +101,9 @@ func (s *Store) reserve(owner Owner, calls, bytes int) bool {
 	defer s.mu.Unlock()
 	u := s.uses[owner]
 	if calls > 0 && u.calls+calls > s.limits.Calls || bytes > 0 && u.bytes+bytes > s.limits.Bytes {
+		return false
+	}
+	if bytes != 0 && s.limits.Hold != nil && !s.limits.Hold(owner.Principal, bytes) {
 		return false
 	}
 	u.calls += calls

@@ -307,17 +307,17 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		until(t, func() bool { return h.inFlight() == 0 })
 	},
 	"deaf/stream": func(t *testing.T, h hostileHost) {
-		status, answer := h.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
+		uri, _ := json.Marshal(map[string]any{"uri": "mcptest://echo/" + strings.Repeat("x", 50_000)})
+		status, answer := h.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":` + string(uri) + `}`)
 		require.Equal(t, http.StatusOK, status, answer)
 		conn := h.raw(t, strings.Replace(h.postHead(), "POST", "GET", 1), "\r\n")
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		until(t, func() bool { return h.server.Status().Streams == 1 })
-		text, _ := json.Marshal(map[string]any{"text": strings.Repeat("x", 10_000)})
 		other := h.as(t, hostileToken)
 		other.initialize("2025-11-25")
 		for n := 0; h.server.Status().Streams == 1; n++ { // until it is dropped
 			require.Less(t, n, 10_000)
-			status, answer, err := other.exchange(toolCallOf(2, "fixture__log", string(text)))
+			status, answer, err := other.exchange(toolCallOf(2, "fixture__touch", string(uri)))
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status, answer)
 		}

@@ -3,12 +3,12 @@ package gateway
 import (
 	"fmt"
 	"math"
-	"runtime/debug"
 	"strings"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
 
 // holdings counts what the peers make the gateways with the same settings hold, in bytes: sessions,
@@ -109,8 +109,8 @@ func (c *connection) returnSubscription(uri string) {
 
 // defaultHeldByAll is a quarter of the memory limit of the process; without one, a fixed number of bytes.
 func defaultHeldByAll() int {
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		return int(limit / 4)
+	if n := defaults.Within(math.MaxInt, 4); n < math.MaxInt/4 {
+		return n
 	}
 	return 1 << 30
 }

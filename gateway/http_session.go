@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // nonce identifies a session over HTTP.
@@ -126,10 +127,10 @@ type httpSession struct {
 	principal *principal
 
 	// Guarded by Server.mu.
-	users      int         // requests in flight, and streams
-	wakeStream func()      // wakes the stream, which then calls hasStream; nil without one
-	streams    uint64      // number of streams so far; the last one is the stream of the session
-	idle       *time.Timer // runs while users is 0
+	users      int            // requests in flight, and streams
+	wakeStream func()         // wakes the stream, which then calls hasStream; nil without one
+	streams    uint64         // number of streams so far; the last one is the stream of the session
+	idle       *overdue.Timer // runs while users is 0
 }
 
 var (
@@ -194,7 +195,7 @@ func (s *Server) closeSession(hs *httpSession) {
 		return
 	}
 	hs.follow()
-	hs.idle = time.AfterFunc(s.limits.SessionIdle, func() {
+	hs.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if hs.users == 0 {

@@ -54,7 +54,7 @@ type Limits struct {
 	// refused. It counts for all gateways with the same [SettingsVar]; the first one decides. Default 256 MiB.
 	MaxHeldByPrincipal int
 	// MaxHeldByAll bounds what all principals make the gateway hold, in bytes. Default a quarter of the
-	// memory limit of the process (GOMEMLIMIT), or 1 GiB without one.
+	// memory limit of the process (GOMEMLIMIT, or that of its cgroup), or 1 GiB without one.
 	MaxHeldByAll int
 }
 

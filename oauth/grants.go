@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -25,7 +26,7 @@ const (
 // requestWithoutUser gets a token by a grant that needs no user: client credentials
 // (RFC 6749, section 4.4) or a JWT assertion (RFC 7523, section 2.1).
 func (a *authorizer) requestWithoutUser(ctx context.Context, why reason) error {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	c := why.challenge
 	a.mu.Lock()

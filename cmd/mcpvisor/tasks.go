@@ -21,6 +21,11 @@ type tasksCmd struct {
 
 type tasksListCmd struct{}
 
+// keyPrincipal completes a key.
+type keyPrincipal struct {
+	Principal string `help:"Principal of the gateway that made the call, as mcpvisor tasks shows it behind \"of\" (default: none)." placeholder:"NAME"`
+}
+
 // Run implements kong's command.
 func (cmd *tasksListCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("tasks")
@@ -49,14 +54,14 @@ func (inv *invocation) printTasks(tasks *api.Tasks, now time.Time) error {
 	}
 	header := []string{"TASK", "KEY", "TOOL", "STATE", "AGE", "MESSAGE"}
 	var rows [][]any
-	open := map[string]bool{}
+	open := map[mcpvisor.JournalKey]bool{}
 	for _, t := range tasks.Tasks {
-		open[t.Key] = t.Key != ""
-		rows = append(rows, []any{t.Number, t.Key, mcpvisor.Qualify(t.Server, t.Tool), t.State, plaintext.Duration(now.Sub(t.Began)), t.Message})
+		open[t.JournalKey()] = t.Key != ""
+		rows = append(rows, []any{t.Number, t.JournalKey(), mcpvisor.Qualify(t.Server, t.Tool), t.State, plaintext.Duration(now.Sub(t.Began)), t.Message})
 	}
 	for _, e := range tasks.Journal {
-		if !open[e.Key] {
-			rows = append(rows, []any{"", e.Key, mcpvisor.Qualify(e.Server, e.Tool), entryState(e), plaintext.Duration(now.Sub(e.Began)), entryMessage(e)})
+		if !open[e.JournalKey()] {
+			rows = append(rows, []any{"", e.JournalKey(), mcpvisor.Qualify(e.Server, e.Tool), entryState(e), plaintext.Duration(now.Sub(e.Began)), entryMessage(e)})
 		}
 	}
 	if err := table.Write(inv.Out, table.Colored(inv.Out), header, rows); err != nil {
@@ -94,6 +99,7 @@ func entryMessage(e mcpvisor.JournalEntry) string {
 
 type tasksWaitCmd struct {
 	Key string `arg:"" help:"Key of the call."`
+	keyPrincipal
 }
 
 // Run implements kong's command.
@@ -103,7 +109,7 @@ func (cmd *tasksWaitCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.Stop()
-	raw, err := c.WaitForTask(inv.Context, cmd.Key)
+	raw, err := c.WaitForTask(inv.Context, mcpvisor.JournalKey{Principal: cmd.Principal, Key: cmd.Key})
 	if err != nil {
 		return err
 	}
@@ -112,6 +118,7 @@ func (cmd *tasksWaitCmd) Run(inv *invocation) error {
 
 type tasksCancelCmd struct {
 	Task string `arg:"" help:"Number of the task, or key of the call."`
+	keyPrincipal
 }
 
 // Run implements kong's command.
@@ -122,8 +129,8 @@ func (cmd *tasksCancelCmd) Run(inv *invocation) error {
 	}
 	defer c.Stop()
 	// A number is a task if one has it, and a key otherwise.
-	request := api.TaskRequest{Key: cmd.Task}
-	if number, err := strconv.ParseUint(cmd.Task, 10, 64); err == nil {
+	request := api.TaskRequest{Principal: cmd.Principal, Key: cmd.Task}
+	if number, err := strconv.ParseUint(cmd.Task, 10, 64); err == nil && cmd.Principal == "" {
 		tasks, err := c.Tasks(inv.Context)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -73,11 +74,12 @@ func (e *HTTPError) Outage() bool { return e.Status >= http.StatusInternalServer
 // IsUnavailable reports whether the server could not be reached, or asked to try
 // again later.
 func (e *HTTPError) IsUnavailable() bool {
-	switch e.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return e.Kind == mcpvisor.KindUnavailable
+	return IsGatewayStatus(e.Status) || e.Kind == mcpvisor.KindUnavailable
+}
+
+// IsGatewayStatus reports whether a proxy answers with this status if it cannot reach the server.
+func IsGatewayStatus(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // RejectsRequest reports whether the server received the request and rejected it. Only
@@ -94,7 +96,7 @@ func (e *HTTPError) CallError() *mcpvisor.Error {
 
 // StartCause returns the cause of a start that fails with e.
 func (e *HTTPError) StartCause() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: e.CauseKind, Permanent: e.Permanent, Message: e.Message, Err: e.Err, RetryAfter: e.RetryAfter}
+	c := &supervisor.Cause{Kind: e.CauseKind, Permanent: e.Permanent, Host: hostlimit.Reached(e.Err), Message: e.Message, Err: e.Err, RetryAfter: e.RetryAfter}
 	if e.Hint != "" {
 		c.Message += "; " + e.Hint
 	}
@@ -156,13 +158,22 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 }
 
 // ConnectionLost makes the error of a request whose connection ended before the answer
-// was complete. Its message is problem followed by the text of err.
+// was complete. Its message is problem followed by the text of err. The connection of an
+// answer that cannot be decoded is not lost.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
+	if unread := encodingError(""); errors.As(err, &unread) {
+		httpErr := InvalidReply(mcpvisor.OutcomeUnknown, "%v", unread)
+		httpErr.Hint = "switch the compression off at the server, or at the proxy in front of it"
+		return httpErr
+	}
 	return AnswerLost(display.Shorten(e.CleanText(problem+err.Error()), transport.MaxErrorText), e.CleanError(err))
 }
 
 // notSentError makes the error of a request that the server has certainly not seen.
 func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
+	if hostlimit.Reached(err) {
+		hint = hostlimit.Hint
+	}
 	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
 		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
 }

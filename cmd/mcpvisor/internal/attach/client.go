@@ -164,8 +164,8 @@ func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer a
 }
 
 // WaitForTask waits for the call of a key, and returns its result as the server sent it.
-func (c *Client) WaitForTask(ctx context.Context, key string) (json.RawMessage, error) {
-	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Key: key})
+func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json.RawMessage, error) {
+	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func listFacade(ctx context.Context, t target, want int) ([]measurement, error) 
 	}
 	n := 0
 	r, err := timed(func() error {
-		catalog, err := discovery.Discover(ctx, session, "s", s.WithDefaults().Limits, false)
+		catalog, err := discovery.Discover(ctx, session, "s", s.WithDefaults().Limits)
 		if err == nil {
 			n = len(catalog.Tools)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
 )
@@ -113,13 +114,31 @@ func WithOrigins(origins ...string) Option {
 	return func(o *options) { o.origins = append(o.origins, origins...) }
 }
 
+// singleHeaders may be there once: of two values, a proxy may take another one than the gateway does.
+var singleHeaders = []string{"Authorization", "Content-Encoding", "Content-Type", "Origin", http.CanonicalHeaderKey(eventHeader)}
+
+// repeated returns a header that must be there once, and is there more often, or under a name that some readers
+// take for the same (Mcp_Name); empty: none is.
+func repeated(h http.Header) string {
+	for name, values := range h {
+		plain := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		if (len(values) > 1 || plain != name) && (strings.HasPrefix(plain, "Mcp-") || slices.Contains(singleHeaders, plain)) {
+			return name
+		}
+	}
+	return ""
+}
+
 // refuse decides whether a request may be served, tokens aside. A status of 0 means yes.
 func (o *options) refuse(r *http.Request) (status int, why string) {
+	if name := repeated(r.Header); name != "" {
+		return http.StatusBadRequest, "the header " + message.Shorten(name) + " is there twice, or written with an underscore; send one"
+	}
 	if !loopback.IsName(r.Host) && (o.verify == nil || o.hosts != nil) && !slices.Contains(o.hosts, loopback.HostName(r.Host)) {
 		return http.StatusForbidden, "the name in the Host header is not one of this gateway; use the name of this machine, or let the gateway allow it"
 	}
-	if o.verify == nil && (!loopback.IsLocal(r.Context()) || loopback.IsForwarded(r.Header)) {
-		return http.StatusForbidden, "without tokens the gateway serves this machine only, and not through a proxy; let it ask for tokens"
+	if o.verify == nil && (!loopback.IsLocal(r.Context()) || loopback.IsForwarded(r)) {
+		return http.StatusForbidden, "without tokens the gateway serves this machine only, and not through a proxy and not in HTTP/1.0; let it ask for tokens"
 	}
 	if !o.allowsOrigin(r) {
 		return http.StatusForbidden, "the request comes from another web site; let the gateway allow its origin"

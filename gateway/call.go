@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,6 +145,15 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		}
 		return message.Result(c.client.ErrorForModel(t.name, err), modern)
 	}
+	checkArguments := func(tool string) error {
+		if r.out.http == nil {
+			return nil
+		}
+		return r.out.http.checkArguments(tool, modern, r.Params)
+	}
+	if err := checkArguments(cmp.Or(c.catalog.Last().ToolByName[t.name], t.name)); err != nil {
+		return nil, err
+	}
 	if result, held, err := c.resumeHeld(r, modern, &t.input, t.of, answerTo); held {
 		return result, err
 	}
@@ -161,6 +171,9 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			}
 			defer tasks.end()
 			err = c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				if err := checkArguments(tool); err != nil { // its server may have come up now
+					return err
+				}
 				tasks.copied = client != c.client
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
@@ -168,16 +181,21 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			if err != nil {
 				return nil, err
 			}
-			return c.shortenResult(t.name, tasks.result(result)), nil
+			return c.shortenResult(t.name, tool, tasks.result(result)), nil
 		},
-		answerTo: answerTo, offered: func() bool {
-			known, ok := c.client.Tool(tool)
-			if !ok { // its server has withdrawn it
-				known = mcpvisor.Tool{Server: server}
-			}
-			return c.view.Rules().OffersServer(known.Server) && (!ok || c.view.Rules().OffersTool(&known))
-		},
+		answerTo: answerTo, offered: func() bool { return c.offersTool(tool) },
 	})
+}
+
+// offersTool reports whether the client may still use what a call of the tool has made: a reload may have
+// hidden the tool or its server.
+func (c *connection) offersTool(tool string) bool {
+	rules := c.view.Rules()
+	if known, ok := c.client.Tool(tool); ok {
+		return rules.OffersServer(known.Server) && rules.OffersTool(&known)
+	}
+	server, own, _ := mcpvisor.SplitName(tool) // its server has withdrawn it
+	return rules == nil || rules.OffersServer(server) && rules.OffersName(server, own)
 }
 
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
@@ -328,9 +346,9 @@ func (o *options) maxResultNow() int {
 	return o.maxResult
 }
 
-// shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as tool.
-func (c *connection) shortenResult(tool string, result json.RawMessage) json.RawMessage {
-	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
+// shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as shown.
+func (c *connection) shortenResult(shown, tool string, result json.RawMessage) json.RawMessage {
+	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Shown: shown, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
 }
 
 // linkVersion is the first version with links to resources in results.
@@ -346,8 +364,8 @@ func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err
 	if !ok {
 		return nil, false, nil
 	}
-	text, found := c.results.Get(c.owner, id)
-	if !found {
+	text, tool, found := c.results.Get(c.owner, id)
+	if !found || !c.offersTool(tool) {
 		if slices.Contains(c.client.Servers(), longresult.Server) { // a server of that name
 			return nil, false, nil
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
 // connection serves requests. In a Transport it is a session. Over HTTP before 2026-07-28 it is an
@@ -38,6 +39,8 @@ type connection struct {
 	ignoreParent  func() bool
 	made          atomic.Pointer[requests] // by requests, with the first request
 	notify        *notifier                // what the session as a whole is told
+	account       *budget.Budget           // counts what it makes the gateway hold; nil: nothing. Set before the first request
+	ownAccount    bool                     // account is that of the session, and not of its principal
 	out           *outbox                  // Read takes from it; nil over HTTP, where each POST has its own
 
 	questions questions // of servers, to the peer
@@ -101,7 +104,11 @@ func (c *connection) requests() *requests {
 	if q := c.made.Load(); q != nil {
 		return q
 	}
-	c.made.CompareAndSwap(nil, newRequests(&c.opts.limits, c.begin, c.end))
+	made := newRequests(&c.opts.limits, c.begin, c.end)
+	if c.out != nil { // over HTTP the body counts
+		made.account = c.account
+	}
+	c.made.CompareAndSwap(nil, made)
 	return c.made.Load()
 }
 
@@ -113,11 +120,16 @@ func (c *connection) cancel(cause error) {
 	}
 }
 
+// keepAccount sets the account of a session, which ends with it.
+func (c *connection) keepAccount(account *budget.Budget) {
+	c.account, c.notify.Account, c.ownAccount = account, account, true
+}
+
 // readable makes the outbox that Read takes from. It is called before the session is used.
 func (c *connection) readable() {
 	limits := &c.opts.limits
 	c.out = newOutbox(limits, c.notify)
-	c.out.asks = true
+	c.out.asks, c.out.account = true, c.account
 	c.out.stalled = func() { c.cancel(limits.stallError()) }
 }
 
@@ -131,7 +143,11 @@ func (c *connection) close() {
 	}
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
+	if c.ownAccount {
+		c.account.Close()
+	}
 	if c.connected {
+		c.opts.settings.holdings.leave("")
 		c.elicitations.ForgetSession(c.notify.Key)
 		c.peer.Connect(-1)
 	}
@@ -271,6 +287,9 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 		r.out.drop(r)
 		c.endRequest(r)
 	case r.out.http != nil && !r.out.http.holdAnswer(response):
+		r.giveUpHeld()
+		r.out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errManyUnread})
+	case r.out == c.out && !r.takeRoom(response):
 		r.giveUpHeld()
 		r.out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errManyUnread})
 	case r.out.addAnswer(r, response):

@@ -37,7 +37,7 @@ type tenant struct {
 	options   func() []facade.Option // for a new copy
 	level     func() string          // the log level that the client has set; empty: none
 
-	users int         // requests in flight, if it is an owner; guarded by Server.mu
+	users int            // requests in flight, if it is an owner; guarded by Server.mu
 	idle  *overdue.Timer // runs while users is 0; guarded by Server.mu
 
 	running atomic.Int64 // number of its copies

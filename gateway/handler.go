@@ -84,6 +84,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
+		o.settings.tokens.Store(true)
 		s.handler = requireToken(&o, s.handler)
 	}
 	return s

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -307,20 +307,17 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		until(t, func() bool { return h.inFlight() == 0 })
 	},
 	"deaf/stream": func(t *testing.T, h hostileHost) {
-		status, answer := h.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
+		uri := "mcptest://echo/" + strings.Repeat("x", 50_000)
+		status, answer := h.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"` + uri + `"}}`)
 		require.Equal(t, http.StatusOK, status, answer)
+		require.NotContains(t, answer, `"error"`)
 		conn := h.raw(t, strings.Replace(h.postHead(), "POST", "GET", 1), "\r\n")
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		until(t, func() bool { return h.server.Status().Streams == 1 })
-		text, _ := json.Marshal(map[string]any{"text": strings.Repeat("x", 10_000)})
-		other := h.as(t, hostileToken)
-		other.initialize("2025-11-25")
-		for n := 0; h.server.Status().Streams == 1; n++ { // until it is dropped
-			require.Less(t, n, 10_000)
-			status, answer, err := other.exchange(toolCallOf(2, "fixture__log", string(text)))
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, status, answer)
-		}
+		until(t, func() bool { // until it is dropped
+			h.server.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventResourceUpdated, Server: "fixture", URI: uri})
+			return h.server.Status().Streams == 0
+		})
 	},
 	"slow/head": func(t *testing.T, h hostileHost) {
 		conns := make([]net.Conn, 100)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -318,4 +319,44 @@ func TestHostileTenant_prompt_with_the_alias_of_another(t *testing.T) {
 	s := openRaw(t, Transport(c))
 	require.ErrorContains(t, s.call("prompts/get", `{"name":"`+mcpvisor.Alias("a", one)+`"}`).Error, "several prompts have the name")
 	require.NoError(t, s.call("prompts/get", `{"name":"a/`+two+`"}`).Error)
+}
+
+// A log message that a server on a pipe sends while another principal's call is in flight is told to nobody else: who
+// has caused it is not known. Without tokens all clients are one principal.
+func TestHostileTenant_log_messages(t *testing.T) {
+	for _, tokens := range []bool{true, false} {
+		t.Run(fmt.Sprintf("tokens %t", tokens), func(t *testing.T) {
+			spec := fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})
+			c, v := newClient(t, spec), new(SettingsVar)
+			opts := []Option{WithSettings(v)}
+			if tokens {
+				opts = append(opts, annAndBob)
+			}
+			s, url := serveHTTP(t, c, opts...)
+			inside := openRaw(t, Transport(c, WithSettings(v))) // as over the socket of mcpvisor run
+			require.NoError(t, inside.call("logging/setLevel", `{"level":"debug"}`).Error)
+			ann, bob := sayers(t, url)
+			eve := bob()
+			status, answer := eve.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}`)
+			require.Equal(t, 200, status, answer)
+			status, answer = ann().post(toolCallOf(3, "a__log", `{"level":"warning","text":"ann-secret"}`))
+			require.Equal(t, 200, status, answer)
+			s.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
+			inside.conn.(*connection).hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
+			heard := func() (all string) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				for _, hs := range s.sessions {
+					for m := hs.notify.Next(); m != nil; m = hs.notify.Next() {
+						all += string(m.(*jsonrpc.Request).Params)
+					}
+				}
+				for m := inside.conn.(*connection).notify.Next(); m != nil; m = inside.conn.(*connection).notify.Next() {
+					all += string(m.(*jsonrpc.Request).Params)
+				}
+				return all
+			}()
+			require.Equal(t, !tokens, strings.Contains(heard, "ann-secret"), heard)
+		})
+	}
 }

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -54,9 +56,9 @@ func (x *exchange) busy(what string) {
 
 // post answers POST (MCP, basic, transports, Streamable HTTP).
 func (x *exchange) post() {
-	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if why := unsupported(x.r.Header); why != "" {
 		x.refuse(clients.RefusedMalformed)
-		http.Error(x.w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		http.Error(x.w, why, http.StatusUnsupportedMediaType)
 		return
 	}
 	body, reserved, ok := x.readBody()
@@ -69,6 +71,15 @@ func (x *exchange) post() {
 		x.refuse(clients.RefusedMalformed)
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
 		return
+	}
+	for _, m := range messages {
+		if r, ok := m.(*jsonrpc.Request); ok {
+			if e := checkNames(x.r.Header, r, false); e != nil {
+				x.refuse(clients.RefusedMalformed)
+				x.fail(http.StatusBadRequest, r.ID, e)
+				return
+			}
+		}
 	}
 	header := x.r.Header.Get(versionHeader)
 	if !batch {
@@ -86,6 +97,20 @@ func (x *exchange) post() {
 		return
 	}
 	x.postLegacy(messages, batch)
+}
+
+// unsupported says why a body cannot be read: others could read it differently. Empty: it can.
+func unsupported(h http.Header) string {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	switch encoding := h.Get("Content-Encoding"); {
+	case err != nil || kind != "application/json":
+		return "the Content-Type must be application/json"
+	case params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8"):
+		return "the charset of the body must be utf-8"
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return "the body must not be compressed; send it without Content-Encoding"
+	}
+	return ""
 }
 
 // readBody reads the body. If it reports false, it has answered the request. The caller gives back the
@@ -165,7 +190,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	}
 	hs, err := x.openSession(id)
 	switch {
-	case errors.Is(err, errManySessions):
+	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
 		x.busy(err.Error())
 		return
 	case err != nil:
@@ -236,14 +261,8 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	if r.Method == "tools/call" {
-		if e := x.checkArguments(r); e != nil {
-			x.fail(http.StatusBadRequest, r.ID, e)
-			return
-		}
-	}
 	c := newConnection(x.server.ctx, x.gateway)
-	c.owner = x.owner
+	c.owner, c.account = x.owner, x.principal.account
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
 	// A held call outlives its request.
@@ -264,12 +283,13 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	x.answer(c, []*jsonrpc.Request{r})
 }
 
+func mismatch(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
+}
+
 // checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports, Streamable
 // HTTP, standard headers): proxies between client and server decide by the headers.
 func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonrpc.Error {
-	mismatch := func(format string, args ...any) *jsonrpc.Error {
-		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case header == "":
 		return mismatch("the header %s is missing", versionHeader)
@@ -283,7 +303,13 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 	if _, capabilities := readMeta(r); !capabilities {
 		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyClientCapabilities) + "]")
 	}
-	if method := h.Get(methodHeader); method != r.Method {
+	return checkNames(h, r, true)
+}
+
+// checkNames compares the method and the name of a request with their headers. Before 2026-07-28 they may be absent, and
+// must not lie.
+func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error {
+	if method := h.Get(methodHeader); method != r.Method && (required || len(h[methodHeader]) > 0) {
 		return mismatch("the header %s is %s, and the method is %s", methodHeader, message.Quote(method), message.Quote(r.Method))
 	}
 	var member string
@@ -295,6 +321,9 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 	case "tasks/get", "tasks/update", "tasks/cancel":
 		member = "taskId"
 	default:
+		return nil
+	}
+	if !required && len(h[nameHeader]) == 0 {
 		return nil
 	}
 	var name string
@@ -310,18 +339,26 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 	return nil
 }
 
-// checkArguments compares the headers that repeat arguments of a tool call.
-func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
-	t, _ := readToolCall(r.Params) // callTool reports errors
-	c := x.gateway.catalog
-	server, own, ok := mcpvisor.SplitName(c.Last().ToolByName[t.name])
-	if !ok {
+// checkArguments compares the headers that repeat arguments of a call of a tool, by whichever of its names the
+// client calls it. Before 2026-07-28 there need not be any.
+func (x *exchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
+	if !modern && !slices.ContainsFunc(slices.Collect(maps.Keys(x.r.Header)), headerparams.IsHeader) {
 		return nil
 	}
-	if table := c.Last().Headers[server]; table != nil {
-		if header := table.Mismatch(x.r.Header, own, r.Params); header != "" {
-			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + message.Quote(t.name)}
-		}
+	known, ok := x.gateway.client.Tool(tool)
+	if !ok { // it is checked again when its server is up
+		return nil
+	}
+	table := x.gateway.catalog.Last().Headers[known.Server]
+	if table == nil { // the server is not listed at the moment
+		table = new(headerparams.Table)
+		table.Replace([]mcpvisor.Tool{known})
+	}
+	if member := table.Ambiguous(known.OriginalName, params); member != "" {
+		return mismatch("the member %s is there twice, or under a name that differs only in case, and a header repeats it", message.Quote(member))
+	}
+	if header := table.Mismatch(x.r.Header, known.OriginalName, params); header != "" {
+		return mismatch("the header %s does not repeat its argument of %s", header, message.Quote(known.OriginalName))
 	}
 	return nil
 }
@@ -339,6 +376,7 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	var notify *notifier
 	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
 		notify = notices.New[*subscription]()
+		notify.Account = c.account
 		c.hub.join(notify, notify.EndListeners)
 		defer c.hub.leave(notify)
 	}
@@ -468,7 +506,7 @@ var errManyUnread = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "th
 func statusOf(m jsonrpc.Message) int {
 	if answer, ok := m.(*jsonrpc.Response); ok {
 		var wire *jsonrpc.Error
-		if errors.As(answer.Error, &wire) && wire.Code == mcp.CodeMissingRequiredClientCapabilities {
+		if errors.As(answer.Error, &wire) && (wire.Code == mcp.CodeMissingRequiredClientCapabilities || wire.Code == mcp.CodeHeaderMismatch) {
 			return http.StatusBadRequest
 		}
 	}

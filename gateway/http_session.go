@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
@@ -26,6 +27,8 @@ type principal struct {
 	sessions int // its active sessions
 	bytes    int // of the bodies of its requests
 	unread   int // bytes of large answers that were not read
+
+	account *budget.Budget // counts what it makes the gateway hold; read only
 }
 
 // enter returns the principal of a request. Each call needs one of leave.
@@ -34,7 +37,7 @@ func (s *Server) enter(name string) *principal {
 	defer s.mu.Unlock()
 	p := s.principals[name]
 	if p == nil {
-		p = &principal{name: name}
+		p = &principal{name: name, account: s.gateway.opts.settings.holdings.enter(name, &s.gateway.opts.limits)}
 		s.principals[name] = p
 	}
 	p.users++
@@ -50,6 +53,7 @@ func (s *Server) leave(p *principal) {
 func (s *Server) leaveLocked(p *principal) {
 	if p.users--; p.users == 0 {
 		delete(s.principals, p.name)
+		s.gateway.opts.settings.holdings.leave(p.name)
 	}
 }
 
@@ -61,6 +65,10 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 	if requests > 0 && p.inFlight+requests > s.limits.MaxInFlight || bytes > 0 && p.bytes+bytes > s.limits.MaxBytes {
 		return false
 	}
+	if bytes > 0 && !p.account.Take(bytes) {
+		return false
+	}
+	p.account.Return(max(-bytes, 0))
 	p.inFlight += requests
 	p.bytes += bytes
 	return true
@@ -80,7 +88,7 @@ func (x *exchange) holdAnswer(a *jsonrpc.Response) bool {
 	if x.ended { // nobody gets the answer
 		return true
 	}
-	if p.unread > 0 && p.unread+n > s.limits.MaxBytes {
+	if p.unread > 0 && p.unread+n > s.limits.MaxBytes || !p.account.Take(n) {
 		return false
 	}
 	p.unread += n
@@ -94,6 +102,7 @@ func (x *exchange) releaseAnswer(a *jsonrpc.Response) {
 		x.server.mu.Lock()
 		defer x.server.mu.Unlock()
 		x.principal.unread -= n
+		x.principal.account.Return(n)
 		x.unread -= n
 	}
 }
@@ -104,6 +113,7 @@ func (x *exchange) releaseAnswers() {
 	defer x.server.mu.Unlock()
 	x.ended = true
 	x.principal.unread -= x.unread
+	x.principal.account.Return(x.unread)
 	x.unread = 0
 }
 
@@ -117,15 +127,16 @@ type httpSession struct {
 	principal *principal
 
 	// Guarded by Server.mu.
-	users      int         // requests in flight, and streams
-	wakeStream func()      // wakes the stream, which then calls hasStream; nil without one
-	streams    uint64      // number of streams so far; the last one is the stream of the session
+	users      int            // requests in flight, and streams
+	wakeStream func()         // wakes the stream, which then calls hasStream; nil without one
+	streams    uint64         // number of streams so far; the last one is the stream of the session
 	idle       *overdue.Timer // runs while users is 0
 }
 
 var (
 	errUnknownSession = errors.New("the session has ended, or was never one of this gateway; begin with initialize")
 	errManySessions   = errors.New("too many sessions are in use; end some")
+	errManyHeld       = errors.New("the gateway keeps too much for this principal; end sessions and subscriptions, and read what waits")
 )
 
 // openSession returns the session with an id. Each call needs one of closeSession.
@@ -145,9 +156,14 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		if p.sessions >= s.limits.MaxSessions {
 			return nil, errManySessions
 		}
+		account := budget.New(s.gateway.opts.limits.MaxHeldByPrincipal, p.account)
+		if !account.Take(sessionCost) {
+			return nil, errManyHeld
+		}
 		p.sessions++
 		p.users++
 		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		hs.keepAccount(account)
 		hs.declare(said.Capabilities)
 		hs.owner, hs.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
 		hs.legacy.Store(true)

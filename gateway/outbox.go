@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
@@ -18,13 +19,14 @@ import (
 // a request is kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and
 // questions. While the peer reads nothing, MaxQueuedBytes does so.
 type outbox struct {
-	wake     chan struct{} // holds a value while something may be there
-	limits   *Limits       // read only
-	stalled  func()        // read only; called when the peer reads nothing, see watchLocked; nil over HTTP
-	overflow func()        // read only; gives up the requests of a POST; nil for a session
-	notify   *notifier     // has the notifications that are not in queue; nil: there are none
-	asks     bool          // read only; it may get questions, because the peer reads a stream
-	http     *exchange     // read only; the POST whose answers it has; nil for a session
+	wake     chan struct{}  // holds a value while something may be there
+	limits   *Limits        // read only
+	stalled  func()         // read only; called when the peer reads nothing, see watchLocked; nil over HTTP
+	overflow func()         // read only; gives up the requests of a POST; nil for a session
+	notify   *notifier      // has the notifications that are not in queue; nil: there are none
+	asks     bool           // read only; it may get questions, because the peer reads a stream
+	account  *budget.Budget // counts large answers of a session; read only; nil over HTTP, where the exchange does
+	http     *exchange      // read only; the POST whose answers it has; nil for a session
 
 	mu         sync.Mutex // guards the fields below
 	queue      []outgoing // oldest first
@@ -36,7 +38,7 @@ type outbox struct {
 	broken     bool       // see noteBreak
 	dropped    int        // requests that ended without an answer
 
-	reads uint64      // what the peer has read so far: messages, and pieces of large ones
+	reads uint64         // what the peer has read so far: messages, and pieces of large ones
 	watch *overdue.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
 }
 
@@ -89,6 +91,7 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	}
 	n := answerBytes(a)
 	if o.closed {
+		o.returnRoomLocked(r)
 		return true
 	}
 	fits := o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
@@ -96,8 +99,31 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 		o.bytes += n
 		o.queue = append(o.queue, outgoing{request: r, answer: a})
 		o.watchLocked()
+	} else {
+		o.returnRoomLocked(r)
 	}
 	return fits
+}
+
+// takeRoom counts an answer until it is read. It reports false if the principal, or the session, holds too much.
+// What is no longer than a piece of an answer does not count: MaxRequests bounds it.
+func (r *request) takeRoom(a *jsonrpc.Response) bool {
+	n := answerBytes(a)
+	r.out.mu.Lock()
+	defer r.out.mu.Unlock()
+	if n <= message.PieceBytes {
+		return true
+	}
+	if !r.out.account.Take(n) {
+		return false
+	}
+	r.room = n
+	return true
+}
+
+func (o *outbox) returnRoomLocked(r *request) {
+	o.account.Return(r.room)
+	r.room = 0
 }
 
 // addShort adds a short answer in place of one that does not fit. Each request has one at most, so it
@@ -289,6 +315,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 		}
 		if first.answer != nil {
 			o.bytes -= answerBytes(first.answer)
+			o.returnRoomLocked(first.request)
 			return first.answer, first.request
 		}
 		if q := first.question; q != nil {

@@ -32,7 +32,7 @@ type Profile struct {
 	Prompts Filter `json:"prompts"`
 	// Resources are the resources of these servers that are offered, by URI, as in "file:///srv/*".
 	// They bound what can be read, listed or not. A resource template is listed if its own text
-	// matches. A URI with a ".." segment matches nothing.
+	// matches. A URI that two readers may read differently matches nothing: docs/gateway.md says which.
 	Resources Filter `json:"resources"`
 	// Annotations are the values that the annotations of a tool must have for it to be offered. Nothing
 	// checks what a server writes there.

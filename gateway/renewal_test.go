@@ -85,8 +85,16 @@ func TestSubscribe_again(t *testing.T) {
 }
 
 func nothingHeld(transport mcp.Transport) func() bool {
-	s := transport.(*gateway).subscriptions
-	return func() bool { return !s.AreHeld() }
+	g := transport.(*gateway)
+	return func() bool { return !g.subscriptions.AreHeld() && g.heldBytes() == 0 }
+}
+
+// heldBytes is what all principals make the gateway hold, as it counts.
+func (g *gateway) heldBytes() (n int64) {
+	h := &g.opts.settings.holdings
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.total.Used()
 }
 
 // After events were missed, among them perhaps the one of a new server, every subscription

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
@@ -24,6 +25,7 @@ type request struct {
 	turn   *turn   // its position in the queue of its URI; nil unless it changes a subscription
 
 	// Set before it begins.
+	counted  bool   // by requests.account
 	refusal  string // why it is refused; empty otherwise
 	isListen bool   // it counts for MaxListens, and not for MaxRequests
 	byReader bool   // the goroutine that has read it also serves it, and writes its answer; see direct
@@ -37,6 +39,7 @@ type request struct {
 	server string // where it is in flight; empty if only the client knows; guarded by questions.mu
 
 	progress *mcpvisor.Progress // not read yet; guarded by outbox.mu
+	room     int                // of outbox.account, for its answer; guarded by outbox.mu
 	token    []byte             // of the progress; set before the first report
 }
 
@@ -56,9 +59,10 @@ func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
 // are in flight, MaxWaiting wait in line, and further ones wait outside, in Write. A request
 // ends when its answer has been read, so a peer that does not read gets no further ones served.
 type requests struct {
-	limits *Limits        // read only
-	begin  func(*request) // serves a request; it does not wait
-	idle   func()         // called when no request is left after drain
+	limits  *Limits        // read only
+	account *budget.Budget // counts the requests; nil over HTTP; read only
+	begin   func(*request) // serves a request; it does not wait
+	idle    func()         // called when no request is left after drain
 
 	mu       sync.Mutex              // guards the fields below
 	byID     map[jsonrpc.ID]*request // without refused ones
@@ -125,9 +129,12 @@ func (rs *requests) takeLocked(r *request) bool {
 		return false
 	}
 	rs.bytes += r.bytes
+	r.counted = rs.account.Take(r.bytes)
 	switch _, twice := rs.byID[r.ID]; {
 	case twice:
 		r.refusal = "a request with this id is in flight"
+	case !r.counted:
+		r.refusal = rs.limits.manyHeld()
 	case rs.draining:
 		r.refusal = "the client is closed"
 	case r.Method != "subscriptions/listen":
@@ -207,6 +214,9 @@ func (rs *requests) end(r *request) {
 		delete(rs.byID, r.ID)
 	}
 	rs.bytes -= r.bytes
+	if r.counted {
+		rs.account.Return(r.bytes)
+	}
 	if r.isListen {
 		rs.listens--
 	} else {

@@ -49,6 +49,8 @@ type SettingsVar struct {
 	copies  copyCount
 
 	elicitations elicited.Store
+	holdings     holdings
+	tokens       atomic.Bool // a Handler with these settings has tokens, so that clients are different principals
 
 	mu       sync.Mutex // guards watchers
 	watchers map[settingsWatcher]bool

@@ -165,6 +165,10 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 			break
 		}
 	}
+	if err := c.takeSubscription(r.URI); err != nil {
+		c.subscriptionCount.Add(-1)
+		return nil, err
+	}
 	c.opts.settings.watch(c) // before the share is read, so that no change is missed
 	if c.ctx.Err() != nil {
 		c.opts.settings.ignore(c) // close may have done so before
@@ -176,7 +180,7 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 		_, err = c.theOnly("resource", r.URI, nil)
 	}
 	if err != nil {
-		c.subscriptionCount.Add(-1)
+		c.endCount(r)
 		return nil, err
 	}
 	at.Hold(r)
@@ -201,7 +205,13 @@ func (c *connection) releaseSubscription(s *subscription) {
 	if joined != nil {
 		joined.leave(s.told)
 	}
-	at.Release(s.Name, func() { c.subscriptionCount.Add(-1) })
+	at.Release(s.Name, func() { c.endCount(s.Name) })
+}
+
+// endCount ends the count of a subscription.
+func (c *connection) endCount(r resource.Name) {
+	c.subscriptionCount.Add(-1)
+	c.returnSubscription(r.URI)
 }
 
 // dropReleased ends a subscription that was released while it was being made: before its notifier had

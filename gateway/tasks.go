@@ -115,10 +115,10 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 		name.Copy = c.tenantKey
 	}
 	said, _ := task.Read(raw) // it is valid: the facade has read it
-	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
+	sealed := c.sealTask(name, t.tool, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
-		c.watchLegacyTask(name, sealed)
+		c.watchLegacyTask(&taskHandle{c: c, name: name, sealed: sealed, tool: t.tool})
 	}
 	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
@@ -148,6 +148,7 @@ type taskHandle struct {
 	c       *connection
 	name    opentasks.Name
 	sealed  string
+	tool    string // whose call has become the task; qualified
 	modern  bool   // the client speaks 2026-07-28
 	answers uint16 // of a modern client: what it answers, as bits of package capability
 	opts    []facade.CallOption
@@ -161,11 +162,11 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	if p.TaskID == "" {
 		return nil, message.InvalidParams("params of " + r.Method + " have no taskId")
 	}
-	name, err := c.openTask(p.TaskID)
+	name, tool, err := c.openTask(p.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	h := &taskHandle{c: c, name: name, sealed: p.TaskID, modern: p.modern()}
+	h := &taskHandle{c: c, name: name, sealed: p.TaskID, tool: tool, modern: p.modern()}
 	if h.modern {
 		h.answers = readInput(r.Params, p).declared
 	}
@@ -174,7 +175,7 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 
 func (h *taskHandle) text() tasktext.Text {
 	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.Server, result) // the name of the tool is no longer known
+		return h.c.shortenResult(h.name.Server, h.tool, result) // the name that the client knows may have changed
 	}}
 }
 
@@ -245,6 +246,9 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 		return answer, nil, h.failure(err)
 	}
 	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	if !h.offered() { // a reload has hidden it meanwhile
+		return answer, nil, errUnknownTask
+	}
 	return answer, asked, nil
 }
 
@@ -368,6 +372,8 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	}
 	result, err := t.WaitRaw(r.ctx)
 	switch {
+	case !h.offered(): // a reload has hidden it meanwhile
+		return nil, errUnknownTask
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
 		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrRPC): // the call has failed with it
@@ -393,11 +399,15 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}
 	return struct {
 		Tasks []opentasks.Summary `json:"tasks"`
-	}{c.tasks.List(c.owner, c.tenantKey)}, nil
+	}{slices.DeleteFunc(c.tasks.List(c.owner, c.tenantKey), func(one opentasks.Summary) bool {
+		_, _, err := c.openTask(one.ID)
+		return err != nil // a reload has hidden it
+	})}, nil
 }
 
 // A client gets a sealed id in place of the server's id of a task. It contains the owner, the server, the
-// server's id, which of the tasks with that id it is, and an expiry, so that another process with the same key can serve the task.
+// server's id, which of the tasks with that id it is, an expiry, the key of the tenant whose copy has the task, and the
+// tool, so that another process with the same key can serve the task.
 
 func (c *connection) taskName(server, id, origin string) opentasks.Name {
 	if !c.isCopied(server) {
@@ -410,12 +420,11 @@ func (c *connection) taskName(server, id, origin string) opentasks.Name {
 const taskKind = "task"
 
 // maxSealedTask bounds the ids that are opened, in bytes. sealTask makes none that is longer.
-const maxSealedTask = 4 << 10
+const maxSealedTask = 8 << 10
 
 // sealTask returns the id by which the client knows a task.
-func (c *connection) sealTask(name opentasks.Name, expiry time.Time) string {
-	fields := []string{string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry), name.Origin, name.Copy}
-	return seal.Seal(c.opts.key, taskKind, fields...)
+func (c *connection) sealTask(name opentasks.Name, tool string, expiry time.Time) string {
+	return seal.Seal(c.opts.key, taskKind, string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry), name.Origin, name.Copy, tool)
 }
 
 func principalDigest(principal string) []byte {
@@ -427,24 +436,32 @@ func principalDigest(principal string) []byte {
 // another owner.
 var errUnknownTask = message.InvalidParams("there is no such task: the id is not one that this client was given")
 
-// openTask returns the task that an id of the client names.
-func (c *connection) openTask(sealed string) (opentasks.Name, error) {
+// openTask returns the task that an id of the client names, and its tool. A task of a tool or server that the
+// client may no longer use does not exist for it.
+func (c *connection) openTask(sealed string) (name opentasks.Name, tool string, err error) {
 	if len(sealed) > maxSealedTask {
-		return opentasks.Name{}, errUnknownTask
+		return name, "", errUnknownTask
 	}
 	fields, err := seal.Open(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) != 6 || fields[0] != string(principalDigest(c.owner)) {
-		return opentasks.Name{}, errUnknownTask
+	if err != nil || len(fields) != 7 || fields[0] != string(principalDigest(c.owner)) || !c.offersTask(fields[1], fields[6]) {
+		return name, "", errUnknownTask
 	}
 	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
-		return opentasks.Name{}, message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
+		return name, "", message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	name := c.taskName(fields[1], fields[2], fields[4])
+	name = c.taskName(fields[1], fields[2], fields[4])
 	if name.Copy != fields[5] {
-		return opentasks.Name{}, errTaskGone
+		return opentasks.Name{}, "", errTaskGone
 	}
-	return name, nil
+	return name, fields[6], nil
 }
+
+func (c *connection) offersTask(server, tool string) bool {
+	return c.view.Rules().OffersServer(server) && c.offersTool(tool)
+}
+
+// offered reports whether the client may still ask about the task.
+func (h *taskHandle) offered() bool { return h.c.offersTask(h.name.Server, h.tool) }
 
 // A server of 2025-11-25 asks for the input of a task by requests while tasks/result waits. A client since
 // 2026-07-28 reads the questions of a task in the answer to tasks/get, and answers with tasks/update. So the
@@ -496,29 +513,28 @@ type subscribedNotifications struct {
 
 // watchedTasks returns the tasks of a subscriptions/listen, by their sealed ids. Ids that are not of
 // this client are left out.
-func (c *connection) watchedTasks(r *request, p *params) (map[string]opentasks.Name, error) {
+func (c *connection) watchedTasks(r *request, p *params) (map[string]*taskHandle, error) {
 	ids := p.Notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
-		return map[string]opentasks.Name{}, nil
+		return nil, nil //nolint:nilnil // none
 	case !p.modern() || !readInput(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
 	}
-	watched := map[string]opentasks.Name{}
+	watched := map[string]*taskHandle{}
 	for _, id := range ids {
-		if name, err := c.openTask(id); err == nil {
-			watched[id] = name
+		if name, tool, err := c.openTask(id); err == nil {
+			watched[id] = &taskHandle{c: c, name: name, sealed: id, tool: tool, modern: true}
 		}
 	}
 	return watched, nil
 }
 
 // watchTasks reports the changes of tasks to a listener until ctx ends.
-func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]opentasks.Name) {
-	for sealed, name := range tasks {
-		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
+func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]*taskHandle) {
+	for sealed, h := range tasks {
 		h.watch(ctx, func(full, brief json.RawMessage) {
 			n.ReportTask(l, notices.TaskNote{ID: sealed, Method: "notifications/tasks", Params: full, Brief: brief})
 		}, func() {})
@@ -527,11 +543,10 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 
 // watchLegacyTask reports the changes of a task to the session before 2026-07-28, until the task or the
 // session ends. Over HTTP the session is kept until then, so that its stream may open later.
-func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
-	h := &taskHandle{c: c, name: name, sealed: sealed}
+func (c *connection) watchLegacyTask(h *taskHandle) {
 	c.notify.Watch(c.unwatched != nil) // over stdio, nothing is reported before notifications/initialized
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
-		c.notify.ReportTask(nil, notices.TaskNote{ID: sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
+		c.notify.ReportTask(nil, notices.TaskNote{ID: h.sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
 	}, func() {
 		c.notify.Unwatch()
 		if c.unwatched != nil {
@@ -555,6 +570,9 @@ func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.Raw
 			return
 		}
 		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // a client without notifications polls
+			if !h.offered() { // a reload has hidden it
+				return
+			}
 			report(h.text().Notice(a.JSON, true), h.text().Notice(a.JSON, false))
 		})
 	}()

@@ -55,8 +55,8 @@ func TestTasks_ids(t *testing.T) {
 			"with another key":      {seal.Seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
 			"of another kind":       {seal.Seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
 			"of too few fields":     {seal.Seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
-			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past, sealed[4], sealed[5]), alice, "has expired"},
-			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3], sealed[4], sealed[5]), alice, errTaskGone.Message},
+			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past, sealed[4], sealed[5], sealed[6]), alice, "has expired"},
+			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3], sealed[4], sealed[5], sealed[6]), alice, errTaskGone.Message},
 			"empty":                 {"", alice, "have no taskId"},
 		} {
 			for _, method := range methods {

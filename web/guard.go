@@ -80,7 +80,7 @@ func (h *Handler) refuseStranger(r *http.Request) *refusal {
 		if !loopback.IsLocal(r.Context()) {
 			return refuse(http.StatusForbidden, "without a token this page is served on loopback addresses only; the program that serves it can set one with web.WithToken")
 		}
-		if loopback.IsForwarded(r.Header) {
+		if loopback.IsForwarded(r) {
 			return refuse(http.StatusForbidden, "without a token this page is not served through a proxy; the program that serves it can set one with web.WithToken, or use web.WithOwnAuthentication if the proxy authenticates")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -24,13 +25,14 @@ import (
 // Budget bounds the sum of its shares. A nil *Budget has no bound. It is safe for
 // concurrent use.
 type Budget struct {
-	limit  int64
 	parent *Budget
 
 	mu       sync.Mutex // locked before that of the parent; guards the fields below
+	limit    int64      // changed by Close only
 	used     int64
 	returned uint64 // how often a share was released
 	exceeded bool   // a share exceeds the limit
+	closed   bool   // by Close
 	queue    waitqueue.Queue[growth]
 	waiting  map[*Budget]bool // the children that have a queue
 }
@@ -64,6 +66,49 @@ func (b *Budget) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.queue.Len()
+}
+
+// Take adds bytes without waiting, until Return. It reports false, and adds nothing, if b has no room, or already holds
+// as much as is still free of a parent: whoever holds much leaves room for those who hold little. A
+// budget has either shares or bytes that were taken.
+func (b *Budget) Take(bytes int) bool {
+	fits := int64(bytes) <= b.lockRoom()
+	for ; b != nil; b = b.parent {
+		if fits {
+			b.used += int64(bytes)
+		}
+		b.mu.Unlock()
+	}
+	return fits
+}
+
+// lockRoom locks b and its parents, and returns how many bytes b has room for.
+func (b *Budget) lockRoom() int64 {
+	if b == nil {
+		return math.MaxInt64
+	}
+	b.mu.Lock()
+	return min(b.limit, b.parent.lockRoom()) - b.used
+}
+
+// Return ends what Take has begun.
+func (b *Budget) Return(bytes int) {
+	for closed := false; b != nil && !closed; b = b.parent {
+		b.mu.Lock()
+		if closed = b.closed; !closed {
+			b.used -= int64(bytes)
+		}
+		b.mu.Unlock()
+	}
+}
+
+// Close returns all that was taken of b. Nothing can be taken or returned any more.
+func (b *Budget) Close() {
+	b.mu.Lock()
+	used := b.used
+	b.used, b.limit, b.closed = 0, 0, true
+	b.mu.Unlock()
+	b.parent.Return(int(used))
 }
 
 // Share returns a share that holds nothing.

@@ -6,12 +6,19 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // TryLock locks a file with flock(2). It does not follow a symbolic link, which another user
 // may have placed there, and does not block on a named pipe. See the package.
 func TryLock(path string) (unlock func(), busy bool, err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	return TryLockOpened(path, func(flag int) (*os.File, error) { return ownfile.OpenNoFollow(path, flag) })
+}
+
+// TryLockOpened is TryLock of a file that open opens. See the package.
+func TryLockOpened(_ string, open func(flag int) (*os.File, error)) (unlock func(), busy bool, err error) {
+	f, err := open(os.O_CREATE | os.O_RDWR)
 	if err != nil {
 		return nil, false, err
 	}

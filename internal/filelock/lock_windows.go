@@ -2,11 +2,17 @@ package filelock
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
 // errSharingViolation is ERROR_SHARING_VIOLATION.
 const errSharingViolation = syscall.Errno(32)
+
+// TryLockOpened is TryLock of a path. See the package.
+func TryLockOpened(path string, _ func(flag int) (*os.File, error)) (unlock func(), busy bool, err error) {
+	return TryLock(path)
+}
 
 // TryLock opens a file without sharing. See the package.
 func TryLock(path string) (unlock func(), busy bool, err error) {

@@ -144,6 +144,39 @@ func (t *Table) Mismatch(h http.Header, tool string, params json.RawMessage) (he
 	return ""
 }
 
+// Ambiguous returns a member of the params, on the way to a marked argument or one itself, that is there twice or
+// under a name that differs only in case: two readers may take different values. Empty if there is none.
+func (t *Table) Ambiguous(tool string, params json.RawMessage) (member string) {
+	if marks := t.marks(tool); marks != nil {
+		return marks.params.ambiguous(params)
+	}
+	return ""
+}
+
+func (n *node) ambiguous(object []byte) (member string) {
+	seen := make([]bool, len(n.children))
+	_ = jsonscan.EachMember(object, func(name string, value []byte) error {
+		for i := range n.children {
+			child := &n.children[i]
+			switch {
+			case member != "" || !strings.EqualFold(child.name, name):
+			case child.name == name && !seen[i]:
+				seen[i] = true
+				member = child.ambiguous(value)
+			case child.name == name || !n.has(name): // the schema may have two that differ in case
+				member = strings.Clone(name)
+			}
+		}
+		return nil
+	})
+	return member
+}
+
+// has reports whether a marked argument is below a member of that name, or is it.
+func (n *node) has(name string) bool {
+	return slices.ContainsFunc(n.children, func(c node) bool { return c.name == name })
+}
+
 // sameInteger reports whether a header has the integer of an argument in another form, as 42.0.
 func sameInteger(said string, raw json.RawMessage) bool {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {

@@ -31,15 +31,21 @@ func HostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// IsForwarded reports whether a proxy says that it forwards a request. Its connection comes
-// from this machine, the user may be anywhere.
-func IsForwarded(header http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if _, set := header[name]; set {
+// IsForwarded reports whether a proxy seems to forward a request. Its connection comes from this machine, the
+// user may be anywhere. It is best effort: a proxy may say nothing. One of nginx without further configuration says
+// nothing, and asks in HTTP/1.0.
+func IsForwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Real-Ip", "Via", "True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Host"} {
+		if _, set := r.Header[name]; set {
 			return true
 		}
 	}
-	return false
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			return true
+		}
+	}
+	return !r.ProtoAtLeast(1, 1)
 }
 
 // IsLocal reports whether a connection came in on a loopback address or on a unix socket, by

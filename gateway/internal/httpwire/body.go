@@ -14,7 +14,7 @@ import (
 const bodyStep = 64 << 10
 
 // ErrNoRoom is the error of a body whose bytes could not be reserved.
-var ErrNoRoom = errors.New("the requests in flight hold too many bytes")
+var ErrNoRoom = errors.New("the requests in flight, and what the gateway keeps for this principal, hold too many bytes; read what waits, end subscriptions or sessions")
 
 // BodyError is the error of a body that was not read. Its status and text are the answer.
 type BodyError struct {

@@ -33,10 +33,13 @@ const (
 type Store struct {
 	ttl                 time.Duration // read only
 	bound, boundOfOwner int           // read only
-	mu                  sync.Mutex    // guards the fields below
-	byOwner             map[string]*ownerResults
-	bytes               int
-	expiry              *time.Timer // fires when the oldest text expires; nil without texts
+	// hold also counts the bytes of an owner, and reports false if there is no room for them. Negative bytes are
+	// given back. Read only.
+	hold    func(owner string, bytes int) bool
+	mu      sync.Mutex // guards the fields below
+	byOwner map[string]*ownerResults
+	bytes   int
+	expiry  *time.Timer // fires when the oldest text expires; nil without texts
 }
 
 // ownerResults are the texts of one owner, oldest first.
@@ -47,17 +50,18 @@ type ownerResults struct {
 
 type keptResult struct {
 	id    string
+	tool  string
 	text  []byte // as JSON, with its quotes
 	until time.Time
 }
 
 // New returns an empty store.
-func New() *Store {
-	return &Store{ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
+func New(hold func(owner string, bytes int) bool) *Store {
+	return &Store{hold: hold, ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
 }
 
 // add keeps a text, and returns its id. It reports false if the text is too long.
-func (s *Store) add(owner string, text []byte) (id string, ok bool) {
+func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
 	if len(text) > s.boundOfOwner || len(text) > s.bound {
 		return "", false
 	}
@@ -67,11 +71,17 @@ func (s *Store) add(owner string, text []byte) (id string, ok bool) {
 	now := time.Now()
 	s.expireLocked(now)
 	o := s.byOwner[owner]
-	if o == nil {
+	for !s.hold(owner, len(text)) {
+		if o == nil || len(o.kept) == 0 {
+			return "", false
+		}
+		s.dropLocked(owner, o, 1)
+	}
+	if o == nil || len(o.kept) == 0 { // dropLocked has forgotten it
 		o = &ownerResults{}
 		s.byOwner[owner] = o
 	}
-	o.kept = append(o.kept, keptResult{id, text, now.Add(s.ttl)})
+	o.kept = append(o.kept, keptResult{id, tool, text, now.Add(s.ttl)})
 	o.bytes += len(text)
 	s.bytes += len(text)
 	for o.bytes > s.boundOfOwner {
@@ -105,6 +115,7 @@ func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, d
 // dropLocked drops the n oldest texts of an owner.
 func (s *Store) dropLocked(owner string, o *ownerResults, n int) {
 	for _, one := range o.kept[:n] {
+		s.hold(owner, -len(one.text))
 		o.bytes -= len(one.text)
 		s.bytes -= len(one.text)
 	}
@@ -143,24 +154,25 @@ func (s *Store) expireLocked(now time.Time) {
 }
 
 // Get returns a text that an owner may read.
-func (s *Store) Get(owner, id string) (text []byte, ok bool) {
+func (s *Store) Get(owner, id string) (text []byte, tool string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.byOwner[owner]
 	if o == nil {
-		return nil, false
+		return nil, "", false
 	}
 	i := slices.IndexFunc(o.kept, func(one keptResult) bool { return one.id == id })
 	if i < 0 || !time.Now().Before(o.kept[i].until) {
-		return nil, false
+		return nil, "", false
 	}
-	return o.kept[i].text, true
+	return o.kept[i].text, o.kept[i].tool, true
 }
 
 // Cut says how a result is shortened.
 type Cut struct {
 	Owner string // may read the whole text
-	Tool  string // the name by which the client knows the tool
+	Tool  string // returned by Get
+	Shown string // the name by which the client knows the tool
 	Links bool   // the version of the client has links to resources
 	Limit int    // bounds the text, in bytes; 0: the result is not shortened
 }
@@ -192,7 +204,7 @@ func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 				short = append(appendComma(short), item...)
 				return true
 			}
-			id, kept := s.add(c.Owner, text)
+			id, kept := s.add(c.Owner, c.Tool, text)
 			if !kept {
 				short = append(appendComma(short), item...)
 				return true
@@ -325,7 +337,7 @@ func (c Cut) linkTo(id string, literal []byte) []byte {
 		Description string `json:"description"`
 		MIMEType    string `json:"mimeType"`
 		Size        int    `json:"size"`
-	}{"resource_link", uri, "result of " + c.Tool, about, "text/plain", len(whole)}
+	}{"resource_link", uri, "result of " + c.Shown, about, "text/plain", len(whole)}
 	if !c.Links {
 		item = struct {
 			Type string `json:"type"`

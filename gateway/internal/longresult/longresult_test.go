@@ -18,7 +18,7 @@ import (
 
 // A result within the bound, or without text, is the same bytes.
 func TestShorten_leaves_alone(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	for _, result := range []string{
 		`{"content":[{"type":"text","text":"0123456789"}],"structuredContent":{"a":"` + strings.Repeat("x", 100) + `"}}`,
 		`{"content":[{"type":"image","data":"` + strings.Repeat("A", 100) + `"}]}`, `{"content":[{"type":"text","text":7}], "isError" : true}`,
@@ -33,7 +33,7 @@ func TestShorten_leaves_alone(t *testing.T) {
 // Whatever the text, a shortened result is valid JSON, its texts together are within the bound, and
 // are beginnings of the texts.
 func TestShorten_any(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "texts")
 		bound := rapid.IntRange(1, 40).Draw(t, "bound")
@@ -45,7 +45,7 @@ func TestShorten_any(t *testing.T) {
 			}
 			items = append(items, `{"type":"text","text":`+string(literal)+`}`)
 		}
-		short := s.Shorten(Cut{Tool: "x", Links: true, Limit: bound}, json.RawMessage(`{"content":[`+strings.Join(items, ",")+`]}`))
+		short := s.Shorten(Cut{Shown: "x", Links: true, Limit: bound}, json.RawMessage(`{"content":[`+strings.Join(items, ",")+`]}`))
 		var result struct {
 			Content []struct{ Type, Text, URI string } `json:"content"`
 		}
@@ -69,7 +69,7 @@ func TestShorten_any(t *testing.T) {
 				}
 				i++
 			}
-			kept, ok := s.Get("", strings.TrimPrefix(result.Content[i].URI, Scheme))
+			kept, _, ok := s.Get("", strings.TrimPrefix(result.Content[i].URI, Scheme))
 			if whole, _ := jsonscan.ReadString(kept); !ok || whole != texts[at] {
 				t.Fatalf("%q is kept for %q", whole, texts[at])
 			}
@@ -93,40 +93,40 @@ func escapeAll(text string) []byte {
 // Texts are kept within bounds: who keeps much does not displace those of others, and what has ended
 // costs nothing.
 func TestResults_bounds(t *testing.T) {
-	s := New()
+	s := New(func(string, int) bool { return true })
 	s.bound, s.boundOfOwner = 100, 60
 	text := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
-	_, ok := s.add("a", text(61))
+	_, ok := s.add("a", "t", text(61))
 	require.False(t, ok, "it never fits")
-	first, _ := s.add("a", text(40))
-	second, _ := s.add("a", text(20))
-	third, _ := s.add("a", text(10))
-	has := func(owner, id string) bool { _, ok := s.Get(owner, id); return ok }
+	first, _ := s.add("a", "t", text(40))
+	second, _ := s.add("a", "t", text(20))
+	third, _ := s.add("a", "t", text(10))
+	has := func(owner, id string) bool { _, _, ok := s.Get(owner, id); return ok }
 	require.Equal(t, []bool{false, true, true, false}, []bool{has("a", first), has("a", second), has("a", third), has("b", third)})
-	other, _ := s.add("b", text(20))
-	large, _ := s.add("c", text(60))
+	other, _ := s.add("b", "t", text(20))
+	large, _ := s.add("c", "t", text(60))
 	require.Equal(t, []bool{false, true, true, true}, []bool{has("a", second), has("a", third), has("b", other), has("c", large)}, "the oldest of who has most")
-	_, ok = s.add("b", text(30))
+	_, ok = s.add("b", "t", text(30))
 	require.True(t, ok)
 	require.Equal(t, []bool{false, true, true}, []bool{has("c", large), has("b", other), has("a", third)}, "it was the most")
 	require.Equal(t, 60, s.bytes)
 
 	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		id, _ := s.add("a", text(10))
+		s := New(func(string, int) bool { return true })
+		id, _ := s.add("a", "t", text(10))
 		time.Sleep(ttl / 2)
-		later, _ := s.add("a", text(10))
+		later, _ := s.add("a", "t", text(10))
 		time.Sleep(ttl/2 - time.Second)
-		_, ok := s.Get("a", id)
+		_, _, ok := s.Get("a", id)
 		require.True(t, ok)
 		time.Sleep(time.Second)
-		_, ok = s.Get("a", id)
+		_, _, ok = s.Get("a", id)
 		require.False(t, ok)
 		synctest.Wait()
 		s.mu.Lock()
 		require.Equal(t, 10, s.bytes)
 		s.mu.Unlock()
-		_, ok = s.Get("a", later)
+		_, _, ok = s.Get("a", later)
 		require.True(t, ok)
 		time.Sleep(ttl)
 		synctest.Wait()

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
 // ListChanged has the notification for each kind of list.
@@ -54,6 +55,8 @@ const (
 	MaxLogs = 256
 	// MaxLogBytes bounds the text of these messages, in bytes.
 	MaxLogBytes = 1 << 20
+	// logCost is what a log message takes in addition to its text, in bytes.
+	logCost = 192
 )
 
 // maxPartBytes bounds the updates of parts of resources that wait to be read, in bytes. A further one
@@ -68,6 +71,9 @@ const (
 type Notifier[S Subscription] struct {
 	// Key is comparable, and identifies the session; nil: there is none. It is set before the first use.
 	Key any
+	// Account counts what waits to be read: log messages, updates of parts, and notifications about tasks. What it has no
+	// room for is dropped, or reported in a shorter way. It is set before the first use; nil: nothing counts.
+	Account *budget.Budget
 
 	mu        sync.Mutex // guards the fields below
 	wake      func()     // called when there may be something to read; nil while nobody reads
@@ -183,12 +189,22 @@ func (n *Notifier[S]) Leave(l *Listener[S]) {
 	defer n.mu.Unlock()
 	n.listeners = slices.DeleteFunc(n.listeners, func(other *Listener[S]) bool { return other == l })
 	for _, cost := range l.waiting {
-		n.partBytes -= cost
+		n.countLocked(&n.partBytes, -cost)
 	}
 	for _, note := range l.tasks {
-		n.taskBytes -= len(note.Params)
+		n.countLocked(&n.taskBytes, -len(note.Params))
 	}
 	l.tasks = nil
+}
+
+// countLocked adds bytes to one of the sums of what waits. It reports false if the account has no room for them.
+func (n *Notifier[S]) countLocked(sum *int, bytes int) bool {
+	if bytes > 0 && !n.Account.Take(bytes) {
+		return false
+	}
+	n.Account.Return(max(-bytes, 0))
+	*sum += bytes
+	return true
 }
 
 // TaskNote is a notification about a task. A later one about the same task replaces it.
@@ -214,14 +230,16 @@ func (n *Notifier[S]) ReportTask(l *Listener[S], note TaskNote) {
 	}
 	l.tasks = slices.DeleteFunc(l.tasks, func(old TaskNote) bool {
 		if old.ID == note.ID {
-			n.taskBytes -= len(old.Params)
+			n.countLocked(&n.taskBytes, -len(old.Params))
 		}
 		return old.ID == note.ID
 	})
-	if n.taskBytes+len(note.Params) > maxTaskBytes {
+	if n.taskBytes+len(note.Params) > maxTaskBytes || !n.countLocked(&n.taskBytes, len(note.Params)) {
 		note.Params = note.Brief
+		if !n.countLocked(&n.taskBytes, len(note.Params)) {
+			return // the client asks for the task
+		}
 	}
-	n.taskBytes += len(note.Params)
 	l.tasks = append(l.tasks, note)
 	n.signalLocked()
 }
@@ -230,7 +248,7 @@ func (n *Notifier[S]) ReportTask(l *Listener[S], note TaskNote) {
 func (n *Notifier[S]) nextTaskLocked(l *Listener[S]) jsonrpc.Message {
 	note := l.tasks[0]
 	l.tasks = l.tasks[1:]
-	n.taskBytes -= len(note.Params)
+	n.countLocked(&n.taskBytes, -len(note.Params))
 	params := note.Params
 	if l.ID.IsValid() {
 		id, _ := json.Marshal(map[string]any{mcp.MetaKeySubscriptionID: l.ID.Raw()}) // it always marshals
@@ -304,7 +322,7 @@ func (n *Notifier[S]) removeLocked(l *Listener[S], uri string) {
 				return false
 			}
 		}
-		n.partBytes -= l.waiting[updated]
+		n.countLocked(&n.partBytes, -l.waiting[updated])
 		delete(l.waiting, updated)
 		return true
 	})
@@ -367,7 +385,7 @@ func (n *Notifier[S]) ReportUpdates(server string, offers func(server, uri strin
 // addUpdateLocked records that a part of a subscribed resource was updated; with an empty part, the
 // whole resource.
 func (n *Notifier[S]) addUpdateLocked(l *Listener[S], uri, part string) {
-	cost := 0
+	cost, whole := 0, uri
 	if part != "" {
 		cost = len(uri) + len(part) + partCost
 		if _, waits := l.waiting[uri+part]; !waits && n.partBytes+cost > maxPartBytes {
@@ -381,9 +399,12 @@ func (n *Notifier[S]) addUpdateLocked(l *Listener[S], uri, part string) {
 	if l.waiting == nil {
 		l.waiting = map[string]int{}
 	}
+	if !n.countLocked(&n.partBytes, cost) {
+		n.addUpdateLocked(l, whole, "")
+		return
+	}
 	l.waiting[uri] = cost
 	l.updated = append(l.updated, uri)
-	n.partBytes += cost
 }
 
 // isPartOf reports whether a URI is that of a resource, or continues it with a path, a query or a
@@ -412,12 +433,10 @@ func (n *Notifier[S]) LevelOfLogs() int {
 func (n *Notifier[S]) ReportLog(m mcpvisor.LogMessage) {
 	level := slices.Index(LogLevels, m.Level)
 	n.mu.Lock()
-	if level >= n.logLevel {
+	if level >= n.logLevel && n.countLocked(&n.logBytes, logCost+len(m.Text)) {
 		n.logs = append(n.logs, m)
-		n.logBytes += len(m.Text)
-		for len(n.logs) > MaxLogs || n.logBytes > MaxLogBytes {
-			n.logBytes -= len(n.logs[0].Text)
-			n.logs = slices.Delete(n.logs, 0, 1)
+		for len(n.logs) > MaxLogs || n.logBytes-len(n.logs)*logCost > MaxLogBytes {
+			n.nextLogLocked()
 		}
 	}
 	n.signalLocked()
@@ -480,7 +499,7 @@ func (n *Notifier[S]) nextLocked() jsonrpc.Message {
 			if l.updated = l.updated[1:]; len(l.updated) == 0 {
 				l.updated = nil
 			}
-			n.partBytes -= l.waiting[uri]
+			n.countLocked(&n.partBytes, -l.waiting[uri])
 			delete(l.waiting, uri)
 			return message.Notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
 		}
@@ -493,12 +512,17 @@ func (n *Notifier[S]) nextLocked() jsonrpc.Message {
 		return ElicitedNotification(id)
 	}
 	if len(n.logs) > 0 {
-		m := n.logs[0]
-		n.logBytes -= len(m.Text)
-		n.logs = slices.Delete(n.logs, 0, 1)
-		return message.Notification("notifications/message", LogParams(m))
+		return message.Notification("notifications/message", LogParams(n.nextLogLocked()))
 	}
 	return nil
+}
+
+// nextLogLocked takes the oldest log message.
+func (n *Notifier[S]) nextLogLocked() mcpvisor.LogMessage {
+	m := n.logs[0]
+	n.countLocked(&n.logBytes, -logCost-len(m.Text))
+	n.logs = slices.Delete(n.logs, 0, 1)
+	return m
 }
 
 // Acknowledge sets the first notification of the listener: what is granted of its request.

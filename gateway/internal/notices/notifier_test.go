@@ -93,7 +93,7 @@ func TestNotifier_bounds(t *testing.T) {
 	}
 	require.LessOrEqual(t, n.partBytes, maxPartBytes)
 	require.LessOrEqual(t, len(n.session.updated), maxPartBytes/partCost+1)
-	require.LessOrEqual(t, n.logBytes, MaxLogBytes)
+	require.LessOrEqual(t, n.logBytes, MaxLogBytes+MaxLogs*logCost)
 	require.Contains(t, n.session.updated, "file:///", "what has no room counts as an update of all")
 	for n.Next() != nil {
 	}

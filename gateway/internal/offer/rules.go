@@ -3,7 +3,6 @@
 package offer
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
@@ -95,28 +94,18 @@ func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
 	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
 }
 
-// OffersURI reports whether a resource or template is offered, provided that its server is.
+// OffersName reports whether the name of a tool is offered, provided that its server is.
+func (r *Rules) OffersName(server, name string) bool { return r == nil || r.tools.allows(server, name) }
+
+// OffersURI reports whether a resource or template is offered, provided that its server is. A URI that two
+// readers may read differently is not; see readings.
 func (r *Rules) OffersURI(uri string) bool {
-	return r == nil || !r.limitsURI || !climbs(uri) && r.resources.Allows(uri)
-}
-
-// maxEscapes is how many times a URI is unescaped in search of "..".
-const maxEscapes = 4
-
-// climbs reports whether a URI has a ".." segment, escaped or not, so that it may name something outside
-// its own prefix.
-func climbs(uri string) bool {
-	for range maxEscapes {
-		if slices.Contains(strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune("/\\?#", r) }), "..") {
-			return true
-		}
-		plain, err := url.PathUnescape(uri)
-		if err != nil || plain == uri {
-			return err != nil
-		}
-		uri = plain
+	if r == nil || !r.limitsURI {
+		return true
 	}
-	return true
+	all, plain := readings(uri)
+	denied := mcpvisor.ToolFilter{Deny: r.resources.Deny}
+	return plain && r.resources.Allows(uri) && !slices.ContainsFunc(all, func(reading string) bool { return !denied.Allows(reading) })
 }
 
 func (a *Annotations) hold(t *mcp.Tool) bool {

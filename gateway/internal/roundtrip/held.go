@@ -74,7 +74,11 @@ type Store struct {
 
 // Limits bound the held calls of one owner: their number, and the bytes of their params, questions and
 // results.
-type Limits struct{ Calls, Bytes int }
+type Limits struct {
+	Calls, Bytes int
+	// Hold also counts the bytes of a principal, if it is set. Negative bytes are given back.
+	Hold func(principal string, bytes int) bool
+}
 
 // Owner is whom held calls count for: a principal or, in a Transport, a session.
 type Owner struct {
@@ -98,6 +102,9 @@ func (s *Store) reserve(owner Owner, calls, bytes int) bool {
 	defer s.mu.Unlock()
 	u := s.uses[owner]
 	if calls > 0 && u.calls+calls > s.limits.Calls || bytes > 0 && u.bytes+bytes > s.limits.Bytes {
+		return false
+	}
+	if bytes != 0 && s.limits.Hold != nil && !s.limits.Hold(owner.Principal, bytes) {
 		return false
 	}
 	u.calls += calls
@@ -161,11 +168,11 @@ type Call struct {
 	err     error
 	failed  bool // the result is an error of the call
 
-	id      string      // its key in Store.byID, since it was first held and until its end; else empty
-	digest  string      // of its request; set with id
-	round   int         // how many times it was held
+	id      string         // its key in Store.byID, since it was first held and until its end; else empty
+	digest  string         // of its request; set with id
+	round   int            // how many times it was held
 	expires *overdue.Timer // calls expire after HoldTime
-	kept    int         // reserved bytes of its params and its result
+	kept    int            // reserved bytes of its params and its result
 }
 
 // heldQuestion is a request of a server that the client gets in the result of a request.

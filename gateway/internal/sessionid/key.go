@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // NewKey returns a random key.
@@ -55,6 +57,9 @@ func readKey(path string) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	if owner, known := ownfile.OwnerOf(info); !info.Mode().IsRegular() || known && owner != os.Geteuid() && owner != 0 {
+		return nil, fmt.Errorf("the session key %s is not a file of this user; delete it, and a new one is made", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("the session key %s may be read or changed by other users (mode %#o); make a new one, or chmod 600", path, info.Mode().Perm())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/filelock"
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // ErrUnreadable is the error of Load for an entry that no later attempt can read.
@@ -78,7 +79,7 @@ func (s File[K, A]) Load(_ context.Context, key K) (*A, error) {
 // another user, that user could put a file there that sends the client's secret to
 // an address of their choice.
 func (s File[K, A]) readFile(path string) ([]byte, error) {
-	f, err := openNoFollow(path, os.O_RDONLY)
+	f, err := ownfile.OpenNoFollow(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ const maxFileBytes = 4 << 20
 // isOwn reports whether this user or the superuser wrote a file. Some file systems
 // give every file the same owner; there a new file shows who that is.
 func (s File[K, A]) isOwn(info fs.FileInfo) bool {
-	owner, known := ownerOf(info)
+	owner, known := ownfile.OwnerOf(info)
 	if !known || owner == 0 || owner == os.Geteuid() {
 		return true
 	}
@@ -116,7 +117,7 @@ func (s File[K, A]) isOwn(info fs.FileInfo) bool {
 	if err != nil {
 		return false
 	}
-	self, _ := ownerOf(own)
+	self, _ := ownfile.OwnerOf(own)
 	return owner == self
 }
 
@@ -194,7 +195,7 @@ func (s File[K, A]) makeDir() error {
 	if err != nil {
 		return err
 	}
-	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
+	if owner, known := ownfile.OwnerOf(info); known && owner != os.Geteuid() {
 		return nil
 	}
 	err = os.Chmod(s.dir, 0o700) //nolint:gosec // a directory needs the x bit

@@ -116,7 +116,7 @@ func TestAgainstSDK_eraRemembered(t *testing.T) {
 func TestAgainstSDK_paramHeaders(t *testing.T) {
 	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	s := openSession(t, specFor(web.URL))
-	_, err := discovery.Discover(transporttest.Context(t), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, false)
+	_, err := discovery.Discover(transporttest.Context(t), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"zürich","deep":{"n":42}}}`)})
@@ -146,7 +146,7 @@ func TestUseTools(t *testing.T) {
 	}
 	require.Empty(t, headers(), "the page alone changes nothing")
 	limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
-	found, err := discovery.Discover(transporttest.Context(t), s, "srv", limits, false)
+	found, err := discovery.Discover(transporttest.Context(t), s, "srv", limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"x"}, headers())
 	s.UseTools(nil, true)

@@ -328,6 +328,55 @@ func TestRun_compares_lists(t *testing.T) {
 	})
 }
 
+// The pages that the host has read are compared, and no others.
+func TestRun_compares_pages(t *testing.T) {
+	for name, row := range map[string]struct {
+		read, now []string // results
+		changed   bool
+	}{
+		"second page differs":   {[]string{`{"tools":[1],"nextCursor":"b"}`, `{"tools":[2]}`}, []string{`{"tools":[1],"nextCursor":"b"}`, `{"tools":[3]}`}, true},
+		"no page differs":       {[]string{`{"tools":[1],"nextCursor":"b"}`, `{"tools":[2]}`}, []string{`{"tools":[1],"nextCursor":"b"}`, `{"tools":[2]}`}, false},
+		"second page is gone":   {[]string{`{"tools":[1],"nextCursor":"b"}`, `{"tools":[2]}`}, []string{`{"tools":[1]}`}, true},
+		"only one page is read": {[]string{`{"tools":[1],"nextCursor":"b"}`}, []string{`{"tools":[1],"nextCursor":"b"}`}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *scene) {
+				p := s.connect()
+				s.setUp(p)
+				params := []string{`{"x":1}`, `{"x":1,"cursor":"b"}`}
+				for i, result := range row.read {
+					s.host.send(ask(1, "tools/list", params[i]))
+					<-p.lines
+					p.send(answer(1, result))
+					<-s.host.lines
+				}
+				_ = p.conn.Close()
+				p = s.connect()
+				s.resume(p, 1)
+				for i, result := range row.now {
+					var m struct {
+						ID     string
+						Params struct {
+							X      int
+							Cursor string
+						}
+					}
+					require.NoError(t, json.Unmarshal([]byte(<-p.lines), &m))
+					require.Equal(t, 1, m.Params.X)
+					require.Equal(t, []string{"", "b"}[i], m.Params.Cursor)
+					p.send(answer(m.ID, result))
+				}
+				if row.changed {
+					s.host.next(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				}
+				synctest.Wait()
+				p.none()
+				s.host.none()
+			})
+		})
+	}
+}
+
 // A request waits for the next process within a bound, and its cancellation is kept from a
 // process that does not know it.
 func TestRun_requests_wait(t *testing.T) {

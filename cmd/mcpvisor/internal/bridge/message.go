@@ -78,15 +78,45 @@ func parseObject(text []byte) (message, error) {
 	return message{line: line, id: m.ID, key: envelope.Key(m.ID), method: m.Method, params: m.Params, result: m.Result}, err
 }
 
-// withID returns the line with another id.
-func (m *message) withID(id []byte) []byte {
-	var out []byte
-	_ = jsonscan.EachMember(m.line, func(key string, value []byte) error { // it was read before
-		if key == "id" {
-			value = id
+// memberOf returns a member of an object; nil without one.
+func memberOf(object []byte, name string) (member []byte) {
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
+		if key == name {
+			member = value
 		}
-		name, _ := json.Marshal(key) // a string always marshals
-		out = append(append(append(append(out, ','), name...), ':'), value...)
+		return nil
+	})
+	return member
+}
+
+// withCursor returns the line of a request for the first page of a list as one for another page.
+func withCursor(line, cursor []byte) []byte {
+	params := append([]byte(`{"cursor":`), cursor...)
+	first := memberOf(line, "params")
+	_ = jsonscan.EachMember(first, func(key string, value []byte) error {
+		quoted, _ := json.Marshal(key) // a string always marshals
+		params = append(append(append(append(params, ','), quoted...), ':'), value...)
+		return nil
+	})
+	params = append(params, '}')
+	if first == nil {
+		return append(append(append(bytes.TrimSuffix(bytes.TrimSpace(line), []byte("}")), `,"params":`...), params...), '}', '\n')
+	}
+	return withMember(line, "params", params)
+}
+
+// withID returns the line with another id.
+func (m *message) withID(id []byte) []byte { return withMember(m.line, "id", id) }
+
+// withMember returns a line with another value of one of its members.
+func withMember(line []byte, name string, other []byte) []byte {
+	var out []byte
+	_ = jsonscan.EachMember(line, func(key string, value []byte) error { // it was read before
+		if key == name {
+			value = other
+		}
+		quoted, _ := json.Marshal(key) // a string always marshals
+		out = append(append(append(append(out, ','), quoted...), ':'), value...)
 		return nil
 	})
 	out[0] = '{'

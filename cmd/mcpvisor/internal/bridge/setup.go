@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,11 +18,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
-// list is the first page of a list that the host has read last.
+// list is a list that the host has read last, as far as it has.
 type list struct {
-	line   []byte           // the request
-	digest canonical.Digest // of the result
-	read   bool             // digest is set
+	line   []byte           // the request for the first page
+	digest canonical.Digest // of the pages, one after the other
+	pages  int
+}
+
+// add adds a page.
+func (l *list) add(result []byte) {
+	page := canonical.Sum(result)
+	l.digest = sha256.Sum256(append(l.digest[:], page[:]...))
+	l.pages++
 }
 
 // listKinds has, by method, the notification that a list has changed, and the member of subscriptions/listen
@@ -50,7 +58,7 @@ func (b *bridge) noteLocked(m message) {
 	case "resources/unsubscribe":
 		b.forgetLocked(uriOf(m.params))
 	}
-	if _, ok := listKinds[m.method]; ok && !hasMember(m.params, "cursor") {
+	if _, ok := listKinds[m.method]; ok && memberOf(m.params, "cursor") == nil {
 		b.lists[m.method] = &list{line: m.line}
 	}
 }
@@ -79,8 +87,8 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	case "resources/unsubscribe": // the subscription may have been accepted after noteLocked
 		b.forgetLocked(uriOf(r.params))
 	}
-	if l := b.lists[r.method]; l != nil && !hasMember(r.params, "cursor") {
-		l.digest, l.read = canonical.Sum(answer.result), true
+	if l := b.lists[r.method]; l != nil && (memberOf(r.params, "cursor") != nil) == (l.pages > 0) {
+		l.add(answer.result)
 	}
 }
 
@@ -99,14 +107,6 @@ func uriOf(params []byte) (uri string) {
 		return err
 	})
 	return strings.Clone(uri)
-}
-
-func hasMember(object []byte, name string) (found bool) {
-	_ = jsonscan.EachMember(object, func(key string, _ []byte) error {
-		found = found || key == name
-		return nil
-	})
-	return found
 }
 
 // nextIDLocked returns an id that no other request of the bridge has.
@@ -315,20 +315,35 @@ func (b *bridge) flush(l *link) {
 // which lists have changed.
 func (b *bridge) compareListsLocked(l *link) (own []*request) {
 	for method, before := range b.lists {
-		if !before.read {
-			continue
+		if before.pages > 0 {
+			own = append(own, b.comparePageLocked(l, method, *before, list{line: before.line}))
 		}
-		m, err := parseObject(bytes.TrimSpace(before.line))
-		if err != nil { // it was read before
-			continue
-		}
-		own = append(own, b.ownLocked(l, m, func(answer message) {
-			if answer.result != nil && canonical.Sum(answer.result) != before.digest {
-				b.tellChanged(method)
-			}
-		}))
 	}
 	return own
+}
+
+// comparePageLocked makes a request for the next page of a list. now has the pages so far. After the page that the
+// host has read last, the host is told if they differ.
+func (b *bridge) comparePageLocked(l *link, method string, before, now list) *request {
+	m, _ := parseObject(bytes.TrimSpace(now.line)) // it was read before
+	return b.ownLocked(l, m, func(answer message) {
+		if answer.result == nil {
+			return
+		}
+		now.add(answer.result)
+		cursor := memberOf(answer.result, "nextCursor")
+		if now.pages == before.pages || cursor == nil {
+			if now.digest != before.digest {
+				b.tellChanged(method)
+			}
+			return
+		}
+		now.line = withCursor(before.line, cursor)
+		b.mu.Lock()
+		next := b.comparePageLocked(l, method, before, now)
+		b.mu.Unlock()
+		b.send(l, next)
+	})
 }
 
 // tellChanged tells the host that a list has changed: since 2026-07-28 in each subscriptions/listen that has

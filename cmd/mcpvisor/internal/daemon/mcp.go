@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/oidcauth"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
@@ -34,7 +37,7 @@ type endpoint struct {
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
 // one. An address that other machines can reach is refused without tokens, before it is
 // listened at.
-func (cmd *Serving) listenMCP() (*endpoint, error) {
+func (cmd *Serving) listenMCP(sources cli.Sources) (*endpoint, error) {
 	if cmd.MCP == "" {
 		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" {
 			return nil, cli.UsageError("--mcp-tokens, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")
@@ -60,6 +63,9 @@ func (cmd *Serving) listenMCP() (*endpoint, error) {
 		return nil, err
 	}
 	key, err := gateway.LoadSessionKey(path)
+	if err == nil {
+		key, err = keyOf(key, sources)
+	}
 	if err != nil {
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the key of MCP sessions cannot be used: %v", err)}}
 	}
@@ -71,6 +77,19 @@ func (cmd *Serving) listenMCP() (*endpoint, error) {
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the MCP server cannot be served: %v; choose another port", err)}}
 	}
 	return e, nil
+}
+
+// keyOf derives the key of a configuration from that of the user: what one gateway has sealed is not valid at that of
+// another configuration. All nodes of a fleet have one, so that sessions continue at any of them.
+func keyOf(key []byte, sources cli.Sources) ([]byte, error) {
+	id := "fleet"
+	if _, isNode := sources.Node(); !isNode {
+		var err error
+		if id, err = socket.ID(sources.Key); err != nil {
+			return nil, err
+		}
+	}
+	return hkdf.Key(sha256.New, key, nil, "mcpvisor sessions of configuration "+id, len(key))
 }
 
 // sessionKeyPath is where the key that signs the ids of MCP sessions is kept, for the next run,

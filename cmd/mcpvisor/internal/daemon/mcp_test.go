@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
@@ -53,4 +54,19 @@ func TestEndpoint_paths(t *testing.T) {
 		new(endpoint).atPath(served, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+path, nil))
 		require.Contains(t, w.Body.String(), want, path)
 	}
+}
+
+// What is sealed for one configuration of a user is not valid for another; the nodes of a fleet have one key.
+func TestKeyOf(t *testing.T) {
+	key := make([]byte, 32)
+	of := func(name string) string {
+		made, err := keyOf(key, cli.Sources{Key: name})
+		require.NoError(t, err)
+		require.Len(t, made, len(key))
+		return string(made)
+	}
+	require.NotEqual(t, of("a.json"), of("b.json"))
+	require.NotEqual(t, string(key), of("a.json"))
+	require.Equal(t, of("a.json"), of("./a.json"))
+	require.Equal(t, of("fleet:a"), of("fleet:b"))
 }

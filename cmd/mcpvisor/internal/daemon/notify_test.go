@@ -15,7 +15,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// startedVariable makes the test binary what Start starts: a program that prints a line and ends.
+const startedVariable = "MCPVISOR_TEST_STARTED"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(startedVariable) != "" && len(os.Args) > 1 && os.Args[1] == "run" {
+		_, _ = os.Stdout.WriteString("started\n")
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // listen makes the socket of a service manager and sets the variable that names it.
 func listen(t *testing.T, name string) *net.UnixConn {

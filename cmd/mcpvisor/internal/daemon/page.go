@@ -161,7 +161,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 	}()
 	if o.own != nil {
-		key, _ := gateway.LoadSessionKey(o.own.KeyPath()) // without one a call that waits for a host is lost with this process
+		key, _ := o.own.Key() // without one a call that waits for a host is lost with this process
 		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info, of.specs...)
 		if err != nil {
 			return s, closeMetrics, err

@@ -166,7 +166,7 @@ func (cmd *Serving) open(inv *servers.Opener) (o *opened, err error) {
 	if o.page, err = cmd.listen(); err != nil {
 		return o, err
 	}
-	if o.endpoint, err = cmd.listenMCP(); err != nil || o.endpoint == nil {
+	if o.endpoint, err = cmd.listenMCP(inv.Sources); err != nil || o.endpoint == nil {
 		return o, err
 	}
 	return o, cmd.useOIDC(inv, o.endpoint, o.page)

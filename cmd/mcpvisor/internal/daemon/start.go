@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
@@ -18,11 +17,16 @@ import (
 type Started struct {
 	// Log is the file with what it prints.
 	Log string
+	// path is that of the socket.
+	path string
 	// Ended is closed when it has ended.
 	Ended <-chan struct{}
 
 	from int64 // where its lines begin in the file
 }
+
+// logExtension is that of the log, which is beside the socket.
+const logExtension = ".log"
 
 // maxLogBytes is how long the log of earlier runs may be before it is emptied.
 const maxLogBytes = 1 << 20
@@ -38,13 +42,10 @@ func Start(sources cli.Sources) (*Started, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	s := &Started{Log: strings.TrimSuffix(path, ".sock") + ".log"}
-	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	s := &Started{Log: strings.TrimSuffix(path, ".sock") + logExtension, path: path}
+	log, err := socket.OpenBeside(path, logExtension, os.O_CREATE|os.O_APPEND|os.O_WRONLY)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mcpvisor run is not started, as it has no log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	if info, err := log.Stat(); err == nil && info.Size() > maxLogBytes {
@@ -79,7 +80,7 @@ const maxReasonBytes = 2 << 10
 // Reason is why it has ended: the last lines that it has printed.
 func (s *Started) Reason() error {
 	text := "it has printed nothing"
-	if log, err := os.Open(s.Log); err == nil {
+	if log, err := socket.OpenBeside(s.path, logExtension, os.O_RDONLY); err == nil {
 		defer func() { _ = log.Close() }()
 		if info, err := log.Stat(); err == nil {
 			from := max(s.from, info.Size()-maxReasonBytes)

@@ -20,16 +20,30 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotRunning
 	}
-	dir := filepath.Dir(path)
-	check := checkOwnDirectory
-	if dir == serviceDirectory {
-		check = checkServiceDirectory
-	}
-	if err := check(dir); err != nil {
-		return nil, err
+	at := path
+	if dir := filepath.Dir(path); dir == serviceDirectory {
+		if err := checkServiceDirectory(dir); err != nil {
+			return nil, err
+		}
+	} else {
+		own, err := openDirectory(path, false)
+		if err != nil {
+			return nil, err
+		}
+		defer own.Close()
+		opened, err := own.Root().Open(".")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		// Where the system has this path, it is one of the open directory, whatever has its name by now.
+		byDescriptor := fmt.Sprintf("/proc/self/fd/%d/%s", opened.Fd(), filepath.Base(path))
+		if _, err := os.Lstat(byDescriptor); err == nil {
+			at = byDescriptor
+		}
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, err := d.DialContext(ctx, "unix", at)
 	switch {
 	case err == nil:
 		return conn, nil

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // serviceDirectory has the sockets of the service of the machine, whose unit sets
@@ -24,27 +26,12 @@ var runtimeDirectories = "/run/user"
 // userRuntimeDirectory is the directory of this user there; empty without one.
 func userRuntimeDirectory() string {
 	dir := filepath.Join(runtimeDirectories, strconv.Itoa(os.Geteuid()))
-	if checkOwnDirectory(dir) != nil {
+	own, err := ownfile.OpenDir(dir, false)
+	if err != nil {
 		return ""
 	}
+	own.Close()
 	return dir
-}
-
-// checkOwnDirectory requires a directory that belongs to the user, and in which nobody else
-// may list or make files.
-func checkOwnDirectory(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of this user; set XDG_RUNTIME_DIR to one", dir)
-	}
-	if info.Mode().Perm()&0o066 != 0 {
-		return fmt.Errorf("%s is open to other users (mode %#o); run: chmod 700 %s", dir, info.Mode().Perm(), dir)
-	}
-	return nil
 }
 
 // checkServiceDirectory requires a directory that only root can have made, and in which only
@@ -67,7 +54,7 @@ func checkServiceDirectory(dir string) error {
 
 // openTo lets the members of a group use the socket. Everybody may enter its directory, to find
 // out whether it exists.
-func openTo(group, path string) error {
+func openTo(group string, dir *os.Root, name string) error {
 	g, err := user.LookupGroup(group)
 	if err != nil {
 		return fmt.Errorf("%w; make it with: groupadd --system %s", err, group)
@@ -76,16 +63,16 @@ func openTo(group, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chown(path, -1, gid); err != nil {
+	if err := dir.Lchown(name, -1, gid); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("%w; this user is not in the group %s", err, group)
 		}
 		return err
 	}
-	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // for the group
+	if err := dir.Chmod(name, 0o660); err != nil {
 		return err
 	}
-	return os.Chmod(filepath.Dir(path), 0o711) //nolint:gosec // a directory
+	return dir.Chmod(".", 0o711)
 }
 
 // groupOf returns the name of the group of a file.

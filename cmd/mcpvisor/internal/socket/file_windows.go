@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -17,14 +18,10 @@ const serviceDirectory = ""
 // userRuntimeDirectory returns nothing: Windows has no such directory.
 func userRuntimeDirectory() string { return "" }
 
-// checkOwnDirectory accepts every directory: those of the user's profile are closed to other
-// users.
-func checkOwnDirectory(string) error { return nil }
-
 func checkServiceDirectory(string) error { return nil }
 
 // openTo fails: Windows has no groups of files.
-func openTo(string, string) error {
+func openTo(string, *os.Root, string) error {
 	return errors.New("--socket-group needs a system with groups of files")
 }
 

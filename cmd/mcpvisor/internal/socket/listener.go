@@ -2,8 +2,10 @@ package socket
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/internal/filelock"
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // InUseError says that another process listens on the socket.
@@ -34,7 +37,8 @@ func (e *InUseError) Error() string {
 // locked lock is left from a process that was killed.
 type Listener struct {
 	net.Listener
-	path      string
+	dir       *ownfile.Dir
+	name      string // of the socket in dir
 	unlock    func()
 	closeOnce sync.Once
 }
@@ -44,56 +48,86 @@ type Listener struct {
 // It replaces a socket that a dead process has left. It returns an [*InUseError] if
 // another process has it.
 func Listen(path, group string) (*Listener, error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := checkOwnDirectory(dir); err != nil {
-		return nil, err
-	}
-	unlock, busy, err := filelock.TryLock(lockPath(path))
+	dir, err := openDirectory(path, true)
 	if err != nil {
 		return nil, err
 	}
-	if busy {
-		return nil, &InUseError{PID: ownerOf(path)}
+	name := filepath.Base(path)
+	// The lock file is never removed: otherwise two processes could hold locks on two files of the same name.
+	lock := withExtension(name, ".lock")
+	unlock, busy, err := filelock.TryLockOpened(withExtension(path, ".lock"), func(flag int) (*os.File, error) { return dir.OpenFile(lock, flag) })
+	if err != nil || busy {
+		defer dir.Close()
+		if err == nil {
+			err = &InUseError{PID: ownerOf(dir, name)}
+		}
+		return nil, err
 	}
-	l, err := listenLocked(path, group)
+	l, err := listenLocked(path, group, dir)
 	if err != nil {
 		unlock()
+		dir.Close()
 		return nil, err
 	}
-	return &Listener{Listener: l, path: path, unlock: unlock}, nil
+	return &Listener{Listener: l, dir: dir, name: name, unlock: unlock}, nil
+}
+
+// openDirectory opens the directory of a socket.
+func openDirectory(path string, create bool) (*ownfile.Dir, error) {
+	dir, err := ownfile.OpenDir(filepath.Dir(path), create)
+	if err != nil {
+		return nil, fmt.Errorf("%w; or set XDG_RUNTIME_DIR to another directory", err)
+	}
+	return dir, nil
+}
+
+// OpenBeside opens a file that has the name of the socket with another extension. It follows no link and
+// opens no file of another user.
+func OpenBeside(path, extension string, flag int) (*os.File, error) {
+	dir, err := openDirectory(path, true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.OpenFile(withExtension(filepath.Base(path), extension), flag)
 }
 
 // listenLocked makes the socket while the lock is held.
-func listenLocked(path, group string) (net.Listener, error) {
-	if err := os.WriteFile(ownerPath(path), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	// Until the socket has its mode only that of the directory protects it.
-	dir := filepath.Dir(path)
-	info, err := os.Stat(dir)
+func listenLocked(path, group string, own *ownfile.Dir) (net.Listener, error) {
+	dir, name := own.Root(), filepath.Base(path)
+	file, err := own.OpenFile(withExtension(name, ".pid"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+	_, err = file.WriteString(strconv.Itoa(os.Getpid()))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	// Until the socket has its mode only that of the directory protects it.
+	info, err := dir.Stat(".")
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Chmod(".", 0o700); err != nil {
 		return nil, err
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
 	}
-	if err = os.Chmod(path, 0o600); err == nil {
-		err = os.Chmod(dir, info.Mode().Perm())
+	l.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // Close removes it where it is
+	// It fails if the path has led to another directory meanwhile.
+	if err = dir.Chmod(name, 0o600); err == nil {
+		err = dir.Chmod(".", info.Mode().Perm())
 	}
 	if err == nil && group != "" {
-		err = openTo(group, path)
+		err = openTo(group, dir, name)
 	}
 	if err != nil {
+		_ = dir.Remove(name)
 		_ = l.Close()
 		return nil, err
 	}
@@ -104,24 +138,46 @@ func listenLocked(path, group string) (net.Listener, error) {
 // harmless.
 func (l *Listener) Close() (err error) {
 	l.closeOnce.Do(func() {
-		err = l.Listener.Close() // it removes the socket
+		_ = l.dir.Root().Remove(l.name)
+		err = l.Listener.Close()
+		l.dir.Close()
 		l.unlock()
 	})
 	return err
 }
 
-// KeyPath is a file beside the socket for a key that the next process at the same socket shares.
-func (l *Listener) KeyPath() string { return strings.TrimSuffix(l.path, ".sock") + ".key" }
+// Key returns the key that the next process at the same socket shares. The first one makes it.
+func (l *Listener) Key() ([]byte, error) {
+	file, err := l.dir.OpenFile(withExtension(l.name, ".key"), os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	key := make([]byte, 32)
+	if n, err := io.ReadFull(file, key); err == nil {
+		return key, nil
+	} else if n > 0 { // a process was killed while it wrote the key, which it has not used
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	_, _ = rand.Read(key) // it does not fail
+	_, err = file.Write(key)
+	return key, err
+}
 
-// lockPath is the file that is locked. It is never removed: otherwise two processes could
-// hold locks on two files of the same name.
-func lockPath(path string) string { return strings.TrimSuffix(path, ".sock") + ".lock" }
+func withExtension(path, extension string) string {
+	return strings.TrimSuffix(path, ".sock") + extension
+}
 
-// ownerPath is the file with the process id of the process that has the lock.
-func ownerPath(path string) string { return strings.TrimSuffix(path, ".sock") + ".pid" }
-
-func ownerOf(path string) int {
-	text, err := os.ReadFile(ownerPath(path))
+// ownerOf returns the process that has the lock of a socket.
+func ownerOf(dir *ownfile.Dir, name string) int {
+	file, err := dir.OpenFile(withExtension(name, ".pid"), os.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, 32))
 	if err != nil {
 		return 0
 	}

@@ -28,6 +28,19 @@ func Path(config string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	id, err := ID(config)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, id+".sock")
+	if len(path) > maxPathLength {
+		return "", fmt.Errorf("the path of the socket, %s, is longer than %d bytes; set XDG_RUNTIME_DIR to a directory with a shorter path", path, maxPathLength)
+	}
+	return path, nil
+}
+
+// ID identifies a configuration file in the names of files. All paths of one file have the same.
+func ID(config string) (string, error) {
 	whole, err := filepath.Abs(config)
 	if err != nil {
 		return "", err
@@ -39,11 +52,7 @@ func Path(config string) (string, error) {
 		whole = target
 	}
 	sum := sha256.Sum256([]byte(whole))
-	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock")
-	if len(path) > maxPathLength {
-		return "", fmt.Errorf("the path of the socket, %s, is longer than %d bytes; set XDG_RUNTIME_DIR to a directory with a shorter path", path, maxPathLength)
-	}
-	return path, nil
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // Find returns the path of the socket of a running process: that of the user's own run, or of

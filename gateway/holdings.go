@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
+)
+
+// holdings counts what the peers make the gateways with the same settings hold, in bytes: sessions,
+// subscriptions, bodies of requests, large answers and notifications that wait to be read, shortened results and
+// held calls. Each principal has a budget, and all of them are children of one. A session has a budget below that
+// of its principal: without tokens all peers are one principal. Nobody may hold more than is still free, at each of the two
+// levels (budget.Take). The zero value is ready for use.
+type holdings struct {
+	mu    sync.Mutex // guards the fields below
+	total *budget.Budget
+	of    map[string]*holder // by principal
+}
+
+// holder is the budget of a principal. It is kept while something refers to it, or is held.
+type holder struct {
+	*budget.Budget
+	users int
+}
+
+// enter returns the budget of a principal. Each call needs one of leave. The limits of the first gateway count.
+func (h *holdings) enter(principal string, l *Limits) *budget.Budget {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.enterLocked(principal, l).Budget
+}
+
+func (h *holdings) enterLocked(principal string, l *Limits) *holder {
+	if h.of == nil {
+		h.total, h.of = budget.New(l.MaxHeldByAll, nil), map[string]*holder{}
+	}
+	p := h.of[principal]
+	if p == nil {
+		for name, idle := range h.of {
+			if idle.users == 0 && idle.Used() == 0 {
+				delete(h.of, name)
+			}
+		}
+		p = &holder{Budget: budget.New(l.MaxHeldByPrincipal, h.total)}
+		h.of[principal] = p
+	}
+	p.users++
+	return p
+}
+
+// leave ends what enter has begun.
+func (h *holdings) leave(principal string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaveLocked(principal)
+}
+
+func (h *holdings) leaveLocked(principal string) {
+	if p := h.of[principal]; p != nil {
+		if p.users--; p.users == 0 && p.Used() == 0 {
+			delete(h.of, principal)
+		}
+	}
+}
+
+// hold counts bytes of an owner that refers to no budget; see ownerName. Negative bytes are given back.
+func (h *holdings) hold(l *Limits, owner string, bytes int) bool {
+	principal, _, _ := strings.Cut(owner, "\x00")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.enterLocked(principal, l)
+	defer h.leaveLocked(principal)
+	if bytes < 0 {
+		p.Return(-bytes)
+		return true
+	}
+	return p.Take(bytes)
+}
+
+const (
+	// sessionCost is what an active session over HTTP takes, in bytes, and subscriptionCost what a subscription takes
+	// in addition to its URI, which is kept uriCopies times: by the session, for it and its server, and as an update.
+	sessionCost      = 8 << 10
+	subscriptionCost = 4 << 10
+	uriCopies        = 4
+)
+
+// manyHeld says that a peer holds too much.
+func (l Limits) manyHeld() string {
+	return fmt.Sprintf("the gateway keeps too much for this client, or for all of its principal (at most %d MiB): read what waits, end subscriptions, or use fewer sessions; the operator can raise Limits.MaxHeldByPrincipal and MaxHeldByAll", l.MaxHeldByPrincipal>>20)
+}
+
+// takeSubscription counts a subscription to a URI.
+func (c *connection) takeSubscription(uri string) error {
+	if !c.account.Take(subscriptionCost + uriCopies*len(uri)) {
+		return message.Busy(c.opts.limits.manyHeld())
+	}
+	return nil
+}
+
+func (c *connection) returnSubscription(uri string) {
+	c.account.Return(subscriptionCost + uriCopies*len(uri))
+}
+
+// defaultHeldByAll is a quarter of the memory limit of the process; without one, a fixed number of bytes.
+func defaultHeldByAll() int {
+	if n := defaults.Within(math.MaxInt, 4); n < math.MaxInt/4 {
+		return n
+	}
+	return 1 << 30
+}

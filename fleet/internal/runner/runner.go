@@ -271,8 +271,8 @@ const revokeAgain = 100 * time.Millisecond
 func (r *Runner) watch(ctx context.Context, e protocol.Effect) {
 	r.stopWatch()
 	ctx, r.stopWatch = context.WithCancel(ctx)
-	w := r.store.Watch("", e.After)
 	r.work.Go(func() {
+		w := r.store.Watch(ctx, "", e.After)
 		defer w.Close()
 		for {
 			batch, err := w.Next(ctx)

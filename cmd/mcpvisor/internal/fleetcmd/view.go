@@ -72,16 +72,12 @@ func (v *view) read(now time.Time) { v.take(v.node.Status(), now.Round(0)) }
 func (v *view) take(s fleet.Status, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := api.FleetStatus{Node: s.Node, Generation: s.Generation, Fences: v.last.Fences, CutOffSince: v.last.CutOffSince,
+	next := api.FleetStatus{Node: s.Node, Generation: s.Generation, Fences: max(s.Fences, v.last.Fences), CutOffSince: v.last.CutOffSince,
 		Nodes: make([]api.Node, 0, len(s.Nodes)+1), Placements: make([]api.Placement, 0, len(s.Servers))}
-	switch cutOff := !s.Member || s.LeaseEnds.IsZero(); {
-	case !cutOff:
+	if s.CutOffSince.IsZero() {
 		next.CutOffSince = nil
-	case v.last.CutOffSince == nil:
-		if v.last.Node != "" {
-			next.Fences++
-		}
-		next.CutOffSince = &now
+	} else if next.CutOffSince == nil || next.Fences > v.last.Fences {
+		next.CutOffSince = &s.CutOffSince
 	}
 	v.stale = s.StaleSince
 	if !s.Applying {

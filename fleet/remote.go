@@ -248,6 +248,11 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		defer context.AfterFunc(s.ctx, cancel)()
 		return nil, s.reader.Listen(ctx, r)
 	}
+	calls := &s.dialer.node.calls
+	if !calls.begin() {
+		return nil, moving(s.dialer.spec.Name, errClosed)
+	}
+	defer calls.done()
 	if !s.begin() {
 		return nil, moving(s.dialer.spec.Name, errPlaceChanged)
 	}

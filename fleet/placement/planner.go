@@ -71,9 +71,9 @@ type Planner struct {
 	// take it.
 	releases map[string]released
 
-	queue      []candidacy // a heap; the first is due first
+	queue      []candidacy             // a heap; the first is due first
 	queued     map[*name]time.Duration // when the candidacy that counts is due; another one of the name is stale
-	news       int // how many of the view's news were read
+	news       int                     // how many of the view's news were read
 	generation uint64
 	due        time.Duration
 }

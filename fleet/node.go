@@ -87,6 +87,9 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := config.checkTrust(ctx, id); err != nil {
+		return nil, err
+	}
 	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
 		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), calls: turnstile{idle: make(chan struct{})}, ran: make(chan struct{}), over: make(chan struct{}),
 		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, following: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
@@ -115,6 +118,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		defer close(n.ran)
 		_ = n.runner.Run(n.ctx)
 	})
+	n.work.Go(func() { n.warnOfExpiry(n.ctx) })
 	n.work.Go(func() { n.followSpecs(n.ctx) })
 	n.work.Go(func() { n.followDrain(n.ctx) })
 	n.work.Go(func() { n.followEvictions(n.ctx) })
@@ -455,7 +459,7 @@ func (s *servers) End(name string, epoch uint64, now bool) {
 		ctx, cancel := context.WithTimeout(s.ctx, drainTimeout)
 		defer cancel()
 		l.drain(ctx)
-		l.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is handed over to another node"}, false)
+		l.end(&supervisor.Cause{Kind: supervisor.CauseMoved, Message: "the server is handed over to another node"}, false)
 	})
 }
 

@@ -294,13 +294,10 @@ const settleTimeout = time.Second
 
 // over is the error of a request that ends with the session.
 func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome}
 	if cause := s.Cause(); cause != nil {
-		e.Cause = cause
-	} else {
-		e.Kind, e.Cause = mcpvisor.KindUnavailable, errNotConnected
+		return transport.DeathError(cause, outcome)
 	}
-	return e
+	return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: outcome, Cause: errNotConnected}
 }
 
 // pass makes the request on the other node.

@@ -18,6 +18,8 @@ type Status struct {
 	Member bool   `json:"member"`
 	// LeaseEnds is when the lease of this node is over if it cannot be renewed; zero without a lease.
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
+	// CertificateExpires is when the certificate of this node does; zero without one.
+	CertificateExpires time.Time `json:"certificateExpires,omitzero"`
 	// CutOffSince is when this node ceased to be a member; zero while it is one. Fences counts how often
 	// that has happened because its lease had ended: its exclusive servers ended then.
 	CutOffSince time.Time `json:"cutOffSince,omitzero"`
@@ -78,7 +80,7 @@ func (n *Node) Status() Status {
 		return Status{Node: n.id, CutOffSince: clock}
 	}
 	at := func(boot time.Duration) time.Time { return clock.Add(boot - now) }
-	s := Status{Node: n.id, Member: known.State == protocol.StateMember && n.inForce(), Fences: known.Fences, Generation: known.Generation.Applied, Applying: known.Generation.Next != 0, Gateway: known.Gateway}
+	s := Status{Node: n.id, Member: known.State == protocol.StateMember && n.inForce(), Fences: known.Fences, CertificateExpires: n.config.Identity.Expires(), Generation: known.Generation.Applied, Applying: known.Generation.Next != 0, Gateway: known.Gateway}
 	if known.Life != "" && n.inForce() {
 		s.LeaseEnds = at(known.Deadline)
 	}

@@ -68,3 +68,19 @@ func TestView(t *testing.T) {
 	require.EqualValues(t, 3, v.status().Fences)
 	require.Nil(t, v.status().CutOffSince)
 }
+
+// A certificate needs attention before it expires.
+func TestView_certificate(t *testing.T) {
+	v := &view{unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	s := fleet.Status{Node: "a", Member: true, CertificateExpires: now.Add(fleet.CertificateWarning + time.Hour)}
+	v.take(s, now)
+	require.Equal(t, s.CertificateExpires, *v.status().CertificateExpires)
+	require.Empty(t, v.attentionAt(now))
+	for later, severity := range map[time.Duration]api.Severity{2 * time.Hour: api.SeverityWarning, fleet.CertificateWarning + 2*time.Hour: api.SeverityError} {
+		all := v.attentionAt(now.Add(later))
+		require.Len(t, all, 1)
+		require.Equal(t, severity, all[0].Severity)
+		require.Contains(t, all[0].Text, "the certificate of this node expires at 2026-08-11T13:00:00Z")
+	}
+}

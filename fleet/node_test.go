@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,6 +59,16 @@ func TestNode_epoch_grows_with_a_move(t *testing.T) {
 	before := epochOf(t, a, "s0")
 	require.NoError(t, a.Move(ctx, "s0", map[string]string{"a": "b", "b": "a"}[nodeOf(a, "s0")]))
 	require.Greater(t, epochOf(t, b, "s0")>>epochBits, before>>epochBits)
+	for _, n := range []*Node{a, b} { // on the one where it was, and on the one that followed
+		require.Eventually(t, func() bool {
+			status, _ := n.ServerStatus("s0")
+			return slices.ContainsFunc(status.History, func(one mcpvisor.Incarnation) bool { return one.Served && one.Cause.Kind == supervisor.CauseMoved })
+		}, 30*time.Second, 5*time.Millisecond, n.id)
+		status, _ := n.ServerStatus("s0")
+		for _, one := range status.History {
+			require.True(t, !one.Served || one.Cause.Asked(), "node %s: %v", n.id, one.Cause)
+		}
+	}
 }
 
 func TestNode_Close_others_take_over(t *testing.T) {

@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real browser conformance chaos mutants bench bench-check bench-cluster fuzz doctor-servers ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,9 +78,6 @@ mutants: ## bugs planted in a copy of the tree, each of which the storm must fin
 
 bench: ## benchmarks beside peers, about 15 minutes; BENCH="-only echo,http -rounds 5"
 	mkdir -p bin && cd bench && GOWORK=off $(GO) build -o ../bin/ . ./fastserver && ../bin/bench $(BENCH)
-
-bench-cluster: ## a fleet beside the cluster of the actor library, about 15 minutes; needs etcd (.ci/etcd); CLUSTER="-rounds 1"
-	mkdir -p bin && cd bench/cluster && GOWORK=off $(GO) build -o ../../bin/bench-cluster . && cd ../.. && bin/bench-cluster $(CLUSTER)
 
 bench-check: ## fail if a call costs more CPU or allocations than bench/baseline.json says
 	@.ci/run bench

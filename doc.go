@@ -133,7 +133,7 @@
 // server wrote to stderr:
 //
 //	register fs: server did not start: command "nxp" not found; install it, or give its full path
-//	call fs/list_directory: server crashed: out of memory (exit status 1); outcome unknown
+//	call fs/list_directory: server crashed; outcome unknown: out of memory (exit status 1)
 //
 // What usually helps:
 //

@@ -84,7 +84,7 @@ func TestError_Error(t *testing.T) {
 		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
 		Cause: errors.New("exit status 3"), Stderr: []string{"boom", "bye"},
 	}
-	require.Equal(t, "call fs/list: server crashed: exit status 3; stderr: boom | bye; outcome unknown; retry in 1.5s; look at its log",
+	require.Equal(t, "call fs/list: server crashed; outcome unknown: exit status 3; retry in 1.5s; look at its log; stderr: boom | bye",
 		full.Error())
 	for want, e := range map[string]*Error{
 		"unknown tool":                            {Kind: KindUnknownTool},
@@ -98,13 +98,13 @@ func TestError_Error(t *testing.T) {
 	}
 }
 
-// Whatever is set, the text begins with Op and ends with Hint, on one line.
-func TestError_Error_begins_with_Op_and_ends_with_Hint(t *testing.T) {
+// The text is one line. What became of the request stands before what may be long, and stderr last.
+func TestError_Error_order(t *testing.T) {
 	for kind := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
 			e := &Error{Op: "call fs/list", Kind: kind, Outcome: outcome, Hint: "do this", RetryAfter: time.Second, Stderr: []string{"x"}}
 			require.True(t, strings.HasPrefix(e.Error(), "call fs/list: "+kinds[kind].sentinel.Error()), e.Error())
-			require.True(t, strings.HasSuffix(e.Error(), "; do this"), e.Error())
+			require.True(t, strings.HasSuffix(e.Error(), "; do this; stderr: x"), e.Error())
 			require.NotContains(t, e.Error(), "\n")
 		}
 	}

@@ -61,8 +61,8 @@ const (
 	OutcomeAnswered Outcome = "answered"
 )
 
-// Error implements error. The text is one line: Op, the text of the kind's sentinel,
-// Cause, Stderr, Outcome, RetryAfter and Hint, as far as they are set.
+// Error implements error. The text is one line: Op, the text of the kind's sentinel, Outcome,
+// Cause, RetryAfter, Hint and Stderr, as far as they are set.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -73,16 +73,6 @@ func (e *Error) Error() string {
 		what = s.Error()
 	}
 	b.WriteString(what)
-	if e.Cause != nil {
-		text := e.Cause.Error()
-		if e.Kind == KindInvalid { // Validate joins several problems, one per line
-			text = strings.ReplaceAll(text, "\n", "; ")
-		}
-		b.WriteString(": " + text)
-	}
-	if len(e.Stderr) > 1 || len(e.Stderr) == 1 && !strings.Contains(b.String(), e.Stderr[0]) {
-		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))
-	}
 	switch e.Outcome {
 	case OutcomeUnknown:
 		b.WriteString("; outcome unknown")
@@ -90,11 +80,21 @@ func (e *Error) Error() string {
 		b.WriteString("; nothing was sent")
 	default:
 	}
+	if e.Cause != nil {
+		text := e.Cause.Error()
+		if e.Kind == KindInvalid { // Validate joins several problems, one per line
+			text = strings.ReplaceAll(text, "\n", "; ")
+		}
+		b.WriteString(": " + text)
+	}
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; retry in %v", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
+	}
+	if len(e.Stderr) > 1 || len(e.Stderr) == 1 && !strings.Contains(b.String(), e.Stderr[0]) {
+		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))
 	}
 	return b.String()
 }

@@ -116,7 +116,7 @@ func ExampleToolFilter() {
 	// Output:
 	// calc/add
 	// calc/echo
-	// true call calc/env: unknown tool: the configuration of its server hides the tool; nothing was sent; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
+	// true call calc/env: unknown tool; nothing was sent: the configuration of its server hides the tool; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
 }
 
 // An error tells what happened, whether the server saw the request, and when to try

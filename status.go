@@ -18,6 +18,9 @@ type ServerStatus struct {
 	// State is the state of its lifecycle, Since when it was entered.
 	State supervisor.State `json:"state"`
 	Since time.Time        `json:"since"`
+	// DownSince is since when the server has not been ready; nil while it is. Attempts that fail do
+	// not change it. Of a server that was never ready it is when the registration began.
+	DownSince *time.Time `json:"downSince,omitempty"`
 	// Gen numbers the registrations of a client. A name that is registered again gets
 	// a new one.
 	Gen uint64 `json:"gen"`

@@ -49,7 +49,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		protocol = s.inc.session.Info().ProtocolVersion
 	}
 	return &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
-		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), Epoch: lc.Epoch(),
+		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), downSince: s.downSince, Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),

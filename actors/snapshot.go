@@ -227,13 +227,16 @@ type View struct {
 	Spec *mcpvisor.ServerSpec
 
 	// As lifecycle.Lifecycle reports them.
-	State    supervisor.State
-	Since    time.Time // when State was entered
-	Epoch    uint64    // the number of the incarnation
-	Attempt  int
-	Restarts int
-	RetryAt  time.Time         // zero unless a retry is planned
-	Cause    *supervisor.Cause // why the last session ended; nil if none has
+	State supervisor.State
+	Since time.Time // when State was entered
+	// downSince is since when the server has not been ready; zero while it is, and before it was
+	// ready for the first time.
+	downSince time.Time
+	Epoch     uint64 // the number of the incarnation
+	Attempt   int
+	Restarts  int
+	RetryAt   time.Time         // zero unless a retry is planned
+	Cause     *supervisor.Cause // why the last session ended; nil if none has
 
 	Catalog   *catalog.Catalog // what the server offers; nil unless it is ready
 	EverReady bool             // the server was ready at least once
@@ -334,7 +337,8 @@ func isOpen(s supervisor.State) bool {
 func (v *View) Status() mcpvisor.ServerStatus {
 	if cause := v.sessionCause(); cause != nil {
 		down := *v
-		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
+		now := time.Now()
+		down.State, down.Since, down.downSince, down.Cause, down.Catalog = supervisor.StateClosing, now, now, cause, nil
 		v = &down
 	}
 	st := mcpvisor.ServerStatus{
@@ -347,6 +351,13 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()
+	}
+	if v.State != supervisor.StateReady {
+		at := v.downSince
+		if at.IsZero() {
+			at = v.stats.registered
+		}
+		st.DownSince = &at
 	}
 	if !v.RetryAt.IsZero() {
 		at := v.RetryAt

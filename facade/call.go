@@ -139,7 +139,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err == nil && o.validate {
-		err = c.checkArguments(ctx, view, name, params[start:len(params)-1])
+		err = c.checkArguments(ctx, view, name, params[start:len(params)-1], o.strict)
 	}
 	if err != nil {
 		return response{}, err
@@ -227,6 +227,7 @@ type callOptions struct {
 	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
 	waitReady bool
 	validate  bool
+	strict    bool                      // validate refuses names that the schema does not declare
 	detached  bool                      // of StartTask: a task is returned, and not followed
 	progress  func(mcpvisor.Progress)   // nil: reports are not delivered
 	key       string                    // of WithKey
@@ -271,6 +272,13 @@ func WithoutWaitReady() CallOption { return func(o *callOptions) { o.waitReady =
 // WithoutValidation sends the arguments of the call as they are, even if the client has
 // [WithValidation]: a server may accept more than its schema says.
 func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }
+
+// WithStrictValidation compares the arguments of the call as [WithValidation] does, and refuses names
+// that the schema does not declare, unless it says that there may be others. It is for arguments that
+// a person typed: most servers ignore a misspelled name.
+func WithStrictValidation() CallOption {
+	return func(o *callOptions) { o.validate, o.strict = true, true }
+}
 
 // WithProgress delivers the server's progress notifications about this call to f, in
 // order, in the goroutine that makes the call, and all of them before the call

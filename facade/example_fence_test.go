@@ -32,6 +32,6 @@ func ExampleClient_Fence() {
 
 	// Output:
 	// fenced: true
-	// true call browser/echo: server evicted: fenced: the lease is over; nothing was sent; register it again
+	// true call browser/echo: server evicted; nothing was sent: fenced: the lease is over; register it again
 	// registered again: true
 }

@@ -41,7 +41,7 @@ func ExampleWithMeta() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// call demo/echo: invalid: the _meta of WithMeta is not a JSON object; nothing was sent
+	// call demo/echo: invalid; nothing was sent: the _meta of WithMeta is not a JSON object
 }
 
 // One client serves many users, and each is asked for its own calls.

@@ -31,5 +31,5 @@ func ExampleWithValidation() {
 	fmt.Println(err)
 	// Output:
 	// text type
-	// call notes/echo: invalid: argument text: it must be a string, and is an integer (type); nothing was sent
+	// call notes/echo: invalid; nothing was sent: argument text: it must be a string, and is an integer (type)
 }

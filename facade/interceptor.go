@@ -160,7 +160,8 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 		call.Definition = t.Definition
 	}
 	if call.Arguments, err = args.append(nil); err == nil {
-		err = c.checkCall(ctx, view, i.tool, call, c.callOptions(i.opts).validate)
+		o := c.callOptions(i.opts)
+		err = c.checkCall(ctx, view, i.tool, call, &o)
 	}
 	if err != nil {
 		var q tracked
@@ -183,11 +184,11 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 }
 
 // checkCall refuses what the server would not get anyway, so that no user is asked about it.
-func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall, validate bool) error {
-	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !validate {
+func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall, o *callOptions) error {
+	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !o.validate {
 		return err
 	}
-	return c.checkArguments(ctx, view, call.Tool, call.Arguments)
+	return c.checkArguments(ctx, view, call.Tool, call.Arguments, o.strict)
 }
 
 // next calls the interceptors from the one with that index on, and then the server.

@@ -33,6 +33,32 @@ func TestServerStatus_is_a_copy(t *testing.T) {
 	require.JSONEq(t, string(want), string(got))
 }
 
+// DownSince is when the outage began, whatever is tried meanwhile; nil while the server is ready.
+func TestServerStatus_DownSince(t *testing.T) {
+	c := newClient(t)
+	events := c.Watch(t.Context(), mcpvisor.EventConnecting)
+	crash := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 1}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond),
+		InMemory: mcptest.InMemory(crash)}))
+	for range 4 {
+		<-events
+		st, _ := c.ServerStatus("s")
+		require.Equal(t, st.Registered, *st.DownSince, "it was never ready")
+	}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "t", Policy: supervisor.Retry(supervisor.Unlimited, time.Hour),
+		InMemory: mcptest.InMemory(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "crash"}}})}))
+	st, _ := c.ServerStatus("t")
+	require.Nil(t, st.DownSince)
+	_, err := c.CallTool(t.Context(), "t/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	st, _ = c.ServerStatus("t")
+	require.WithinRange(t, *st.DownSince, st.Registered, time.Now())
+	require.NoError(t, c.Restart(t.Context(), "t"))
+	require.NoError(t, c.WaitReady(t.Context(), "t"))
+	st, _ = c.ServerStatus("t")
+	require.Nil(t, st.DownSince)
+}
+
 // The slices that are returned belong to the caller.
 func TestServers_returns_a_copy(t *testing.T) {
 	c := newClient(t)

@@ -77,7 +77,7 @@ type uncheckedTools struct {
 
 // checkArguments compares the arguments of a call, a JSON object, with the schema of the
 // tool. A tool that the server does not list at the moment is not compared.
-func (c *Client) checkArguments(ctx context.Context, v *actors.View, name string, args []byte) error {
+func (c *Client) checkArguments(ctx context.Context, v *actors.View, name string, args []byte, strict bool) error {
 	tool, listed := v.Catalog.Tool(name)
 	if !listed || tool.Definition == nil {
 		return nil
@@ -86,7 +86,7 @@ func (c *Client) checkArguments(ctx context.Context, v *actors.View, name string
 	if !ok {
 		return nil
 	}
-	r := c.validator.checker.Check(ctx, schema, args, argcheck.Options{})
+	r := c.validator.checker.Check(ctx, schema, args, argcheck.Options{Strict: strict})
 	if r.Unchecked != "" && c.validator.note(c.rt.Snapshot(), v, name, r.Unchecked) {
 		c.opts.logger.Warn().Str("server", v.Name).Str("tool", name).Str("reason", r.Unchecked).
 			Msg("arguments of this tool are not validated, or not in all")

@@ -73,7 +73,7 @@ func TestWithValidation(t *testing.T) {
 		require.Equal(t, wrong.path, a.Path)
 		require.Equal(t, wrong.rule, a.Rule)
 		require.Equal(t, wrong.text, a.Error())
-		require.Contains(t, err.Error(), "call s/x: invalid: "+wrong.text)
+		require.Contains(t, err.Error(), "call s/x: invalid; nothing was sent: "+wrong.text)
 
 		toModel := schema.Text(c.CallToolForModel(t.Context(), "mcp__s__x", json.RawMessage(wrong.args)))
 		require.Contains(t, toModel, "The arguments for mcp__s__x cannot be used: "+wrong.text)

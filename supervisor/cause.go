@@ -59,7 +59,8 @@ type Cause struct {
 	// Message says what failed and, where known, what to do about it. If a line of Stderr says
 	// why, it begins with that line: "Error: Cannot find module 'x' (exit status 1)".
 	Message string `json:"message"`
-	// ExitCode is set for CauseExit.
+	// ExitCode is set for CauseExit, and for CauseSignal if a wrapper such as sh or npx reported the
+	// signal: then it is 128 + its number.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Signal is set for CauseSignal, as in "killed".
 	Signal string `json:"signal,omitempty"`

@@ -10,12 +10,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// collector reads a client when metrics are collected. It has no state.
+// collector reads a client when metrics are collected.
 type collector struct {
 	client      *facade.Client
+	usage       usage.Recorder        // what the processes of the servers use
 	gateway     func() clients.Status // nil: there is none
 	instruments *instruments
 }
@@ -34,9 +36,16 @@ func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	}
 	now := time.Now()
 	tasks := c.client.Tasks()
-	for _, status := range c.client.Status() {
+	all := c.client.Status()
+	used, _ := c.usage.Read(now, 0, func() []usage.Server { return usage.Of(all) })
+	for _, status := range all {
 		o.server(&status, now)
 		o.tasks(&status, tasks, now)
+		if samples := used[status.Name]; len(samples) > 0 && samples[len(samples)-1].Known {
+			last, alone := samples[len(samples)-1], c.instruments.with(keyServer.String(status.Name))
+			o.count(nameMemory, last.Memory, alone)
+			o.seconds(nameCPU, last.CPUTime, alone)
+		}
 	}
 	return nil
 }
@@ -75,6 +84,11 @@ func (o *observation) server(s *mcpvisor.ServerStatus, now time.Time) {
 		remaining = max(s.RetryAt.Sub(now), 0)
 	}
 	o.seconds(nameBackoff, remaining, alone)
+	down := time.Duration(0)
+	if s.DownSince != nil {
+		down = max(now.Sub(*s.DownSince), 0)
+	}
+	o.seconds(nameDown, down, alone)
 	o.count(nameInFlight, s.Calls.InFlight, alone)
 	o.count(nameQueued, s.Calls.Queued, alone)
 	for failure, n := range s.Totals.Refused {

@@ -14,7 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // The exporter of OpenTelemetry gives the metrics the names of docs/metrics.md, and their
@@ -149,28 +148,6 @@ func TestDeploy_queries(t *testing.T) {
 			require.Contains(t, r.Expr+" job instance mcpvisor_server_name", label[1], r.Alert)
 		}
 	}
-}
-
-// A server that stays in a state fires one alert about it. The alert about many ends is not about
-// servers that are parked or were given up.
-func TestDeploy_one_alert_for_each_state(t *testing.T) {
-	inState := regexp.MustCompile(`mcpvisor_server_state=~?"([^"]+)"`)
-	alerts := map[string][]string{}
-	for _, r := range alertRules(t) {
-		alerting, excluded, _ := strings.Cut(r.Expr, " unless ")
-		for _, m := range inState.FindAllStringSubmatch(alerting, -1) {
-			for state := range strings.SplitSeq(m[1], "|") {
-				alerts[state] = append(alerts[state], r.Alert)
-			}
-		}
-		if r.Alert == "McpvisorServerCrashLoop" {
-			require.Contains(t, excluded, `"parked|evicted"`)
-		}
-	}
-	for _, state := range supervisor.States() {
-		require.LessOrEqual(t, len(alerts[string(state)]), 1, "%s: %v", state, alerts[string(state)])
-	}
-	require.Len(t, alerts["parked"], 1)
 }
 
 // docs/operations.md explains each alert, and no other.

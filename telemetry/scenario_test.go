@@ -15,6 +15,9 @@ import (
 func (f *fixture) scenario() {
 	t, ctx := f.t, f.t.Context()
 	t.Helper()
+	// The first collection takes the sample of what processes use, so it comes after this one.
+	f.register(mcpvisor.ServerSpec{Name: "process", Stdio: mcptest.Stdio(mcptest.Script{})})
+	require.NotEmpty(t, f.metrics())
 	spec := memory("s", mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "add", Do: mcptest.ActionExit, Code: 3}}})
 	spec.Standby = true
 	f.register(spec)

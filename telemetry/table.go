@@ -42,6 +42,9 @@ const (
 	nameBackoff         = "mcpvisor.server.backoff.remaining"
 	nameStart           = "mcpvisor.server.start.duration"
 	nameOutage          = "mcpvisor.server.outage.duration"
+	nameDown            = "mcpvisor.server.down.duration"
+	nameMemory          = "mcpvisor.server.memory.usage"
+	nameCPU             = "mcpvisor.server.cpu.time"
 	nameInFlight        = "mcpvisor.call.in_flight"
 	nameQueued          = "mcpvisor.call.queued"
 	nameRefused         = "mcpvisor.call.refused"
@@ -101,6 +104,12 @@ var table = []metricDef{
 		description: "Duration of a start, from its beginning until the server was ready, or had failed. error.type is the kind of the cause of a failed start."},
 	{name: nameOutage, kind: histogram, unit: "s", buckets: seconds, attributes: perServer(), series: "S",
 		description: "How long a server that had been ready was not, recorded when it is ready again."},
+	{name: nameDown, kind: gauge, unit: "s", attributes: perServer(), series: "S", observed: true,
+		description: "How long the server has not been ready; 0 while it is. Attempts that fail do not change it."},
+	{name: nameMemory, kind: gauge, unit: "By", attributes: perServer(), series: "S", observed: true,
+		description: "Resident memory of the processes of the server, those of its standby included. Pages that they share count for each. Linux only, and only for servers that are processes."},
+	{name: nameCPU, kind: counter, unit: "s", attributes: perServer(), series: "S", observed: true,
+		description: "Processor time of these processes."},
 	{name: nameInFlight, kind: upDownCounter, unit: "{call}", attributes: perServer(), series: "S", observed: true,
 		description: "Calls that the server works on."},
 	{name: nameQueued, kind: upDownCounter, unit: "{call}", attributes: perServer(), series: "S", observed: true,

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func TestTable_is_what_is_emitted(t *testing.T) {
 	emitted := f.metrics()
 	for _, def := range table {
 		m, ok := emitted[def.name]
+		if !ok && runtime.GOOS != "linux" && (def.name == nameMemory || def.name == nameCPU) {
+			continue
+		}
 		require.True(t, ok, "%s is in the table and not emitted", def.name)
 		delete(emitted, def.name)
 		require.Equal(t, def.unit, m.Unit, def.name)
@@ -120,8 +124,11 @@ func tableText() string {
 // TestDeploy compares it with what the exporter does.
 func (def metricDef) prometheusName() string {
 	name := strings.ReplaceAll(def.name, ".", "_")
-	if def.unit == "s" {
+	switch def.unit {
+	case "s":
 		name += "_seconds"
+	case "By":
+		name += "_bytes"
 	}
 	if def.kind == counter {
 		name += "_total"

@@ -49,7 +49,7 @@ func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
 func (t *Telemetry) attach(client *facade.Client) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := &collector{client, t.gateway, t.instruments}
+	c := &collector{client: client, gateway: t.gateway, instruments: t.instruments}
 	registration, err := t.instruments.meter.RegisterCallback(c.collect, t.instruments.observed()...)
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	options := []facade.CallOption{facade.WithTimeout(time.Duration(call.TimeoutMs) * time.Millisecond)}
+	if call.Check == nil || *call.Check {
+		options = append(options, facade.WithStrictValidation())
+	}
 	if call.WaitReady {
 		options = append(options, facade.WithWaitReady())
 	}

@@ -140,6 +140,14 @@ func TestCall_of_a_tool(t *testing.T) {
 	require.Equal(t, "hello", result.Content[0].(*mcp.TextContent).Text)
 	require.Positive(t, answer.Took)
 
+	for _, wrong := range []string{`{}`, `{"text":7}`, `{"text":"x","bogus":1}`} {
+		status, _, failure := call(`{"tool":"s/echo","arguments":` + wrong + `}`)
+		require.Equal(t, http.StatusBadRequest, status, wrong)
+		require.Equal(t, mcpvisor.OutcomeNotSent, failure.Outcome)
+		_, _, failure = call(`{"tool":"s/echo","check":false,"arguments":` + wrong + `}`)
+		require.NotEqual(t, mcpvisor.OutcomeNotSent, failure.Outcome, "the caller wants the server to decide")
+	}
+
 	status, answer, _ = call(`{"tool":"mcp__s__fail","arguments":{"text":"no"}}`)
 	require.Equal(t, 200, status)
 	require.Contains(t, string(answer.Result), `"isError":true`)

@@ -91,8 +91,8 @@ type addFunc func(kind api.AttentionKind, severity api.Severity, since *time.Tim
 
 // state assesses the state of the server, and its recent ends.
 func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
-	entered := s.Since // a copy: the caller may change the status
-	since := &entered
+	began, entered := api.Since(s), s.Since // copies: the caller may change the status
+	since := &began
 	ends, last := f.recentEnds(s)
 	flapping := ends >= flappingEnds
 	switch s.State {
@@ -112,8 +112,11 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 		}
 		add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers; restart it to try at once"), "%s; waits for its next attempt", causeText(s))
 	case supervisor.StateConnecting, supervisor.StateDiscovering:
-		if f.at.Sub(s.Since) >= slowStart {
-			add(api.AttentionSlowStart, api.SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
+		switch {
+		case f.at.Sub(entered) >= slowStart:
+			add(api.AttentionSlowStart, api.SeverityWarning, &entered, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
+		case s.LastCause != nil && !flapping && f.at.Sub(began) >= slowStart:
+			add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers"), "%s; is being tried again", causeText(s))
 		}
 	default:
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/web/api"
-	"github.com/mcpvisor/mcpvisor/web/internal/usage"
 )
 
 // Handler serves the page and the API of one client. Mount it under any prefix:

@@ -218,7 +218,7 @@ func TestHostileBodies(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "s")
 	s := serve(t, c, web.WithControls())
-	const call = `{"tool":"s/echo","arguments":{}`
+	const call = `{"tool":"s/echo","arguments":{"text":"x"}`
 	for body, want := range map[string]string{
 		"": "it is empty", " ": "it is empty", "null": "it is null", "[]": "array", `"s/echo"`: "string", "5": "number", "{": "unexpected",
 		call + "} x": "follows the JSON object", call + "}{}": "follows the JSON object", call + "}]": "follows the JSON object",

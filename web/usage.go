@@ -4,9 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/web/api"
-	"github.com/mcpvisor/mcpvisor/web/internal/usage"
 )
 
 func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
@@ -15,7 +14,7 @@ func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerValue(h, w, r, func() api.Usage {
-		kept, seq := h.usage.Read(time.Now(), 0, func() []usage.Server { return usersOf(h.client.Status()) })
+		kept, seq := h.usage.Read(time.Now(), 0, func() []usage.Server { return usage.Of(h.client.Status()) })
 		answer := api.Usage{Instance: h.instance, Seq: seq, Servers: make([]api.ServerUsage, 0, len(kept))}
 		for _, name := range h.client.Servers() {
 			if samples := kept[name]; len(samples) > 0 {
@@ -24,21 +23,6 @@ func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
 		}
 		return answer
 	})
-}
-
-// usersOf returns what a sample is made of.
-func usersOf(all []mcpvisor.ServerStatus) []usage.Server {
-	servers := make([]usage.Server, 0, len(all))
-	for i := range all {
-		s := usage.Server{Name: all[i].Name, Gen: all[i].Gen, Calls: all[i].Calls.Total, Failed: all[i].Calls.Failed}
-		for _, session := range []*mcpvisor.SessionInfo{all[i].Session, all[i].Standby} {
-			if session != nil && session.PID > 0 {
-				s.PIDs = append(s.PIDs, session.PID)
-			}
-		}
-		servers = append(servers, s)
-	}
-	return servers
 }
 
 // usageOf describes the samples of a server, which are not empty.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/web/internal/usage"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 )
 
 func TestUsageOf_has_rates_of_the_last_minute(t *testing.T) {
@@ -28,7 +28,7 @@ func TestUsageOf_has_rates_of_the_last_minute(t *testing.T) {
 }
 
 func TestUsersOf_counts_the_standby(t *testing.T) {
-	users := usersOf([]mcpvisor.ServerStatus{
+	users := usage.Of([]mcpvisor.ServerStatus{
 		{Name: "a", Gen: 3, Session: &mcpvisor.SessionInfo{PID: 10}, Standby: &mcpvisor.SessionInfo{PID: 11}, Calls: mcpvisor.CallCounts{Total: 5, Failed: 2}},
 		{Name: "b", Session: &mcpvisor.SessionInfo{}},
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // These are states of entries beside those of servers.
@@ -304,15 +305,15 @@ func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 	return inv.Table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
 }
 
-// printRunning prints servers that run for long: since when they are in their state, how
+// printRunning prints servers that run for long: since when they are ready or not, how
 // often they were restarted, what they are doing.
 func (inv *invocation) printRunning(all []statusEntry) error {
 	now := time.Now()
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
 		since, pid := "-", "-"
-		if !s.Since.IsZero() {
-			since = plaintext.Duration(now.Sub(s.Since))
+		if at := api.Since(&s.ServerStatus); !at.IsZero() {
+			since = plaintext.Duration(now.Sub(at))
 		}
 		if s.Session != nil && s.Session.PID != 0 {
 			pid = strconv.Itoa(s.Session.PID)

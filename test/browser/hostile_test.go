@@ -75,13 +75,21 @@ func (p *page) openTool(name string) {
 	p.wait(`document.querySelector("#detail form")`)
 }
 
+// submitted sends the form, and answers the question about a tool that may change something.
+func (p *page) submitted() {
+	p.t.Helper()
+	eval[bool](p, `(document.querySelector("#detail form").requestSubmit(), true)`)
+	p.has("form .primary", "Yes, call")
+	eval[bool](p, `(document.querySelector("#detail form").requestSubmit(), true)`)
+}
+
 // typed sets the fields of the form, sends it, and returns the text of the result.
 func (p *page) typed(values map[string]string) string {
 	p.t.Helper()
 	for name, value := range values {
 		eval[bool](p, fmt.Sprintf(`(document.querySelector(%q).value = %q, true)`, `form [data-name="`+name+`"]`, value))
 	}
-	eval[bool](p, `(document.querySelector("#detail form").requestSubmit(), true)`)
+	p.submitted()
 	p.wait(`/ in |·/.test(document.querySelector(".result").innerText)`)
 	return eval[string](p, `document.querySelector(".result pre").innerText`)
 }

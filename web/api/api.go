@@ -42,6 +42,15 @@ type Status struct {
 	Names []string `json:"names"`
 }
 
+// Since is since when a server has been ready, or has not been. The state of a server that is tried
+// again and again changes with each attempt; this does not.
+func Since(s *mcpvisor.ServerStatus) time.Time {
+	if s.DownSince != nil {
+		return *s.DownSince
+	}
+	return s.Since
+}
+
 // Attention is one thing that an operator should look at.
 type Attention struct {
 	// Server is the name of the server; empty for what is about none, or about several.
@@ -354,6 +363,9 @@ type CallRequest struct {
 	// the client and of the server, as for facade.WithTimeout. Less than 0, and more than a
 	// time.Duration holds, is refused.
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// Check is whether the arguments are compared with the schema of the tool, as
+	// facade.WithStrictValidation does; arguments that do not match are not sent. Default: true.
+	Check *bool `json:"check,omitempty"`
 	// WaitReady waits until the server is ready, as facade.WithWaitReady does.
 	WaitReady bool `json:"waitReady,omitempty"`
 	// Key names the call, so that it is executed at most once, as facade.WithKey does: 1 to 256

@@ -100,6 +100,13 @@ function stderrOf(s, stderr, view) {
 
 const shownTools = 300;
 
+// hintsOf are what the server says about the effects of a tool. Nothing checks it.
+function hintsOf(tool) {
+	const a = tool.definition.annotations ?? {};
+	return [a.readOnlyHint ? "read-only" : null, !a.readOnlyHint && a.destructiveHint ? "destructive" : null, !a.readOnlyHint && a.idempotentHint ? "idempotent" : null]
+		.filter(Boolean).map((text) => h("span", "tag", text));
+}
+
 // catalogOf builds only what has changed.
 function catalogOf(s, view, app) {
 	const tools = view.catalog?.tools ?? [], wanted = app.wanted, added = addedTo(s.name, app);
@@ -120,14 +127,14 @@ function catalogOf(s, view, app) {
 	const rows = fitting.slice(0, shownTools).map((t) => {
 		const use = stats.get(t.originalName);
 		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
-			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, h("span", "sub", t.definition.description ?? "")),
+			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, hintsOf(t), h("span", "sub", t.definition.description ?? "")),
 			num(count(t.tokens)), use ? [num(count(use.calls)), num(failures(use)), num(count(use.toolErrors ?? 0)), num(took(use.p50Ns)), num(took(use.p95Ns))]
 				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
 	section.append(head("Tools", s.state === "ready" ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
-		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
+		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", hintsOf(chosen), chosen.definition.description ?? "No description."),
 			listed && s.state === "ready" ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));

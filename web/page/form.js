@@ -8,12 +8,19 @@ let serial = 0, last = {};
 // has not changed stays; an empty one holds its place.
 export function toolForm(tool, send) {
 	const schema = tool.definition.inputSchema ?? {};
-	const text = tool.name + JSON.stringify(schema);
+	const hints = tool.definition.annotations ?? {};
+	const text = tool.name + JSON.stringify([schema, hints]);
 	if (last.text === text && last.form.isConnected) return h("form", { key: last.key, "data-keep": last.key });
 	const key = ++serial;
 	let fields;
 	try { fields = fieldsOf(schema); } catch { fields = [wholeField({})]; } // no valid schema
 	const submit = h("button", "primary", "Call " + tool.originalName);
+	// A tool that its server does not call read-only is called after a question. asked: it was put.
+	let asked = hints.readOnlyHint === true;
+	const askAgain = () => {
+		asked = hints.readOnlyHint === true;
+		submit.textContent = "Call " + tool.originalName;
+	};
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
 	const again = last.tool === tool.name ? last : null; // its schema has changed
 	const result = again?.result ?? h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: -1 });
@@ -21,6 +28,7 @@ export function toolForm(tool, send) {
 		fields.length ? null : note("This tool takes no arguments."), h("p", "actions", submit, cancel), result);
 	let running = null;
 	cancel.onclick = () => running?.abort();
+	form.oninput = askAgain;
 	form.onsubmit = async (event) => {
 		event.preventDefault();
 		if (running) return;
@@ -32,6 +40,13 @@ export function toolForm(tool, send) {
 			if (problem) first ??= f;
 		}
 		if (first) return first.focus();
+		if (!asked) {
+			asked = true;
+			submit.textContent = "Yes, call " + tool.originalName;
+			fill(result, h("p", null, tell("▲", "warn", hints.destructiveHint === false ? "This may change something." : "This may change or delete something."), " Call it?"));
+			return submit.focus();
+		}
+		askAgain();
 		running = new AbortController();
 		submit.disabled = true;
 		cancel.hidden = false;

@@ -159,8 +159,8 @@ function few(s, used) {
 }
 
 export function when(s) {
-	if (!s.retryAt) return age(s.since);
-	return [until(s.retryAt), h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
+	if (!s.retryAt) return age(s.downSince ?? s.since);
+	return [until(s.retryAt), s.downSince ? h("span", "sub", "down for ", age(s.downSince)) : null, h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
 }
 
 export function reason(s, lines = 4) {

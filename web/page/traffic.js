@@ -101,7 +101,7 @@ export function showFound(el, found) {
 	const tools = found?.tools ?? [];
 	el.hidden = !tools.length;
 	fill(el, head("Tools that fit the filter", found?.more ? "the first " + tools.length + " of " + count(tools.length + found.more) : null), table("Tools that fit the filter", ["Tool", "Description"],
-		tools.map((t) => h("tr", { key: t.name }, h("td", "whole", h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), "", "folds"));
+		tools.map((t) => h("tr", { key: t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), "", "folds"));
 }
 
 export function showTools(el, all, only) {

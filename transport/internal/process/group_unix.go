@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -43,6 +44,13 @@ func exitCause(status *syscall.WaitStatus) *supervisor.Cause {
 			Message: "server process was ended by signal: " + status.Signal().String()}
 	}
 	code := status.ExitStatus()
+	// A wrapper such as sh, npx or docker reports the signal that ended what it ran as 128 + its
+	// number. Other numbers above 128 are codes of programs.
+	reported := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGABRT, syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGTERM}
+	if by := syscall.Signal(code - 128); slices.Contains(reported, by) {
+		return &supervisor.Cause{Kind: supervisor.CauseSignal, ExitCode: &code, Signal: by.String(),
+			Message: fmt.Sprintf("server process ended with exit status %d: what it ran was ended by signal: %s", code, by)}
+	}
 	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
 		Message: fmt.Sprintf("server process ended with exit status %d", code)}
 }

@@ -40,12 +40,16 @@ func TestExitCause_status_not_available(t *testing.T) {
 // The status is read before the process is reaped, and is the one that wait4(2) returns.
 func TestExitCause(t *testing.T) {
 	for script, want := range map[string]string{
-		"exit 0":                     "server process ended with exit status 0",
-		"exit 7":                     "server process ended with exit status 7",
-		"exit 255":                   "server process ended with exit status 255",
-		"kill -9 $$":                 "server process was ended by signal: killed",
-		"kill -TERM $$":              "server process was ended by signal: terminated",
-		"ulimit -c 0; kill -SEGV $$": "server process was ended by signal: segmentation fault",
+		"exit 0":                       "server process ended with exit status 0",
+		"exit 7":                       "server process ended with exit status 7",
+		"exit 255":                     "server process ended with exit status 255",
+		"exit 136":                     "server process ended with exit status 136",
+		"sh -c 'kill -9 $$'; exit $?":  "server process ended with exit status 137: what it ran was ended by signal: killed",
+		"sh -c 'kill -15 $$'; exit $?": "server process ended with exit status 143: what it ran was ended by signal: terminated",
+		"exit 130":                     "server process ended with exit status 130: what it ran was ended by signal: interrupt",
+		"kill -9 $$":                   "server process was ended by signal: killed",
+		"kill -TERM $$":                "server process was ended by signal: terminated",
+		"ulimit -c 0; kill -SEGV $$":   "server process was ended by signal: segmentation fault",
 	} {
 		t.Run(script, func(t *testing.T) {
 			c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 1, 5, nil)

@@ -288,7 +288,7 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 	}
 	if method == http.MethodPost {
 		detail.Outcome = mcpvisor.OutcomeUnknown
-		detail.Message += "; outcome unknown"
+		detail.Message = "outcome unknown: " + detail.Message
 	}
 	return &Error{detail}
 }

@@ -16,7 +16,7 @@ import (
 
 // A rule says what to do about a failure that one line tells. says is a template with the
 // groups of the pattern as in [regexp.Regexp.Expand], and with {program}, what starts the server
-// without its arguments, and {package}, what npx or uvx runs.
+// without its arguments, {commandline}, with all of them, and {package}, what npx or uvx runs.
 //
 // Patterns are those of package regexp, which take time in proportion to the line.
 type rule struct {
@@ -41,6 +41,8 @@ var rules = []rule{
 		says: `npm has no such package, or you may not read it: correct "$1" in "args"; npm search $1 finds names`},
 	{name: "npm-version", pattern: `No matching version found for (@?[^@\s]+)@(\S+?)\.?$`,
 		says: `npm has no version $2 of $1: correct it in "args"; npm view $1 versions lists them`},
+	{name: "npx-asks", pattern: `^(?:npm (?:error|ERR!) )?npx canceled due to missing packages and no YES option`,
+		says: `npx asks before it installs the package: add "-y" to the beginning of "args"`},
 	{name: "npm-network", pattern: `^npm (?:error|ERR!) (?:code (?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT)|network )`,
 		says: `npm does not reach its registry: check the network and the proxy; try: npm ping`},
 	{name: "npm-login", pattern: `^npm (?:error|ERR!) code E40[13]`, says: `npm's registry refuses this user: try npm whoami, then npm login`},
@@ -69,6 +71,8 @@ var rules = []rule{
 	{name: "shell-directory", pattern: `: cd: (\S+): No such file or directory`, says: `there is no directory $1: correct it; better, write it as "cwd" of the entry`},
 
 	// Packages and files of runtimes.
+	{name: "node-builtin", pattern: `No such built-in module: (node:\S+)|ERR_UNKNOWN_BUILTIN_MODULE`,
+		says: `it wants a newer Node.js{engine}: install that, or write its full path as "command"; try: node --version`},
 	{name: "native-part", pattern: `Cannot find module '[^']*\.node'|Could not locate the bindings file|ERR_DLOPEN_FAILED|NODE_MODULE_VERSION|was compiled against a different Node`,
 		says: `a compiled part of the package is missing, or is made for another Node.js: install it again with its install scripts; try, in its directory: npm rebuild`},
 	{name: "package-broken", pattern: `Cannot find (?:module|package) '[^']*' imported from \S*node_modules|Cannot find module '[^']*node_modules[^']*'`,
@@ -116,7 +120,7 @@ var rules = []rule{
 	{name: "some-setting", pattern: `(?i)\b(?:is required|cannot be empty|not configured|must be (?:set|provided)|not provided|must be a non-empty|no \S+ (?:specified|configured|provided))\b`,
 		says: `it lacks a setting: look it up in its documentation, and add it to "env" or "args"{documentation}`},
 	{name: "wrote-nothing", pattern: `^server process ended with exit status [1-9]\d*$`, when: (*failure).silent,
-		says: `it wrote nothing: look its settings up in its documentation, and run it by hand: {program}{documentation}`},
+		says: `it wrote nothing: look its settings up in its documentation, and run it by hand: {commandline}{documentation}`},
 	{name: "not-a-server", pattern: `^server process ended with exit status 0; it ended before the handshake without output`,
 		says: `it wrote nothing and ended: it may be the wrong command, or it wants an argument that makes it a server; try: {program} --help`},
 	{name: "silent", pattern: `^server did not finish the handshake in time`, kinds: []string{"timeout"}, when: (*failure).silent,
@@ -124,7 +128,9 @@ var rules = []rule{
 	{name: "question", pattern: `\(it asks a question and waits`, says: `start it so that it does not ask, as with npx -y; or give it the answer in "args" or "env"; try: {program} --help`},
 	{name: "prints-and-ends", pattern: `what is not JSON-RPC: .*exit status 0`,
 		says: `it printed a text and ended, so it is not an MCP server, or wants an argument that makes it one; try: {program} --help`},
-	{name: "by-hand", pattern: `.`, kinds: []string{"exit", "signal"}, says: `run the command by hand and read its stderr: {program}`},
+	{name: "killed", pattern: `ended by signal: killed$`, kinds: []string{"signal"},
+		says: `it was killed from outside, often because memory ran out: look at the log of the kernel (dmesg), and at the memory limit of its container or service`},
+	{name: "by-hand", pattern: `.`, kinds: []string{"exit", "signal"}, says: `run the command by hand and read its stderr: {commandline}`},
 }
 
 // compiledRules returns the table with its patterns compiled, when the first failure is explained.
@@ -253,7 +259,7 @@ func (f *failure) fill(says string, rest []string) string {
 	case base == "node":
 		checker = f.command + " --check " + f.script()
 	}
-	return strings.NewReplacer("{program}", f.program(), "{package}", pkg, "{documentation}", documentation, "{python}", python, "{checker}", checker,
+	return strings.NewReplacer("{program}", f.program(), "{commandline}", f.commandLine(), "{engine}", f.engine(), "{package}", pkg, "{documentation}", documentation, "{python}", python, "{checker}", checker,
 		"{usage}", display.Shorten(usage, maxUsageText)).Replace(says)
 }
 
@@ -283,6 +289,31 @@ func (f *failure) pkg() string {
 	}
 	return name
 }
+
+// commandLine returns the command with all arguments, as a shell takes them, with *** for secrets.
+func (f *failure) commandLine() string {
+	var secrets secret.List
+	secrets.AddArgs(f.args)
+	mask := secrets.Replacer()
+	words := []string{plaintext.ShellWord(secret.RedactCommand(f.command))}
+	for _, arg := range f.args {
+		words = append(words, plaintext.ShellWord(mask.Replace(arg)))
+	}
+	return display.Shorten(strings.Join(words, " "), maxLine)
+}
+
+// engine returns the version of Node.js that npm says is needed, as in ", >=22.5.0"; "" if it says none.
+func (f *failure) engine() string {
+	for _, line := range f.stderr {
+		if m := engines.FindStringSubmatch(display.Prefix(line, maxLine)); m != nil {
+			return ", " + m[1]
+		}
+	}
+	return ""
+}
+
+// engines matches a line of npm's warning about a package that wants another Node.js.
+var engines = regexp.MustCompile(`^npm (?:warn|WARN) EBADENGINE +required: \{ node: '([^']+)'`)
 
 // program returns the command up to the script or the package. Later arguments may be secrets.
 func (f *failure) program() string {

@@ -34,7 +34,7 @@ var allColumns = []column{
 		if m.flapping(s) {
 			return "·" // no state lasts
 		}
-		return plaintext.Duration(m.opts.Now().Sub(s.Since))
+		return plaintext.Duration(m.opts.Now().Sub(api.Since(s)))
 	}},
 	{"NEXT", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if s.RetryAt == nil {

@@ -69,6 +69,9 @@ func (m *model) detailLines() (lines []string) {
 		}
 	}
 	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(s.Since)))
+	if s.DownSince != nil && s.DownSince.Before(s.Since) {
+		state = fmt.Sprintf("%s %s, not ready for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(*s.DownSince)))
+	}
 	if meaning := m.meaning(s); meaning != "" {
 		state += ": " + meaning
 	} else if s.RetryAt != nil {

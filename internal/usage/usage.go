@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
@@ -38,6 +40,21 @@ type Server struct {
 	Calls, Failed int64
 }
 
+// Of returns the servers of a client, as a sample needs them.
+func Of(all []mcpvisor.ServerStatus) []Server {
+	servers := make([]Server, 0, len(all))
+	for i := range all {
+		s := Server{Name: all[i].Name, Gen: all[i].Gen, Calls: all[i].Calls.Total, Failed: all[i].Calls.Failed}
+		for _, session := range []*mcpvisor.SessionInfo{all[i].Session, all[i].Standby} {
+			if session != nil && session.PID > 0 {
+				s.PIDs = append(s.PIDs, session.PID)
+			}
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}
+
 // Sample is what a server used between the sample before and this one.
 type Sample struct {
 	// Seq numbers the samples of a recorder, from 1.
@@ -49,6 +66,9 @@ type Sample struct {
 	// CPU is how many processors were busy on average: 1 is all the time of one. It is 0 in the
 	// first sample.
 	CPU float64
+	// CPUTime is the processor time since the first sample of the registration, without gaps. It
+	// begins again after a time in which no sample was taken.
+	CPUTime time.Duration
 	// Memory is the resident memory of all processes, in bytes. Pages that they share count for each.
 	Memory int64
 	// Processes counts the processes.
@@ -161,6 +181,9 @@ func (s *series) measure(sample *Sample, trees map[root][]process) {
 		// A process that was not there before was started since then. What a process used that ended
 		// without being waited for is lost: less than before counts as nothing.
 		used += max(cpu-before[started], 0)
+	}
+	if len(s.samples) > 0 {
+		sample.CPUTime = s.samples[len(s.samples)-1].CPUTime + used
 	}
 	if sample.Over > 0 {
 		sample.CPU = used.Seconds() / sample.Over.Seconds()

@@ -118,6 +118,10 @@ type HTTP struct {
 	// the server refuses initialize with status 400, 404 or 405. What works is
 	// remembered for the next incarnation, so SSE only saves the first attempt.
 	SSE bool
+	// MessagesURL, if set, replaces the address that a server over HTTP+SSE names for messages,
+	// but for its query: a server behind a proxy that strips a prefix of the path does not know
+	// its outer address. It is relative to URL, and must have its origin.
+	MessagesURL string
 }
 
 func (c *HTTP) clone() *HTTP {
@@ -136,6 +140,11 @@ func (c *HTTP) validate() (errs []error) {
 		errs = append(errs, errors.New("http transport: URL cannot be parsed; write it as https://host/path"))
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		errs = append(errs, errors.New("http transport: URL must begin with http:// or https:// and name a host"))
+	}
+	if c.MessagesURL != "" && err == nil {
+		if m, err := u.Parse(c.MessagesURL); err != nil || m.Scheme != u.Scheme || !strings.EqualFold(m.Host, u.Host) {
+			errs = append(errs, errors.New("http transport: MessagesURL must be a URL with the scheme and the host of URL, or a path"))
+		}
 	}
 	for name, value := range c.Headers {
 		if name == "" || strings.ContainsFunc(name, isNotTokenRune) || strings.ContainsFunc(value, isControlRune) {

@@ -314,8 +314,8 @@ func (p *prober) probe() {
 		ctx, cancel := bounded(inc.spec.Probe.Timeout)
 		defer cancel()
 		err := transport.Probe(ctx, inc.session)
-		if err != nil && !inc.session.LastReceived().Equal(last) {
-			err = nil // the server is busy, not dead
+		if err != nil && ctx.Err() != nil && !inc.session.LastReceived().Equal(last) {
+			err = nil // no answer came in time: the server is busy, not dead
 		}
 		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})
 	}, func(v any) {

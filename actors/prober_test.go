@@ -68,6 +68,24 @@ func TestTrafficDuringAProbeCountsAsAnswer(t *testing.T) {
 	})
 }
 
+// What else the server sends excuses a probe that is not answered, and not one that is refused.
+func TestProbe_refused_beside_other_answers(t *testing.T) {
+	for kind, want := range map[mcpvisor.ErrorKind]supervisor.State{
+		mcpvisor.KindProtocol:     supervisor.StateBackoff,
+		mcpvisor.KindAuthRequired: supervisor.StateUnauthorized,
+	} {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", script{tools: []string{"ls"}, probeFails: &mcpvisor.Error{Kind: kind, Outcome: mcpvisor.OutcomeUnknown}})
+			spec := probing(30 * time.Second)
+			spec.Policy = supervisor.Retry(3, time.Hour)
+			h.register(spec)
+			time.Sleep(31 * time.Second)
+			require.Equal(t, want, h.state("fs"))
+			require.Len(t, h.session("fs").probed(), 3)
+		})
+	}
+}
+
 func TestProbeOnlyWhenReadyAndEnabled(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, openAfter: 25 * time.Second, listAfter: 25 * time.Second})

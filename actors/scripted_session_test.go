@@ -30,6 +30,7 @@ type script struct {
 	callAfter    time.Duration
 	callHangs    bool
 	probePanics  bool
+	probeFails   error         // refuses each probe at once
 	sendsEvery   time.Duration // the server sends something this often by itself; 0: never
 	releaseAfter time.Duration
 	left         error // what it leaves behind
@@ -237,6 +238,11 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	s.mu.Unlock()
 	switch {
+	case r.Method == "ping" && s.script.probeFails != nil:
+		s.mu.Lock()
+		s.lastReceived = time.Now() // the answer to another request crosses the probe
+		s.mu.Unlock()
+		return nil, s.script.probeFails
 	case r.Method == "ping" && s.script.probePanics:
 		panic("scripted panic in a probe")
 	case deaf:

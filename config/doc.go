@@ -129,6 +129,10 @@
 //	httpUrl → HTTP.URL
 //	    (URL) The same as url, and wins over it. Gemini CLI writes the endpoint
 //	    of Streamable HTTP here, and that of HTTP+SSE below url.
+//	messages_url → HTTP.MessagesURL
+//	    (URL) Where messages are sent over HTTP+SSE, instead of the address that
+//	    the server names; the query of that is kept. For a server behind a proxy
+//	    that strips a prefix.
 //	headers → HTTP.Headers
 //	    (object of strings) Sent with every request to the endpoint's origin, or
 //	    with the one that opens a WebSocket. They appear in no log, error or

@@ -65,6 +65,11 @@ var entryRows = []row{
 		read: intoText(func(e *entry) *string { return &e.httpURL }),
 	},
 	{
+		Key: Key{Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
+			Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."},
+		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.MessagesURL) },
+	},
+	{
 		Key: Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
 			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},
 		read: func(e *entry, v *hujson.Value) { e.http.Headers = e.readMap(v) },

@@ -305,15 +305,21 @@ func Authorization(d Dialer) mcpvisor.Authorizer {
 	return nil
 }
 
-// Probe sends a request that any live server answers: ping in the legacy era, and
-// server/discover in the modern era, which has no ping. Any JSON-RPC answer proves that the
-// server is alive, also an error. The error of Probe says why there was no answer.
-func Probe(ctx context.Context, s Session) error {
-	method := "ping"
-	if s.Info().Era == mcpvisor.EraModern {
-		method = "server/discover"
+// ProbeMethod returns the method of a request that any live server answers: ping in the legacy
+// era, and server/discover in the modern era, which has no ping.
+func ProbeMethod(era mcpvisor.Era) string {
+	if era == mcpvisor.EraModern {
+		return "server/discover"
 	}
-	_, err := s.Request(ctx, Request{Method: method})
+	return "ping"
+}
+
+// Probe asks the server whether it is alive. Any JSON-RPC answer in the session proves that it
+// is, also an error. Over HTTP a status is no answer, except for 429, if a probe of the session
+// has succeeded before; 502, 503, 504 and a web page never are. The error of Probe says why
+// there was no answer.
+func Probe(ctx context.Context, s Session) error {
+	_, err := s.Request(ctx, Request{Method: ProbeMethod(s.Info().Era)})
 	var e *mcpvisor.Error
 	if errors.As(err, &e) && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindRPC) {
 		return nil
@@ -329,6 +335,9 @@ func ProbeCause(failures int, err error) *supervisor.Cause {
 		Message: "server did not answer a liveness probe"}
 	if failures > 1 {
 		c.Message = fmt.Sprintf("server did not answer %d liveness probes in a row", failures)
+	}
+	if errors.Is(err, mcpvisor.ErrAuthRequired) { // and no new token helps
+		c.Kind, c.Permanent = supervisor.CauseAuth, true
 	}
 	var f interface{ Problem() (what, hint string) }
 	if errors.As(err, &f) {

@@ -66,7 +66,7 @@ var httpBodyRows = []httpRow{
 	httpUnreadable("call/gzip-cut", "broke in the middle"),
 	httpSucceeds("call/gzip-unasked"),
 	httpUnreadable("call/gzip-twice", "not valid JSON"),
-	httpUnreadable("call/brotli", "not valid JSON"),
+	httpUnreadable("call/brotli", `Content-Encoding "br"`),
 
 	httpRefused("call/gzip-bomb", "longer than 1048576 bytes").allocating(maxAllocation),
 	httpRefused("call/endless-json", "longer than 1048576 bytes").allocating(maxAllocation),

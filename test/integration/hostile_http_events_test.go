@@ -90,6 +90,7 @@ var httpEventRows = []httpRow{
 	httpSucceeds("stream/reset"),
 	httpSucceeds("stream/ends").checking(maxStreams(10)),
 	httpSucceeds("stream/ends-after-event").checking(maxStreams(50)),
+	httpSucceeds("stream/ends-after-id").checking(maxStreams(10)),
 	httpSucceeds("stream/elsewhere"),
 	httpSucceeds("stream/loop"),
 	httpSucceeds("stream/flood"),

@@ -37,6 +37,10 @@ var httpSessionRows = []httpRow{
 		}
 		require.EqualValues(s.t, 4, s.epoch())
 	}),
+	httpSessionReplaced("session/lost-410", mcpvisor.ErrProtocol),
+	httpSessionReplaced("session/lost-200", mcpvisor.ErrRPC),
+	httpSessionReplaced("session/lost-500", mcpvisor.ErrProtocol),
+	httpSessionReplaced("session/lost-in-other-words", mcpvisor.ErrRPC),
 	httpUnstartable("session/id-missing", "Mcp-Session-Id header is required"),
 	httpSucceeds("session/id-changes"),
 	httpSucceeds("session/id-empty"),
@@ -107,6 +111,67 @@ var httpSessionRows = []httpRow{
 	httpSucceeds("shutdown/stalled-redirects"),
 	httpUnstartable("shutdown/deaf", "in time").withShortTimeouts(),
 	httpSucceeds("shutdown/switching"),
+}
+
+// httpSessionReplaced is a row whose server refuses everything in the session after the call.
+// The next call fails as the server says, and is not repeated; later ones have a new session.
+func httpSessionReplaced(name string, kind error) httpRow {
+	return httpRow{name: name}.doing(func(s *httpRun) {
+		s.callBadTool()
+		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
+		s.requireError(err, &wantError{kind, mcpvisor.OutcomeAnswered, ""})
+		s.waitForSessionEnd()
+		s.requireServes(2)
+	})
+}
+
+// probing makes the client probe the server often.
+func (r httpRow) probing() httpRow {
+	return r.with("", func(s *mcpvisor.ServerSpec) {
+		s.Probe = mcpvisor.Probe{Interval: 10 * time.Millisecond, Timeout: 10 * time.Second, Failures: 2}
+	})
+}
+
+// httpDies is a row whose server is dead after the call, and is given up.
+func httpDies(name string, state supervisor.State) httpRow {
+	return httpRow{name: name}.probing().doing(func(s *httpRun) {
+		s.callBadTool()
+		waitUntil(s.fixture.within(), s.t, "the server is "+string(state), func() bool {
+			st, _ := s.c.ServerStatus(hostileServer)
+			return st.State == state
+		})
+	})
+}
+
+// httpStaysReady is a row whose server is alive, whatever its pings look like.
+func httpStaysReady(name string, epochs uint64) httpRow {
+	return httpRow{name: name}.probing().doing(func(s *httpRun) {
+		posts := s.server.Requests("POST")
+		waitUntil(s.fixture.within(), s.t, "the server was probed", func() bool { return s.server.Requests("POST") > posts+40 })
+		res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "still here"}, facade.WithWaitReady())
+		require.NoError(s.t, err)
+		require.Equal(s.t, "still here", textOf(res))
+		require.LessOrEqual(s.t, s.epoch(), epochs)
+	})
+}
+
+var httpProbeRows = []httpRow{
+	httpDies("probe/502", supervisor.StateEvicted),
+	httpDies("probe/503-rpc", supervisor.StateEvicted),
+	httpDies("probe/504", supervisor.StateEvicted),
+	httpDies("probe/500", supervisor.StateEvicted),
+	httpDies("probe/html", supervisor.StateEvicted),
+	httpDies("probe/login", supervisor.StateEvicted),
+	httpDies("probe/empty", supervisor.StateEvicted),
+	httpDies("probe/json", supervisor.StateEvicted),
+	httpDies("probe/other-id", supervisor.StateEvicted),
+	httpDies("probe/heartbeat", supervisor.StateEvicted),
+	httpDies("probe/401", supervisor.StateUnauthorized),
+	httpDies("probe/403", supervisor.StateUnauthorized),
+	httpStaysReady("probe/ping-405", 1),
+	httpStaysReady("probe/ping-403", 1),
+	httpStaysReady("probe/ping-429", 1),
+	httpStaysReady("probe/ping-tires", 2),
 }
 
 // callInterrupted calls a server whose connections have just been dropped. The call may

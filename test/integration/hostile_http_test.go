@@ -122,7 +122,7 @@ func TestHostileHTTP_every_misbehaviour_has_a_row(t *testing.T) {
 }
 
 func httpRows() []httpRow {
-	return slices.Concat(httpStartRows, httpListRows, httpListenRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows, httpTaskRows)
+	return slices.Concat(httpStartRows, httpListRows, httpListenRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, httpProbeRows, sseRows, httpTaskRows)
 }
 
 func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era) {

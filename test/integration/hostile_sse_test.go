@@ -100,6 +100,7 @@ var sseRows = []httpRow{
 	httpUnstartable("sse/endpoint-elsewhere", "another origin").declared(),
 	httpUnstartable("sse/endpoint-protocol", "another origin"),
 	httpUnstartable("sse/endpoint-secret", "another origin"),
+	httpUnstartable("sse/endpoint-inner", "messages_url").declared(),
 	httpSucceeds("sse/endpoint-user"),
 	httpUnstartable("sse/endpoint-megabyte", "longer than 8192 bytes"),
 	sseRefused("sse/endpoint-endless"),

@@ -93,6 +93,10 @@ func protectedResource(ctx context.Context, c *safehttp.Client, challenged strin
 	base := safehttp.Origin(server) + "/.well-known/oauth-protected-resource"
 	var addresses []string
 	if challenged != "" {
+		// RFC 9728 asks for an absolute URL; some servers send a path.
+		if u, err := server.Parse(challenged); err == nil {
+			challenged = u.String()
+		}
 		if err := c.CheckURL(ctx, "address of the server's metadata", challenged); err != nil {
 			return nil, err
 		}

@@ -112,3 +112,29 @@ func TestCheckEndpoints(t *testing.T) {
 	m.AuthorizationEndpoint = "https://as.example/authorize"
 	require.NoError(t, checkEndpoints(t.Context(), c, &m))
 }
+
+// A relative resource_metadata is resolved against the URL of the server.
+func TestDiscover_relative_metadata_address(t *testing.T) {
+	var site *httptest.Server
+	site = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/own/metadata":
+			_, _ = w.Write([]byte(`{"resource":"` + site.URL + `/own/mcp","authorization_servers":["` + site.URL + `/as"]}`))
+		case "/.well-known/oauth-authorization-server/as":
+			_, _ = w.Write([]byte(`{"issuer":"` + site.URL + `/as","authorization_endpoint":"` + site.URL + `/as/a","token_endpoint":"` + site.URL + `/as/t","code_challenge_methods_supported":["S256"],"response_types_supported":["code"]}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer site.Close()
+	for _, address := range []string{"/own/metadata", "metadata", site.URL + "/own/metadata"} {
+		d, err := Discover(t.Context(), newClient(t, site.URL+"/own/mcp"), address, "")
+		require.NoError(t, err, address)
+		require.Equal(t, site.URL+"/as/t", d.Server.TokenEndpoint, address)
+	}
+	d, err := Discover(t.Context(), newClient(t, site.URL+"/own/mcp"), "/missing", "")
+	require.NoError(t, err)
+	require.True(t, d.Guessed, "a 404 there falls back")
+	_, err = Discover(t.Context(), newClient(t, site.URL+"/own/mcp"), "//169.254.0.1/metadata", "")
+	require.Error(t, err, "another host is checked like an absolute address")
+}

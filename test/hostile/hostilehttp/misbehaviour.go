@@ -28,7 +28,7 @@ const (
 type Misbehaviour struct {
 	// Name is unique: where the misbehaviour happens (start, version, session, list,
 	// listen, call, redirect, wire, head, events, resume, stream, sse, answers, secret, task,
-	// shutdown), a slash, and what happens, as in "call/html-400".
+	// probe, shutdown), a slash, and what happens, as in "call/html-400".
 	Name string
 	// About says in one sentence what the server does wrong, and where useful which
 	// mistake of a client this exposes.
@@ -82,7 +82,7 @@ func Misbehaviours() []Misbehaviour {
 		startMisbehaviours, versionMisbehaviours, listMisbehaviours, listenMisbehaviours,
 		statusMisbehaviours(), redirectMisbehaviours, bodyMisbehaviours, answerMisbehaviours, largeMisbehaviours,
 		wireMisbehaviours, headMisbehaviours, eventMisbehaviours, resumeMisbehaviours, serverRequestMisbehaviours,
-		sessionMisbehaviours, streamMisbehaviours, secretMisbehaviours, sseMisbehaviours, taskMisbehaviours,
+		sessionMisbehaviours, probeMisbehaviours, streamMisbehaviours, secretMisbehaviours, sseMisbehaviours, taskMisbehaviours,
 	)
 	slices.SortFunc(all, func(a, b Misbehaviour) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Insert(all, 0, Misbehaviour{Name: "none", About: "Behaves correctly in both eras of the protocol, as a reference for the other servers."})

@@ -53,6 +53,11 @@ var sessionMisbehaviours = []Misbehaviour{
 		req.replyMessage(req.answer())
 	}))),
 	legacyOnly(onKeys("session/lost-always", "Forgets the session before every call.", forgetsSession(plainStatus(404)), "tools/call")),
+	breaksAtCall("session/lost-410", "Forgets the session after a call, and answers 410.", true, plainStatus(410)),
+	breaksAtCall("session/lost-200", "Forgets the session after a call, and answers 200 with a JSON-RPC error.", true, rpcStatus(200, -32600, "Session not found", true)),
+	breaksAtCall("session/lost-500", "Forgets the session after a call, and answers 500.", true, plainStatus(500)),
+	breaksAtCall("session/lost-in-other-words", "Forgets the session after a call, and answers 400 in words of its own.", true,
+		rpcStatus(400, -32000, "Bad Request: No valid session ID or not an initialize request", false)),
 	legacyOnly(onKeys("session/id-missing", "Sets no session id but requires one later.", func(req *request) {
 		req.replyMessage(req.answer())
 	}, "initialize")),

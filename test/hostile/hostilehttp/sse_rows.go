@@ -40,6 +40,9 @@ var sseMisbehaviours = []Misbehaviour{
 	openedOverSSE("sse/endpoint-user", "Names an endpoint whose URL holds a user and a password.", func(h *sseHost, req *request) {
 		h.streamWithEndpoint(req, "http://other:password@"+req.http.Host+ssePath+"?session=%s")
 	}),
+	openedOverSSE("sse/endpoint-inner", "Names an endpoint without the prefix that its proxy strips, and which the proxy does not know.", func(h *sseHost, req *request) {
+		h.streamWithEndpoint(req, "/inner"+ssePath+"?session=%s")
+	}),
 	openedOverSSE("sse/endpoint-secret", "Names an endpoint at another origin whose path repeats the client's Authorization.", func(h *sseHost, req *request) {
 		h.streamWithEndpoint(req, req.server.otherOrigin+"/"+strings.ReplaceAll(req.http.Header.Get("Authorization"), " ", "%%20")+"?session=%s")
 	}),

@@ -40,6 +40,9 @@ var streamMisbehaviours = []Misbehaviour{
 	onStream("stream/ends-after-event", "Ends the standalone stream after one event, every time, and sets a reconnection time of zero.", func(req *request) {
 		req.events().send("id: %d\nretry: 0\ndata: %s\n\n", req.count, logMessage)
 	}),
+	onStream("stream/ends-after-id", "Ends the standalone stream after an id without a message, every time, and sets a reconnection time of zero.", func(req *request) {
+		req.events().send("id: %d\nretry: 0\n\n", req.count)
+	}),
 	onStream("stream/elsewhere", "Redirects the standalone stream to another origin.", func(req *request) { redirectTo(req, 302, req.server.otherOrigin) }),
 	onStream("stream/loop", "Redirects the GET of the standalone stream to its own URL.", func(req *request) { redirectTo(req, 302, req.http.URL.Path) }),
 	onStream("stream/flood", "Sends log messages on the standalone stream forever.", floodsStream(logMessage)),

@@ -3,10 +3,13 @@ package endpoint
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // IsHTML reports whether a body is a web page, by its media type or by its first
@@ -66,19 +69,45 @@ func (e *Endpoint) offerGzip(t *http.Transport) {
 		return
 	}
 	e.specHeaders["Accept-Encoding"] = []string{"gzip"}
-	e.decompresses = true
 }
 
 // decompress replaces the body of a compressed response. Like net/http it removes the
-// headers that describe the compressed body.
-func (e *Endpoint) decompress(resp *http.Response) {
-	if !e.decompresses || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+// headers that describe the compressed body. Reading a body in an encoding that nothing
+// here reads fails with an encodingError.
+func decompress(resp *http.Response) {
+	switch encoding := strings.ToLower(resp.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
 		return
+	case "gzip", "x-gzip":
+		resp.Body = &gzipBody{packed: resp.Body}
+	default:
+		resp.Body = &undecodedBody{resp.Body, encodingError(encoding)}
 	}
-	resp.Body = &gzipBody{packed: resp.Body}
 	resp.Header.Del("Content-Encoding")
 	resp.Header.Del("Content-Length")
 	resp.ContentLength, resp.Uncompressed = -1, true
+}
+
+// encodingError is the error of a body in a Content-Encoding that no request has offered.
+type encodingError string
+
+func (e encodingError) Error() string {
+	return fmt.Sprintf("the answer has the Content-Encoding %q, which the request did not offer", display.Shorten(display.Line(string(e)), display.MaxQuoteBytes))
+}
+
+// undecodedBody is a body that cannot be read. An empty one can.
+type undecodedBody struct {
+	io.ReadCloser
+	err encodingError
+}
+
+// Read implements io.Reader.
+func (b *undecodedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		return 0, b.err
+	}
+	return 0, err
 }
 
 // gzipBody is the decompressed body of a response. The goroutine that reads it owns zip and

@@ -12,14 +12,12 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // maxPooled bounds the idle connections that one session keeps.
 const maxPooled = 256
 
-// Endpoint sends the HTTP requests of one session; see Do. It also records when the
-// server last sent anything.
+// Endpoint sends the HTTP requests of one session; see Do.
 //
 // New sets the fields. They do not change afterwards, except where a remark says so.
 // Safe for concurrent use.
@@ -33,13 +31,10 @@ type Endpoint struct {
 	RoundTripper http.RoundTripper
 	jar          http.CookieJar // of HTTP.Client; nil: no cookies
 	conns        *connTracker
-	// decompresses: the endpoint asks for compressed bodies and decompresses them itself.
-	decompresses bool
 	// hostRoundTripper: RoundTripper is the application's own type, and not an
 	// http.Transport. It need not report when it has a connection. Therefore a failed
 	// request never counts as not sent.
 	hostRoundTripper bool
-	LastReceived     jsonrpc.LastReceived
 	// postURL is the address for POSTs of a session over HTTP+SSE; nil: URL. The
 	// goroutine that reads the event stream sets it once.
 	postURL atomic.Pointer[postURL]
@@ -61,7 +56,7 @@ func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, erro
 		return nil, err
 	}
 	e := &Endpoint{URL: u, host: u.Host, ShownURL: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{}, headerFunc: spec.HTTP.HeaderFunc,
-		conns: newConnTracker(), LastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
+		conns: newConnTracker(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.specHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
 	}
@@ -138,9 +133,6 @@ func IsProtocolHeader(name string) bool {
 	}
 	return strings.HasPrefix(name, "Mcp-")
 }
-
-// NoteReceived records that the server has just sent something.
-func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
 // Close closes all connections of the session.
 func (e *Endpoint) Close() {

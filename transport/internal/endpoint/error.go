@@ -73,11 +73,12 @@ func (e *HTTPError) Outage() bool { return e.Status >= http.StatusInternalServer
 // IsUnavailable reports whether the server could not be reached, or asked to try
 // again later.
 func (e *HTTPError) IsUnavailable() bool {
-	switch e.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return e.Kind == mcpvisor.KindUnavailable
+	return IsGatewayStatus(e.Status) || e.Kind == mcpvisor.KindUnavailable
+}
+
+// IsGatewayStatus reports whether a proxy answers with this status if it cannot reach the server.
+func IsGatewayStatus(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // RejectsRequest reports whether the server received the request and rejected it. Only
@@ -156,8 +157,14 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 }
 
 // ConnectionLost makes the error of a request whose connection ended before the answer
-// was complete. Its message is problem followed by the text of err.
+// was complete. Its message is problem followed by the text of err. The connection of an
+// answer that cannot be decoded is not lost.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
+	if unread := encodingError(""); errors.As(err, &unread) {
+		httpErr := InvalidReply(mcpvisor.OutcomeUnknown, "%v", unread)
+		httpErr.Hint = "switch the compression off at the server, or at the proxy in front of it"
+		return httpErr
+	}
 	return AnswerLost(display.Shorten(e.CleanText(problem+err.Error()), transport.MaxErrorText), e.CleanError(err))
 }
 

@@ -57,8 +57,8 @@ func TestDo_gzip(t *testing.T) {
 	require.Equal(t, "second", string(rest))
 }
 
-// Without the offer of gzip, or with an offer of the application's own, the body stays as
-// the server sent it.
+// Without the offer of gzip the server sends plain text. What it compresses after an offer of the
+// application's own is decompressed, too.
 func TestDo_gzipNotOffered(t *testing.T) {
 	more := make(chan struct{})
 	close(more)
@@ -82,14 +82,9 @@ func TestDo_gzipNotOffered(t *testing.T) {
 			resp, httpErr := e.Do(context.Background(), OutgoingRequest{Method: http.MethodGet, Header: e.NewHeader(0)})
 			require.Nil(t, httpErr)
 			defer resp.Body.Close()
-			require.False(t, resp.Uncompressed)
+			require.Equal(t, row.packed, resp.Uncompressed)
 			body, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
-			if row.packed {
-				require.Equal(t, "GZip", resp.Header.Get("Content-Encoding"))
-				require.Equal(t, "\x1f\x8b", string(body[:2]))
-				return
-			}
 			require.Equal(t, "first second", string(body))
 		})
 	}

@@ -134,6 +134,14 @@ func (e *Endpoint) SendPostsTo(address *url.URL) {
 	e.postURL.Store(&postURL{url: address, secrets: endpointSecrets(address, nil)})
 }
 
+// shownAddress is the address of messages without its secrets, for errors.
+func (e *Endpoint) shownAddress() string {
+	if p := e.postURL.Load(); p != nil {
+		return e.CleanText(BareURL(p.url))
+	}
+	return e.ShownURL
+}
+
 // urlFor returns the address for requests with this method.
 func (e *Endpoint) urlFor(method string) *url.URL {
 	if p := e.postURL.Load(); p != nil && method == http.MethodPost {
@@ -145,8 +153,7 @@ func (e *Endpoint) urlFor(method string) *url.URL {
 // attempt is what one attempt to send a request needs besides the http.Request. Each attempt
 // has its own, because net/http may still read the content of a failed one.
 type attempt struct {
-	content bytes.Reader  // of the request
-	body    receivingBody // of the response
+	content bytes.Reader // of the request
 }
 
 // newAttempt returns an attempt that was not used before: the first one is a part of the
@@ -201,10 +208,8 @@ func (e *Endpoint) sendTo(ctx context.Context, address *url.URL, r OutgoingReque
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
-			e.noteResponse(address, resp)
-			e.decompress(resp)
-			a.body = receivingBody{resp.Body, e}
-			resp.Body = &a.body
+			e.keepCookies(address, resp)
+			decompress(resp)
 			return resp, nil
 		}
 		sent := r.Trace == nil || e.hostRoundTripper || r.Trace.connected.Load()
@@ -268,9 +273,8 @@ func (e *Endpoint) headerWithCookies(address *url.URL, header http.Header) (http
 	return header, nil
 }
 
-// noteResponse records when a response arrived, and its cookies.
-func (e *Endpoint) noteResponse(address *url.URL, resp *http.Response) {
-	e.NoteReceived()
+// keepCookies records the cookies of a response.
+func (e *Endpoint) keepCookies(address *url.URL, resp *http.Response) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
@@ -291,19 +295,4 @@ func isUnprocessed(err error) bool {
 	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
 	reason, _, _ := strings.Cut(text, "] ")
 	return found && (strings.HasSuffix(reason, "graceful shutdown GOAWAY") || strings.Contains(reason, "; REFUSED_STREAM"))
-}
-
-// receivingBody is a response body that records when bytes of it arrive.
-type receivingBody struct {
-	io.ReadCloser
-	endpoint *Endpoint
-}
-
-// Read implements io.Reader.
-func (b *receivingBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		b.endpoint.NoteReceived()
-	}
-	return n, err
 }

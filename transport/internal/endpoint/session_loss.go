@@ -30,8 +30,9 @@ type sessionLoss struct {
 }
 
 // sdkSessionTexts are the messages with which SDKs, and their examples, reject a
-// request of an unknown session before they dispatch it. Lower case, without the
-// prefixes of textPrefix and without a full stop.
+// request of an unknown session before they dispatch it: they prove that the request was not
+// carried out. Whether a session is lost needs no text: see verify in package streamable.
+// Lower case, without the prefixes of textPrefix and without a full stop.
 var sdkSessionTexts = map[string]bool{
 	"session not found":             true, // TypeScript, C#, Go, Kotlin, Rust, Python since 1.24
 	"server not initialized":        true, // TypeScript: a new process has seen no initialize
@@ -51,12 +52,6 @@ var sdkSessionTexts = map[string]bool{
 // sdkSessionWithID is the message of the Java SDK, which quotes the session id.
 var sdkSessionWithID = regexp.MustCompile(`^session not found: \S+$`)
 
-// genericSessionText matches a message that says nothing but that a session does not
-// exist. No SDK is known to use these words, so the server may have acted on the request.
-var genericSessionText = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
-	`|(?:unknown|invalid|expired|unrecognized|no such) session(?: id)?` +
-	`|(?:the )?server (?:(?:is|was|has) )?not (?:been |yet )?initialized)$`)
-
 // bareNotFound matches the message of a 404 that only repeats the status.
 var bareNotFound = regexp.MustCompile(`^(?:404:? )?(?:page )?not found$`)
 
@@ -71,8 +66,8 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 // a request containing an MCP-Session-Id, it MUST start a new session". A server may also
 // answer 404 for another reason, after a tool has acted. So only an empty body, one that
 // repeats the status (bareNotFound), or the known message of an SDK proves that the request
-// was not carried out. With 400, only a known message (sdkSessionTexts) or one about
-// sessions (genericSessionText) means that the session is lost.
+// was not carried out. With 400, only a known message (sdkSessionTexts) means by itself that
+// the session is lost.
 //
 // MCP 2024-11-05, HTTP with SSE, has no such rule for 404. There only a known message of
 // an SDK proves that the request was not carried out.
@@ -90,11 +85,8 @@ func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss
 		}
 		return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 	case http.StatusBadRequest:
-		switch {
-		case known:
+		if known {
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
-		case kind != messageUnreadable && genericSessionText.MatchString(text):
-			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 		}
 	case http.StatusUnauthorized:
 		// The Rust SDK before 0.6 answers 401 here. A 401 about a token would carry

@@ -153,11 +153,14 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 			httpErr.Hint = "try again later"
 		}
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
-		httpErr.Message += " at " + e.ShownURL
+		httpErr.Message += " at " + e.shownAddress()
 		httpErr.Hint = "check the path of the URL"
+		if e.postURL.Load() != nil {
+			httpErr.Hint = "if a proxy strips a prefix of the path, set the outer address (HTTP.MessagesURL; \"messages_url\" in a configuration file)"
+		}
 	case code == http.StatusRequestEntityTooLarge:
 		httpErr.Hint = "send smaller arguments, or raise the server's limit"
-	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+	case IsGatewayStatus(code):
 		// A proxy answered. The server behind it may or may not have got the request.
 		httpErr.Outcome = mcpvisor.OutcomeUnknown
 		httpErr.Hint = "look at the proxy or gateway in front of the server"
@@ -187,7 +190,7 @@ func withoutStatusPrefix(text string, code int) string {
 
 // HTMLReply makes the error of a response that is a web page instead of a JSON-RPC answer.
 func (e *Endpoint) HTMLReply(status int) *HTTPError {
-	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.ShownURL, status)
+	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.shownAddress(), status)
 	httpErr.Hint = "check the path of the URL, and whether the server requires a login"
 	return httpErr
 }

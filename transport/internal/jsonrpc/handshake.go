@@ -88,6 +88,13 @@ func (w *HandshakeWatch) Observe(method string, err error) (list string) {
 	return w.list
 }
 
+// List returns the method of the last list request that succeeded; empty if none has.
+func (w *HandshakeWatch) List() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.list
+}
+
 // Check sends the list request, and returns the cause of the end of the session if the
 // handshake was lost; nil otherwise.
 func (w *HandshakeWatch) Check(ctx context.Context, list string, request func(context.Context, transport.Request) (json.RawMessage, error)) *supervisor.Cause {

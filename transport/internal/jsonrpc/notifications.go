@@ -44,6 +44,8 @@ const maxLogText = 8 << 10
 type Notifications struct {
 	// Redact masks secrets in texts of the server. Set before the session opens.
 	Redact redact.Redactor
+	// OnProgress, if set, is called for progress of a request in flight. Set before the session opens.
+	OnProgress func()
 
 	mu     sync.Mutex // guards the fields below, and is held while notify runs
 	notify func(transport.Notice)
@@ -296,8 +298,12 @@ func (n *Notifications) handleProgress(params []byte, t *Table, d *Discarded) {
 	switch {
 	case !found:
 		d.Unmatched.Add(1)
+		return
 	case to != nil && !to.Push(report):
 		d.Dropped.Add(1)
+	}
+	if n.OnProgress != nil {
+		n.OnProgress()
 	}
 }
 

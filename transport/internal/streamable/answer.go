@@ -55,10 +55,20 @@ func (r reply) orphanAnswer(from *endpoint.Endpoint) *reply {
 // roundTrip sends one request and waits for its answer: in a JSON body, on an event
 // stream, or in the body of an error status. It handles the other messages that arrive
 // before the answer.
-func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
+func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.Header) (got reply, httpErr *endpoint.HTTPError) {
 	if c := e.sse.Load(); c != nil {
-		return c.roundTrip(ex, id, body, header)
+		got, httpErr = c.roundTrip(ex, id, body, header)
+	} else {
+		got, httpErr = e.postAndReceive(ex, id, body, header)
 	}
+	if httpErr == nil && !endpoint.IsGatewayStatus(got.status) {
+		e.life.received.Note()
+	}
+	return got, httpErr
+}
+
+// postAndReceive is roundTrip over Streamable HTTP.
+func (e *exchanger) postAndReceive(ex *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	ref := e.sessionRef()
 	resp, httpErr := ex.post(e.server.endpoint, body, header)
 	if httpErr != nil {

@@ -32,6 +32,14 @@ type calls struct {
 	// params are the arguments that headers must repeat. useTools sets it.
 	params     headerparams.Table
 	toolsKnown atomic.Bool // useTools was called
+
+	pinged       atomic.Bool  // a ping of this session had a result
+	pingRefused  atomic.Bool  // the last check of this session was refused; see examine
+	pingsDoubted *atomic.Bool // the dialer's
+	// refusals counts the refused requests since the running check of noteRefusal began; 0
+	// while none runs. The goroutine of that check owns nextCheck.
+	refusals  atomic.Int64
+	nextCheck time.Time
 }
 
 // request sends a request of the caller. "Every JSON-RPC message sent from the client MUST
@@ -51,7 +59,10 @@ func (c *calls) request(ctx context.Context, r *transport.Request) (json.RawMess
 	if err := ctx.Err(); err != nil {
 		return nil, jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
-	if a.modern {
+	switch {
+	case r.Method == transport.ProbeMethod(a.info.Era):
+		return c.probe(ctx)
+	case a.modern:
 		return a.sender.Request(ctx, r)
 	}
 	result, err := c.sendOnce(ctx, r)
@@ -90,6 +101,9 @@ func (c *calls) sendExchange(ex *exchange, r *transport.Request) (json.RawMessag
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, jsonrpc.CallMeta(a.meta, r.Caller)), header)
+	if (httpErr != nil || got.errorMember != nil) && verdictOf(got, httpErr) == refused {
+		c.noteRefusal()
+	}
 	if httpErr != nil {
 		return nil, c.callError(ex, httpErr)
 	}
@@ -200,24 +214,13 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 	return httpErr.CallError()
 }
 
-// ping sends the cheapest request of the protocol. Any answer proves that the server is
-// alive. It ends the session if the server or the session is gone.
+// ping asks the server whether it is alive. It ends the session if the server or the session
+// is gone.
 func (c *calls) ping() {
 	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
 	a := c.server.agreed.Load()
-	r := transport.Request{Method: "ping"}
-	if a.modern {
-		r.Method = "server/discover"
-	}
-	ex := c.exchanger.table.startRequest(ctx, &r)
-	defer ex.finish()
-	defer ex.reserver.share.Release()
-	header, _ := c.header(a, &r) // it fails for tools only
-	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), &r, a.meta), header)
-	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
-		c.life.lose(httpErr)
-	}
+	_, _ = c.ask(ctx, a, transport.ProbeMethod(a.info.Era))
 }
 
 // notifyCancelled notifies a legacy server that a request is canceled (MCP 2025-11-25,

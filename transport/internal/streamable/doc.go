@@ -12,6 +12,7 @@
 //     and how they name the session; dialer, which remembers between sessions
 //   - liveness.go: whether the session lives, why it ended, and what its release waits for
 //   - call.go: calls, the call channel, from a request to its result or error
+//   - verify.go: probes, and the check whether a refused request means a lost session
 //   - exchange.go: exchanger, which sends messages, and exchange, one HTTP request with its
 //     answer
 //   - answer.go, stream.go: how the answer is found in a body or on an event stream
@@ -28,8 +29,8 @@
 //	404 to the POST with any other body                unknown: ErrCrashed, the session ends
 //	400 to the POST, with the text of an SDK about     not_sent: ErrUnavailable, the session ends
 //	sessions; so does 401 without WWW-Authenticate
-//	400 to the POST, with any other text that says     unknown: ErrCrashed, the session ends
-//	only that the session does not exist
+//	any other refusal: a JSON-RPC error, or a status   answered; the session ends if the server
+//	but 401, 403, 407, 429, 502 to 504                 refuses a ping, too (verify.go)
 //	400 or 404 with a JSON-RPC error that has the      answered: ErrRPC; the session ends if it is
 //	call's id                                          a 404 whose message repeats the status, or
 //	                                                   is that of an SDK

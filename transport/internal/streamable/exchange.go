@@ -40,11 +40,14 @@ type exchanger struct {
 	sse atomic.Pointer[sseConn]
 }
 
-// sessionRef returns how requests currently identify the session.
+// sessionRef returns how requests currently identify the session. A server over HTTP+SSE that
+// has accepted no message does not forget the session: the address of messages may be wrong.
 func (e *exchanger) sessionRef() endpoint.SessionRef {
-	switch {
-	case e.sse.Load() != nil:
+	switch c := e.sse.Load(); {
+	case c != nil && c.accepted.Load():
 		return endpoint.StreamSession
+	case c != nil:
+		return endpoint.NoSession
 	case e.server.sessionID.Load() != nil:
 		return endpoint.HeaderSession
 	}
@@ -291,15 +294,14 @@ func noRoomReply() *endpoint.HTTPError {
 // the stream of one call uses the reserver of its exchange. It implements httpbody.Reserver. The
 // goroutine that reads the stream owns share.
 type streamReserver struct {
-	server *server
-	life   *liveness
-	share  *budget.Share
+	life  *liveness
+	share *budget.Share
 }
 
 // Reserve reserves memory for more bytes of an event. It reports false if there is no room
 // in time, or if the session ends.
 func (m streamReserver) Reserve(bytes int) bool {
-	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.server.endpoint.NoteReceived)
+	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.life.received.Note)
 }
 
 // Release implements httpbody.Reserver.

@@ -38,28 +38,50 @@ func TestLastReceived_monotonic(t *testing.T) {
 	}
 }
 
-// LastReceived is updated by the response header and by every byte of the body, and not
-// only by a complete answer.
+// LastReceived is updated by an answer, and by progress of a request. A header, a comment, a
+// message on another stream and an error page do not show that the server answers requests.
 func TestLastReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
-		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		step := make(chan string)
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			send := startEvents(w)
-			time.Sleep(time.Second)
-			send(":\n")
-			<-r.Context().Done()
+			for text := range step {
+				send(text+"\n\n", id)
+			}
+			writeResult(w, id, "{}")
+		})
+		web.handle("prompts/list", replyStatus(500, "text/plain", "no"))
+		web.handle("resources/list", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusBadGateway)
+			writeError(w, id, -32000, "no backend")
 		})
 		s := openSession(t, web.spec())
 		time.Sleep(time.Minute)
-		began := time.Now()
+		opened := s.LastReceived()
+		ended := make(chan error, 1)
 		call := transporttest.ToolCall
-		call.Timeout = time.Minute
-		failed := make(chan error, 1)
-		go func() { _, err := s.Request(t.Context(), call); failed <- err }()
-		time.Sleep(time.Second / 2)
-		require.True(t, s.LastReceived().Equal(began), "the header")
-		time.Sleep(10 * time.Second)
-		require.True(t, s.LastReceived().Equal(began.Add(time.Second)), "a comment on the stream")
-		require.ErrorIs(t, <-failed, mcpvisor.ErrTimeout)
+		call.Track = true
+		go func() { _, err := s.Request(t.Context(), call); ended <- err }()
+		for _, text := range []string{": %s", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%s}}`, `data: {"jsonrpc":"2.0","id":"other %s","result":{}}`} {
+			step <- text
+			time.Sleep(time.Second)
+			require.True(t, s.LastReceived().Equal(opened), text)
+		}
+		for _, method := range []string{"prompts/list", "resources/list"} {
+			_, err := s.Request(t.Context(), transport.Request{Method: method})
+			require.Error(t, err)
+			require.True(t, s.LastReceived().Equal(opened), method)
+			time.Sleep(time.Minute) // and the check of the session is over
+			opened = s.LastReceived()
+		}
+		step <- `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`
+		synctest.Wait()
+		require.True(t, s.LastReceived().Equal(time.Now()), "progress")
+		step <- `data: {"jsonrpc":"2.0","id":%s,"result":{}}`
+		time.Sleep(time.Second)
+		require.NoError(t, <-ended)
+		require.True(t, s.LastReceived().Equal(time.Now().Add(-time.Second)), "the answer")
+		close(step)
 	})
 }

@@ -1,12 +1,14 @@
 package streamable
 
 import (
+	"bytes"
 	"net/http"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // reopenDelay is the wait before an event stream that ended is opened again. It is short
@@ -25,7 +27,7 @@ type standaloneStream struct {
 	version   string    // that the go-sdk negotiated
 	lastID    string    // of the last event that has an id
 	retry     time.Duration
-	tries     int  // attempts since the last event
+	tries     int  // attempts since the last message, or since the server set a wait; see read
 	worked    bool // a stream has been open
 	missed    bool // notifications may have been lost, because the stream was not open for some time
 	// ready is closed after the first response.
@@ -134,14 +136,16 @@ func (s *standaloneStream) read(resp *http.Response) {
 	defer events.Close()
 	share := e.table.buffer.Share()
 	defer share.Release()
-	events.Reserver = streamReserver{e.server, e.life, &share}
+	events.Reserver = streamReserver{e.life, &share}
 	s.retry = 0
 	for {
 		event, err := events.Next()
 		if err != nil {
 			return
 		}
-		s.tries = 0
+		if s.tries > 0 && (event.Retry >= firstRetryDelay || isMessage(event)) {
+			s.tries = 0 // an id, or a shorter wait, does not set the pace: the stream may end at once each time
+		}
 		if event.HasID {
 			s.lastID = event.ID
 		}
@@ -152,4 +156,10 @@ func (s *standaloneStream) read(resp *http.Response) {
 			e.server.log.Debug().Str("event", httpErr.Message).Msg("event skipped")
 		}
 	}
+}
+
+// isMessage reports whether an event carries a request or a notification.
+func isMessage(e httpbody.Event) bool {
+	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(e.Data))
+	return ok && env.Method != nil
 }

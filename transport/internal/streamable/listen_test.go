@@ -35,10 +35,11 @@ func replyRetryLater(code int, retryAfter string) handler {
 }
 
 // The standalone stream is reopened after a wait. The server may set that wait. The wait
-// grows while no event arrives, and is short again after an event. The stream is resumed
+// grows while no message arrives, unless the server sets it, and is short again after a message. The stream is resumed
 // after the last event; a gap is reported if that is not possible.
 func TestStandaloneStream_reopenDelay(t *testing.T) {
-	const event, eventWithID = "data: {}\n\n", "id: e1\ndata: {}\n\n"
+	const event = `data: {"jsonrpc":"2.0","method":"notifications/of/our/own"}` + "\n\n"
+	const eventWithID = "id: e1\n" + event
 	rows := map[string]struct {
 		replies []handler // the stream that follows them stays open
 		waits   []time.Duration
@@ -52,11 +53,16 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 		"the server sets the wait once": {[]handler{replyEvents("retry: 3000\n" + event), replyEvents(event)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
 		"refused":                       {[]handler{replyRetryLater(503, ""), replyRetryLater(500, ""), replyRetryLater(429, "")}, []time.Duration{firstRetryDelay, 2 * firstRetryDelay, 4 * firstRetryDelay}, []string{"", "", ""}, 1},
 		"refused with Retry-After":      {[]handler{replyRetryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"only a wait of zero and ids":   {[]handler{replyEvents("id: a\nretry: 0\n\n"), replyEvents("id: b\nretry: 0\n\n"), replyEvents("id: c\nretry: 0\n\n"), replyEvents("id: d\nretry: 0\n\n")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second, 4 * time.Second}, []string{"a", "b", "c", "d"}, 0},
+		"the shortest wait, and an id":  {[]handler{replyEvents("id: a\nretry: 1\n\n"), replyEvents("id: b\nretry: 1\n\n"), replyEvents("id: c\nretry: 1\n\n")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"a", "b", "c"}, 0},
+		"events without a message":      {[]handler{replyEvents("data: {}\n\n"), replyEvents("event: beat\ndata: 1\n\n"), replyEvents("data: x\n\n")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
+		"a longer wait, and an id":      {[]handler{replyEvents("id: a\nretry: 3000\n\n"), replyEvents("id: b\nretry: 3000\n\n"), replyEvents("id: c\nretry: 3000\n\n")}, []time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second}, []string{"a", "b", "c"}, 0},
+		"a message, and short waits":    {[]handler{replyEvents("retry: 1\n" + event), replyEvents("retry: 1\n" + event)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
 		"refused for the broken stream": {[]handler{replyEvents(eventWithID), replyRetryLater(409, ""), replyRetryLater(408, ""), replyRetryLater(425, "")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second, 4 * time.Second}, []string{"e1", "e1", "e1", "e1"}, 0},
 		"refused, and the body stalls":  {[]handler{replyEvents(eventWithID), stallBody(503, "")}, []time.Duration{reopenDelay, endpoint.BodyTimeout + time.Second}, []string{"e1", "e1"}, 0},
 		"the server forgot the event":   {[]handler{replyEvents(eventWithID), replyRetryLater(400, "")}, []time.Duration{reopenDelay, time.Second}, []string{"e1", ""}, 1},
-		"starts over after an empty id": {[]handler{replyEvents(eventWithID), replyEvents("id:\n\n"), replyEvents("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
-		"resumed after the last event":  {[]handler{replyEvents(eventWithID), replyEvents(event), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
+		"starts over after an empty id": {[]handler{replyEvents(eventWithID), replyEvents("id:\n\n"), replyEvents("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"e1", "", ""}, 2},
+		"resumed after the last event":  {[]handler{replyEvents(eventWithID), replyEvents(event), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,10 @@ type liveness struct {
 	// onEnd is called once, at the end of the session. It must not block.
 	onEnd    func(cause *supervisor.Cause)
 	shownURL string // of the server, without its secrets
+	// received records when the server last answered a request of this session, or reported
+	// progress of one. Nothing else counts: a proxy sends error pages and comments, and what
+	// comes on an open stream does not show that a request would be answered.
+	received jsonrpc.LastReceived
 	// serverGone: the server or its session is gone, so that no DELETE can end the session.
 	// lose sets it.
 	serverGone atomic.Bool
@@ -35,7 +39,7 @@ type liveness struct {
 }
 
 func newLiveness() *liveness {
-	l := &liveness{lifetime: jsonrpc.NewLifetime()}
+	l := &liveness{lifetime: jsonrpc.NewLifetime(), received: jsonrpc.NewLastReceived()}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }

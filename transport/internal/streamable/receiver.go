@@ -41,6 +41,7 @@ func newReceiver(e *exchanger, handler *inbound.Handler) *receiver {
 	r := &receiver{exchanger: e, handler: handler}
 	r.requests = inbound.Requests{Handler: handler, Calls: &e.table.requests, Go: e.life.goTask, Reply: r.postReply,
 		Room: inbound.Allowance{Max: maxServerRequests}}
+	r.notifications.OnProgress = e.life.received.Note
 	if e.server.endpoint != nil {
 		r.notifications.Redact = e.server.endpoint.Redact
 		handler.Redactor = e.server.endpoint.Redact

@@ -65,7 +65,7 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 		again handler
 		waits []time.Duration
 	}{
-		"short delay of the server":       {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
+		"short delay of the server":       {"id: a\nretry: 10\n\n", again(0), []time.Duration{reopenDelay}},
 		"default delay":                   {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
 		"long delay of the server":        {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
 		"delay of the server is bounded":  {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
@@ -75,7 +75,7 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 		"new event each time": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sent++
 			startEvents(w)("id: %d\nretry: 10\n\n", sent)
-		}), []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}},
+		}), []time.Duration{reopenDelay, reopenDelay, reopenDelay}},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -42,6 +42,9 @@ func (d *dialer) NewSession() transport.Session {
 	s := &session{dialer: d, server: &server{spec: d.spec, log: d.opts.Logger.With().Str("server", d.spec.Name).Logger()}, life: newLiveness()}
 	s.life.onEnd = func(cause *supervisor.Cause) {
 		s.exchanger.table.endAll(cause)
+		if s.calls.pingRefused.Load() {
+			d.pingsDoubted.Store(true)
+		}
 		go s.shutdown()
 	}
 	if e, err := endpoint.New(d.spec, &d.held); err == nil { // without an endpoint Open fails
@@ -52,7 +55,7 @@ func (d *dialer) NewSession() transport.Session {
 	s.exchanger = &exchanger{server: s.server, life: s.life, table: exchangeTable{buffer: d.buffer}}
 	s.receiver = newReceiver(s.exchanger, d.handlers.NewHandler(s.life.lifetime))
 	s.exchanger.receiver = s.receiver
-	s.calls = &calls{server: s.server, life: s.life, exchanger: s.exchanger, receiver: s.receiver}
+	s.calls = &calls{server: s.server, life: s.life, exchanger: s.exchanger, receiver: s.receiver, pingsDoubted: &d.pingsDoubted}
 	s.negotiation = &negotiation{server: s.server, life: s.life, exchanger: s.exchanger, receiver: s.receiver, dialer: d, connected: make(chan struct{})}
 	return s
 }
@@ -192,12 +195,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 }
 
 // LastReceived implements Session.
-func (s *session) LastReceived() time.Time {
-	if s.server.endpoint == nil {
-		return time.Time{}
-	}
-	return s.server.endpoint.LastReceived.Time()
-}
+func (s *session) LastReceived() time.Time { return s.life.received.Time() }
 
 // CheckInputSchema implements [transport.InputSchemaChecker]. Before MCP 2026-07-28 the
 // annotations of a schema have no meaning, and every schema passes.
@@ -230,6 +228,8 @@ type dialer struct {
 
 	era atomic.Value // mcpvisor.Era, found by an earlier session; EraAuto or nil: unknown
 	sse atomic.Bool  // an earlier session found that the server speaks HTTP+SSE
+
+	pingsDoubted atomic.Bool // an earlier session ended after the server had refused a ping
 }
 
 // NewDialer makes the dialer for a server over Streamable HTTP. spec must be valid, and

@@ -16,8 +16,8 @@ func rpcBody(id, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32000,"message":"` + message + `"}}`
 }
 
-// A reply without the id of the request may mean that the session is lost. The outcome is
-// NotSent only if the server has certainly not acted on the call.
+// A 404 means that the session is lost; any other reply only in the words of an SDK, while the
+// server answers pings. The outcome is NotSent only if the server has certainly not acted on the call.
 func TestSessionLossOf(t *testing.T) {
 	const page = "<!doctype html><h1>404 Not Found</h1>"
 	rows := map[string]struct {
@@ -48,9 +48,9 @@ func TestSessionLossOf(t *testing.T) {
 		"400 of mcp-go":                  {400, "text/plain", "Invalid session ID\n", true, mcpvisor.OutcomeNotSent},
 		"400 of the Go SDK over SSE":     {400, "text/plain", "session closed\n", true, mcpvisor.OutcomeNotSent},
 		"404 of the Python SDK over SSE": {404, "text/plain", "Could not find session", true, mcpvisor.OutcomeNotSent},
-		"400 wording no SDK uses":        {400, "text/plain", "Session expired.", true, mcpvisor.OutcomeUnknown},
-		"400 wording no SDK uses, JSON":  {400, "application/json", `{"error":"The session does not exist"}`, true, mcpvisor.OutcomeUnknown},
-		"400 not initialized":            {400, "application/json", rpcBody("null", "Server has not been initialized"), true, mcpvisor.OutcomeUnknown},
+		"400 wording no SDK uses":        {400, "text/plain", "Session expired.", false, mcpvisor.OutcomeAnswered},
+		"400 wording no SDK uses, JSON":  {400, "application/json", `{"error":"The session does not exist"}`, false, mcpvisor.OutcomeAnswered},
+		"400 not initialized":            {400, "application/json", rpcBody("null", "Server has not been initialized"), false, mcpvisor.OutcomeAnswered},
 		"400 after work":                 {400, "text/plain", "payment booked; closing the browser session failed", false, mcpvisor.OutcomeAnswered},
 		"400 after work, JSON":           {400, "application/json", `{"message":"payment booked; no valid session for the receipt"}`, false, mcpvisor.OutcomeAnswered},
 		"400 about another session":      {400, "text/plain", "database session not found", false, mcpvisor.OutcomeAnswered},

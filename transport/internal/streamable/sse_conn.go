@@ -51,6 +51,7 @@ type sseConn struct {
 	mu      sync.Mutex
 	waiting map[int64]*sseRequest // the requests that wait for an answer, by id; guarded by mu
 
+	accepted  atomic.Bool     // the server has accepted a message
 	postCount atomic.Uint64   // how many messages were POSTed
 	remarks   jsonrpc.Remarks // the errors without an id; readStream adds to them
 }
@@ -102,7 +103,7 @@ func (c *sseConn) readStream(stream *exchange) {
 	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
 	events := httpbody.NewEventReader(body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Reserver = streamReserver{e.server, e.life, &c.share}
+	events.Reserver = streamReserver{e.life, &c.share}
 	defer c.share.Release()
 	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
 		c.opened <- httpErr
@@ -178,6 +179,15 @@ func (c *sseConn) parseEndpointEvent(event httpbody.Event, resp *http.Response) 
 		httpErr := invalidEndpoint("at another origin: %s", e.CleanText(endpoint.BareURL(address)))
 		httpErr.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
 		return nil, httpErr
+	}
+	if own := c.exchanger.server.spec.HTTP.MessagesURL; own != "" {
+		query := address.RawQuery
+		if address, err = e.URL.Parse(own); err != nil || !endpoint.SameOrigin(address, e.URL) {
+			return nil, invalidEndpoint("that MessagesURL cannot replace") // Validate refuses such a spec
+		}
+		if address.RawQuery == "" {
+			address.RawQuery = query
+		}
 	}
 	address.User, address.Fragment, address.RawFragment = nil, "", ""
 	return address, nil
@@ -364,9 +374,10 @@ func (c *sseConn) postRequest(ex *exchange, id int64, body []byte, header http.H
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, httpErr := e.readErrorStatus(resp, id, endpoint.StreamSession, reserver)
+		got, _, httpErr := e.readErrorStatus(resp, id, e.sessionRef(), reserver)
 		return sseAnswer{reply: got, err: httpErr}
 	}
+	c.accepted.Store(true)
 	text, _, _ := e.errorBody(resp, resp.Body, id, reserver)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {

@@ -137,3 +137,35 @@ func TestSSE_endpointAddress(t *testing.T) {
 		require.Equal(t, want, got.String())
 	}
 }
+
+// A server behind a proxy that strips a prefix of the path names an address that the proxy
+// does not know. The error names it and its status; MessagesURL replaces it.
+func TestSSE_behind_stripped_prefix(t *testing.T) {
+	inner := newSSEServer(t)
+	outer := httptest.NewServer(http.StripPrefix("/team/tools", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path != "/messages" {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})))
+	t.Cleanup(func() { outer.CloseClientConnections(); outer.Close() })
+	spec := specFor(outer.URL + "/team/tools/sse")
+	spec.HTTP.SSE = true
+	cause := requireOpenFails(t, spec)
+	require.Contains(t, cause.Message, "HTTP 404 Not Found")
+	require.Contains(t, cause.Message, outer.URL+"/messages")
+	require.Contains(t, cause.Message, "messages_url")
+	require.NotContains(t, cause.Message, "forgot the session")
+	require.NotContains(t, cause.Message, sseSecret)
+
+	for _, address := range []string{"/team/tools/messages", "messages", outer.URL + "/team/tools/messages"} {
+		spec.HTTP.MessagesURL = address
+		require.NoError(t, spec.Validate())
+		requireServing(t, openSession(t, spec))
+	}
+	for _, address := range []string{"http://elsewhere.invalid/messages", "//elsewhere.invalid/m", ":"} {
+		spec.HTTP.MessagesURL = address
+		require.ErrorContains(t, spec.Validate(), "MessagesURL")
+	}
+}

@@ -152,11 +152,11 @@ func isTransient(status int) bool {
 }
 
 // nextRetryDelay returns the wait before attempt n, counted from 1. serverDelay is the
-// delay that the server asked for; 0 if none. Before the first attempt it is the wait.
-// Later the wait grows with n, and is at least serverDelay.
+// delay that the server asked for; 0 if none. Before the first attempt it is the wait, but
+// at least reopenDelay. Later the wait grows with n, and is at least serverDelay.
 func nextRetryDelay(n int, serverDelay time.Duration) time.Duration {
 	if n == 1 && serverDelay > 0 {
-		return min(serverDelay, maxRetryDelay)
+		return min(max(serverDelay, reopenDelay), maxRetryDelay)
 	}
 	d := backoff.Backoff{First: firstRetryDelay, Max: maxRetryDelay}.Delay(n)
 	return backoff.WithJitter(min(max(d, serverDelay), maxRetryDelay))

@@ -1,0 +1,181 @@
+package streamable
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// refusesCalls is a server that refuses calls, and pings once refusing is set.
+func refusesCalls(t *testing.T) (web *memoryTransport, refusing *atomic.Bool) {
+	t.Helper()
+	web, refusing = newMemoryTransport(t), new(atomic.Bool)
+	gone := replyStatus(410, "text/plain", "Gone")
+	web.handle("tools/call", gone)
+	for _, method := range []string{"ping", "tools/list"} {
+		web.handle(method, func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			time.Sleep(time.Millisecond) // so that calls cross the check
+			if refusing.Load() {
+				gone(w, r, id)
+				return
+			}
+			writeResult(w, id, `{"tools":[]}`)
+		})
+	}
+	return web, refusing
+}
+
+// Any number of refused calls leads to one check at a time, and to one a second at most.
+func TestVerify_pace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, _ := refusesCalls(t)
+		s := openSession(t, web.spec())
+		const seconds, callers = 10, 8
+		until := time.Now().Add(seconds * time.Second)
+		done := make(chan struct{})
+		for range callers {
+			go func() {
+				for time.Now().Before(until) {
+					e := requireCallFails(t, s)
+					require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+					time.Sleep(50 * time.Millisecond)
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range callers {
+			<-done
+		}
+		time.Sleep(time.Minute)
+		pings := len(web.requests("ping"))
+		require.GreaterOrEqual(t, pings, seconds-1)
+		require.LessOrEqual(t, pings, seconds+2, "one a second, and one for the last refusal")
+		require.Nil(t, s.Cause())
+		require.Empty(t, s.exchanger.table.requests.InFlight())
+		require.Zero(t, s.calls.refusals.Load())
+	})
+}
+
+// A session that is lost while calls are in flight ends once. Their outcomes stay what they
+// were, and none of them is sent again.
+func TestVerify_lostWithCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, refusing := refusesCalls(t)
+		s := openSession(t, web.spec())
+		require.NoError(t, transport.Probe(t.Context(), s))
+		refusing.Store(true)
+		const callers = 8
+		outcomes := make(chan mcpvisor.Outcome, callers)
+		for range callers {
+			go func() { outcomes <- requireCallFails(t, s).Outcome }()
+		}
+		for range callers {
+			require.Equal(t, mcpvisor.OutcomeAnswered, <-outcomes)
+		}
+		<-s.Dead()
+		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+		require.Contains(t, s.Cause().Message, "forgot the session")
+		require.Contains(t, s.Cause().Message, "HTTP 410 Gone")
+		<-s.Released()
+		require.Len(t, web.requests("tools/call"), callers)
+		require.Len(t, web.requests("ping"), 2, "the probe, and one check")
+		require.Len(t, web.requests("DELETE"), 1, "if the server was wrong, the session does not stay")
+	})
+}
+
+// A server that has never answered a ping is asked for a list that it has returned. One that
+// has answered neither proves nothing.
+func TestVerify_withoutPings(t *testing.T) {
+	for name, row := range map[string]struct {
+		listed, ends bool
+	}{"listed": {true, true}, "nothing known": {false, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web, refusing := refusesCalls(t)
+				s := openSession(t, web.spec())
+				if row.listed {
+					_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
+					require.NoError(t, err)
+				}
+				refusing.Store(true)
+				requireCallFails(t, s)
+				time.Sleep(time.Minute)
+				require.Equal(t, row.ends, s.Cause() != nil)
+				require.Len(t, web.requests("ping"), 1)
+			})
+		})
+	}
+}
+
+// A check that is on its way when the session ends, or that waits for its turn, changes
+// nothing: neither the cause of the end nor the next session, and it delays no release.
+func TestVerify_crossesTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, refusing := refusesCalls(t)
+		d := newTestDialer(web.spec())
+		old := d.NewSession().(*session)
+		require.NoError(t, old.Open(t.Context()))
+		require.NoError(t, transport.Probe(t.Context(), old))
+		requireCallFails(t, old)
+		time.Sleep(10 * time.Millisecond) // that check is over, the next one waits for its turn
+		refusing.Store(true)
+		requireCallFails(t, old)
+		old.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		began := time.Now()
+		<-old.Released()
+		require.Less(t, time.Since(began), verifyPause)
+		require.Equal(t, supervisor.CauseRequested, old.Cause().Kind)
+		refusing.Store(false)
+		next := d.NewSession().(*session)
+		transporttest.ReleaseAtEnd(t, next)
+		require.NoError(t, next.Open(t.Context()))
+		time.Sleep(time.Minute)
+		require.Nil(t, next.Cause())
+		require.False(t, d.pingsDoubted.Load())
+	})
+}
+
+// The checks of HTTP+SSE, whose sessions are named by an address, are the same.
+func TestVerify_SSE(t *testing.T) {
+	web := newSSEServer(t)
+	s := openSession(t, specFor(web.URL))
+	require.NoError(t, transport.Probe(transporttest.Context(t), s))
+	for _, method := range []string{"tools/call", "ping"} {
+		web.handle(method, replyStatus(410, "text/plain", "Gone"))
+	}
+	require.Equal(t, mcpvisor.OutcomeAnswered, requireCallFails(t, s).Outcome)
+	transporttest.RequireClosed(t, s.Dead(), "the lost session lives")
+	require.Contains(t, s.Cause().Message, "forgot the session")
+}
+
+// Since 2026-07-28 there is no session to lose: refused calls lead to no check.
+func TestVerify_modern(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"new","version":"1"}}`)
+		})
+		web.handle("tools/call", replyStatus(410, "text/plain", "Gone"))
+		s := openSession(t, web.spec())
+		require.True(t, s.server.isModern())
+		requireCallFails(t, s)
+		time.Sleep(time.Minute)
+		require.Nil(t, s.Cause())
+		require.Len(t, web.requests("server/discover"), 1)
+		require.NoError(t, transport.Probe(t.Context(), s))
+		web.handle("server/discover", replyStatus(500, "text/plain", "oops"))
+		require.Error(t, transport.Probe(t.Context(), s))
+		web.handle("server/discover", replyStatus(429, "text/plain", "slow down"))
+		require.NoError(t, transport.Probe(t.Context(), s))
+	})
+}

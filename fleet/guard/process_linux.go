@@ -170,7 +170,7 @@ func descendants(groups map[int]bool) (living map[int]stat, ok bool) {
 			return nil, false
 		}
 		for _, file := range threads {
-			text, _ := os.ReadFile(file) //nolint:gosec // of /proc
+			text, _ := os.ReadFile(file)
 			for _, field := range strings.Fields(string(text)) {
 				child, err := strconv.Atoi(field)
 				if st, exists := readStat(child); err == nil && exists && st.parent == pid {

@@ -73,8 +73,9 @@ type CallInFlight struct {
 type OpenTask struct {
 	// Number numbers the tasks of a client, from 1, in the order in which it learned of them.
 	Number uint64 `json:"number"`
-	// Key is the key of the call in the [Journal]; empty if it has none.
-	Key string `json:"key,omitempty"`
+	// Principal and Key are those of the call in the [Journal]; both are empty if it has no key.
+	Principal string `json:"principal,omitempty"`
+	Key       string `json:"key,omitempty"`
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
@@ -88,6 +89,9 @@ type OpenTask struct {
 	// Recovered counts the later incarnations of the server in which the task was found again.
 	Recovered int `json:"recovered,omitempty"`
 }
+
+// JournalKey returns the key of the call; the zero JournalKey if it has none.
+func (t *OpenTask) JournalKey() JournalKey { return JournalKey{t.Principal, t.Key} }
 
 // ToolStats counts the calls of one tool since its server was registered, over all its
 // incarnations. Only tools that the server lists are counted by name.

@@ -118,7 +118,7 @@ const (
 	// EventLog: the server sent a log message. Log is set. If there are more than 200 a second,
 	// some are dropped, and Discarded.Dropped counts them.
 	EventLog EventKind = "log"
-	// EventParked: the attempts of the policy are spent; the server is tried again
+	// EventParked: the attempts of the policy are spent, or the host is at a limit; the server is tried again
 	// slowly. Cause, Delay and RetryAt are set.
 	EventParked EventKind = "parked"
 	// EventAuthRequired: the server waits for an OAuth authorization. Cause is set;

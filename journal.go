@@ -3,31 +3,62 @@ package mcpvisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
 // Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the host.
-// Package journal, a module of its own, has an implementation in a file. A client uses only these
-// four methods, and never runs two of them for one key at once.
+// Package journal, a module of its own, has an implementation in a file. [JournalLocks], embedded
+// in another store, is its Lock and its Hold. Clients that share a store execute each key once
+// between them, so all of them must use one value, or values with the same locks.
 //
-// The methods must be safe for concurrent use, and return when ctx ends. If Put or Delete fails,
-// the change may have been made, or may still be made before the next change of the same key.
+// The methods must be safe for concurrent use. Get, Put, Delete and Entries return when ctx ends; a
+// client does not guard against one that does not. If Put or Delete fails, the change may have been
+// made, or may still be made before the next change of the same key. A client changes a key only
+// while it has locked it.
 type Journal interface {
+	// Lock waits until no other caller of this store has the key locked, and returns the function
+	// that unlocks it. While a key is locked, its entry does not expire.
+	Lock(ctx context.Context, key JournalKey) (unlock func(), err error)
+	// Hold keeps the entry of a key from expiring until release is called: its task is followed.
+	// Several may hold a key, whether it is locked or not.
+	Hold(key JournalKey) (release func())
 	// Get returns the entry of a key; false if there is none, or if it has expired.
-	Get(ctx context.Context, key string) (JournalEntry, bool, error)
+	Get(ctx context.Context, key JournalKey) (JournalEntry, bool, error)
 	// Put stores the entry in place of the one with its key. It returns once the entry survives
 	// the end of the process and of the machine.
 	Put(ctx context.Context, e JournalEntry) error
 	// Delete removes the entry of a key, if there is one.
-	Delete(ctx context.Context, key string) error
+	Delete(ctx context.Context, key JournalKey) error
 	// Entries returns all entries without Arguments and Result, the oldest first.
 	Entries(ctx context.Context) ([]JournalEntry, error)
 }
 
-// JournalEntry is the record of one call in a [Journal].
-type JournalEntry struct {
+// ErrJournalFull is the error of a Put that has stored nothing, because the [Journal] has no room for a
+// new key.
+var ErrJournalFull = errors.New("the journal is full")
+
+// JournalKey names a call in a [Journal]. Equal keys of different principals are different calls.
+type JournalKey struct {
+	// Principal made the call through a gateway; empty: the host itself made it.
+	Principal string `json:"principal,omitempty"`
 	// Key is the name that the caller gave the call.
 	Key string `json:"key"`
+}
+
+// String returns the key for a reader, as in "order-1 of alice".
+func (k JournalKey) String() string {
+	if k.Principal == "" {
+		return k.Key
+	}
+	return k.Key + " of " + k.Principal
+}
+
+// JournalEntry is the record of one call in a [Journal].
+type JournalEntry struct {
+	// Principal and Key are those of the [JournalKey].
+	Principal string `json:"principal,omitempty"`
+	Key       string `json:"key"`
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
@@ -39,6 +70,14 @@ type JournalEntry struct {
 	// TaskID is the id that the server gave the task of the call; empty without a task. It is a
 	// secret: some servers accept it as the only credential.
 	TaskID string `json:"-"`
+	// TaskCreated is when the server made the task, as it said; zero if it did not. A task with
+	// that id that was made at another time is another one.
+	TaskCreated time.Time `json:"-"`
+	// Target is a digest of what the server runs or reaches, without secrets, and Incarnation names
+	// the process or session of it that made the task; both are empty without a task. The task is
+	// asked for at no other server.
+	Target      string `json:"-"`
+	Incarnation string `json:"-"`
 	// Digest is the SHA-256 of the arguments in hexadecimal. Arguments is their JSON, in which
 	// *** replaces the secrets of the server's specification. [JournalKeep] says which are kept;
 	// the others are empty.
@@ -52,6 +91,22 @@ type JournalEntry struct {
 	Result       json.RawMessage `json:"result,omitempty"`
 	// Error is the error in which the call ended; nil if it has not ended or has a result.
 	Error *JournalError `json:"error,omitempty"`
+	// Resolved says who has stated what became of the call, and of an earlier one with its key that was
+	// not executed; nil: nobody has.
+	Resolved *JournalResolution `json:"resolved,omitempty"`
+	// Open: a call with the key is being made, or its task is followed. The store sets it and does
+	// not keep it. Get, whose caller has locked the key itself, sets it if the key is held; Entries
+	// sets it if the key is locked or held.
+	Open bool `json:"open,omitempty"`
+}
+
+// JournalKey returns the key of the entry.
+func (e *JournalEntry) JournalKey() JournalKey { return JournalKey{e.Principal, e.Key} }
+
+// JournalResolution is the record of facade.Client.ResolveKey in a [Journal].
+type JournalResolution struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
 }
 
 // JournalError is the error of a call as a [Journal] keeps it.
@@ -76,6 +131,9 @@ const (
 	JournalTask JournalState = "task"
 	// JournalEnded: the call has a result or an error.
 	JournalEnded JournalState = "ended"
+	// JournalNotRun: an operator has stated that the server did not execute the call. The next call
+	// with the key is a new one.
+	JournalNotRun JournalState = "not_run"
 )
 
 // JournalKeep says what a [Journal] keeps of arguments and results.

@@ -62,7 +62,8 @@ type ServerSpec struct {
 	Standby bool
 	// Exclusive says that at most one process of this server may exist among all hosts that share
 	// a configuration: it holds a browser profile, a lock or a licence. A single client ends every
-	// incarnation before it starts the next one anyway, and refuses nothing because of it; the
+	// incarnation before it starts the next one anyway; it refuses a copy (facade.Client.CopyServer), and
+	// does not know whether a spec of another name runs the same program. The
 	// fleet places such servers by leases, and fences them when a lease is lost. It excludes
 	// Standby, which is a second process.
 	Exclusive bool
@@ -406,7 +407,8 @@ type Limits struct {
 	// message may exceed it, so that a large result is never impossible; further ones wait, and
 	// the timeouts of their calls keep running. With Stdio or InMemory, a message that finds no
 	// room is skipped when none was returned for 3 s, or after 15 s, and its call fails with
-	// ErrOverloaded and OutcomeAnswered. Default 64 MiB.
+	// ErrOverloaded and OutcomeAnswered. Default 64 MiB, or an eighth of the memory that this process may
+	// use by GOMEMLIMIT or its cgroup, if that is less.
 	MaxBufferBytes int
 	// MaxElements bounds the JSON values (members, elements, scalars) in a result that
 	// is decoded. A result with more fails its call with ErrProtocol; CallToolRaw
@@ -415,7 +417,7 @@ type Limits struct {
 	MaxElements int
 	// MaxDecodedBytes bounds the memory that a decoded result may take, in bytes,
 	// estimated from its text before it is decoded. It applies as MaxElements does.
-	// Default 256 MiB.
+	// Default 256 MiB, or an eighth of that memory.
 	MaxDecodedBytes int
 	// MaxItems bounds the entries taken from each of the four lists (tools, resources,
 	// resource templates, prompts). The rest is left out with a warning in the status.
@@ -477,9 +479,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	setDefault(&l.MaxMessageBytes, defaults.MaxMessageBytes)
 	l.MaxMessageBytes = min(l.MaxMessageBytes, maxMessageBytes)
-	setDefault(&l.MaxBufferBytes, defaults.MaxBufferBytes)
+	setDefault(&l.MaxBufferBytes, defaults.Within(defaults.MaxBufferBytes, 8))
 	setDefault(&l.MaxElements, defaults.MaxElements)
-	setDefault(&l.MaxDecodedBytes, defaults.MaxDecodedBytes)
+	setDefault(&l.MaxDecodedBytes, defaults.Within(defaults.MaxDecodedBytes, 8))
 	setDefault(&l.MaxItems, defaults.MaxItems)
 	setDefault(&l.MaxPages, defaults.MaxPages)
 	setDefault(&l.MaxCatalogBytes, defaults.MaxCatalogBytes)

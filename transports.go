@@ -93,8 +93,8 @@ type HTTP struct {
 	// for a call it has the values of the caller's context. An error fails the request before
 	// anything is sent, with ErrInvalid. A header replaces that of the same name in Headers, and
 	// the names that Headers ignores are ignored here, too. If a server repeats one of these
-	// headers in an error, it is not masked. HeaderFunc must honour ctx, and be safe for
-	// concurrent use. An HTTP with a HeaderFunc must not be changed after Register, and equals
+	// headers in an error, it is not masked. HeaderFunc must honour ctx, because
+	// the call waits for it even beyond its deadline, and be safe for concurrent use. An HTTP with a HeaderFunc must not be changed after Register, and equals
 	// only itself in [ServerSpec.Equal].
 	HeaderFunc func(ctx context.Context) (map[string]string, error)
 	// Client, if set, supplies connections and cookies. Only its Transport and Jar are used:

@@ -115,13 +115,7 @@ func (s *spawner) spawn(c actor.Context, a actor.Actor, name string) (*actor.PID
 func (rt *Runtime) recoverPanics(role string) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, envelope *actor.MessageEnvelope) {
-			defer func() {
-				if p := recover(); p != nil {
-					rt.reportCrash(role, fmt.Sprintf("%T", envelope.Message), p)
-					rt.system.Root.Stop(c.Self())
-				}
-			}()
-			next(c, envelope)
+			rt.guard(role, fmt.Sprintf("%T", envelope.Message), func() { next(c, envelope) }, func(any) { rt.system.Root.Stop(c.Self()) })
 		}
 	}
 }
@@ -136,33 +130,36 @@ func (rt *Runtime) reportCrash(role, message string, p any) {
 	})
 }
 
-// goSafe runs f in a goroutine of its own. recoverPanics protects only Receive; a panic
-// here is reported and passed to failed, which may be nil.
-func (rt *Runtime) goSafe(role string, f func(), failed func(p any)) {
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				rt.reportCrash(role, "goroutine", p)
-				if failed != nil {
-					failed(p)
-				}
-			}
-		}()
-		f()
+// guard calls f. A panic of f is reported and passed to failed, which may be nil. So is the end of the
+// goroutine: an observer of the host may call runtime.Goexit, as t.FailNow does.
+func (rt *Runtime) guard(role, message string, f func(), failed func(p any)) {
+	returned := false
+	defer func() {
+		p := recover()
+		if p == nil && !returned {
+			p = "its goroutine was ended (runtime.Goexit)"
+		}
+		if p == nil {
+			return
+		}
+		rt.reportCrash(role, message, p)
+		if failed != nil {
+			failed(p)
+		}
 	}()
+	f()
+	returned = true
+}
+
+// goSafe is guard in a goroutine of its own. recoverPanics protects only Receive.
+func (rt *Runtime) goSafe(role string, f func(), failed func(p any)) {
+	go rt.guard(role, "goroutine", f, failed)
 }
 
 // safeFunc returns f for a goroutine that is not of this package, which a panic of f must
 // not end.
 func (rt *Runtime) safeFunc(role string, f func()) func() {
-	return func() {
-		defer func() {
-			if p := recover(); p != nil {
-				rt.reportCrash(role, "callback", p)
-			}
-		}()
-		f()
-	}
+	return func() { rt.guard(role, "callback", f, nil) }
 }
 
 // root is the top of the tree. It spawns servers once, and a new manager whenever the

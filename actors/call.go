@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -159,7 +161,7 @@ func (rt *Runtime) Ping(ctx context.Context, v *View) error {
 	}
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, v.Spec.Probe.Timeout, errPingOverdue)
+		ctx, cancel = overdue.WithTimeoutCause(ctx, v.Spec.Probe.Timeout, errPingOverdue)
 		defer cancel()
 	}
 	err := transport.Probe(ctx, v.current.session)
@@ -179,6 +181,7 @@ var errPingOverdue = errors.New("the server did not answer the ping")
 // AwaitReady waits until a server is ready, and returns its view. It fails when ctx ends,
 // and when the server is unregistered, evicted or unauthorized.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
+	var last <-chan time.Time
 	for {
 		s := rt.Snapshot()
 		v := s.Server(name)
@@ -196,6 +199,14 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		select {
 		case <-s.Changed():
 		case <-ctx.Done():
+			if last == nil {
+				last = overdue.Last(ctx)
+			}
+			select {
+			case <-s.Changed(): // the server may have become ready while this process was stopped
+				continue
+			case <-last:
+			}
 			e := v.unavailable()
 			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
 			return nil, e
@@ -325,7 +336,7 @@ func (rt *Runtime) statsOf(gen uint64) *registrationStats {
 	if s, ok := rt.stats.Load(gen); ok {
 		return s.(*registrationStats)
 	}
-	return &registrationStats{} // the registration has ended
+	return newRegistrationStats() // the registration has ended
 }
 
 // releaseStats forgets the counts of a registration that has ended.
@@ -351,6 +362,12 @@ type registrationStats struct {
 	toolErrors atomic.Int64
 	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
 	tasksRecovered, tasksLost atomic.Int64
+	// taskTurns paces the requests about tasks.
+	taskTurns *rate.Limiter
+}
+
+func newRegistrationStats() *registrationStats {
+	return &registrationStats{taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst)}
 }
 
 // totals are the counts as users see them. What the lifecycle counts is in the view.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -232,11 +233,10 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	l.mu.Unlock()
 	l.admitWaiting()
 
-	var late <-chan time.Time
+	var late chan struct{}
 	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		late = timer.C
+		late = make(chan struct{})
+		defer overdue.AfterFunc(timeout, func() { close(late) }).Stop()
 	}
 	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
 	select {

@@ -85,6 +85,14 @@ func (rt *Runtime) RequestEnded(ctx context.Context, o mcpvisor.Observer, r mcpv
 	o.RequestEnded(ctx, r)
 }
 
+// apart calls f, which shows the observer a request that no caller of the host makes, in a goroutine of its
+// own: the observer may end it.
+func (rt *Runtime) apart(f func()) {
+	if err := hostcall.Call("observer", func() error { f(); return nil }); err != nil {
+		rt.logObserver(err)
+	}
+}
+
 // logObserver logs what the observer did wrong.
 func (rt *Runtime) logObserver(err error) {
 	rt.logger.Line(func(log *zerolog.Logger) { log.Error().Err(err).Msg("the observer failed; the request continues") })
@@ -126,7 +134,7 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 		return s.Session.Request(ctx, r)
 	}
 	start, id := s.inc.requestStart(r.Method), int64(0)
-	ctx, r.Meta = s.rt.RequestStarted(ctx, o, start)
+	s.rt.apart(func() { ctx, r.Meta = s.rt.RequestStarted(ctx, o, start) })
 	r.ID = &id
 	if r.Began.IsZero() {
 		r.Began = time.Now()
@@ -134,7 +142,7 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 	result, err := s.Session.Request(ctx, r)
 	end := mcpvisor.RequestEnd{RequestStart: start, Began: r.Began, Took: time.Since(r.Began), ResultBytes: len(result), RequestID: id}
 	s.inc.setError(&end, err)
-	s.rt.RequestEnded(ctx, o, end)
+	s.rt.apart(func() { s.rt.RequestEnded(ctx, o, end) })
 	return result, err
 }
 
@@ -178,14 +186,14 @@ func (r *portRef) observeServerRequest(ctx context.Context, method string, param
 	start := r.inc.requestStart(method)
 	start.Incoming, start.Meta = true, metaOf(params)
 	began := time.Now()
-	ctx, _ = r.rt.RequestStarted(ctx, o, start)
+	r.rt.apart(func() { ctx, _ = r.rt.RequestStarted(ctx, o, start) })
 	return ctx, func(result json.RawMessage, err error) {
 		end := mcpvisor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
 		if err != nil {
 			end.Err = &mcpvisor.Error{Server: start.Server, Gen: start.Gen, Epoch: start.Epoch, Op: method,
 				Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
 		}
-		r.rt.RequestEnded(ctx, o, end)
+		r.rt.apart(func() { r.rt.RequestEnded(ctx, o, end) })
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -183,7 +185,7 @@ func bounded(d time.Duration) (context.Context, context.CancelFunc) {
 	if d < 0 {
 		return context.WithCancel(context.Background())
 	}
-	return context.WithTimeout(context.Background(), d)
+	return overdue.WithTimeout(context.Background(), d)
 }
 
 // asCause is the cause in an error, or a new one of that kind. It is small enough to be
@@ -316,6 +318,9 @@ func (p *prober) probe() {
 		err := transport.Probe(ctx, inc.session)
 		if err != nil && ctx.Err() != nil && !inc.session.LastReceived().Equal(last) {
 			err = nil // no answer came in time: the server is busy, not dead
+		}
+		if hostlimit.Reached(err) {
+			err = nil // nothing was asked
 		}
 		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})
 	}, func(v any) {

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -113,21 +114,25 @@ func TestListWithoutTTLStopsExpiring(t *testing.T) {
 	})
 }
 
-// A panic while listing is the error of that refresh, and the catalog stays.
+// A panic while listing, or the end of its goroutine, is the error of that refresh, and the catalog stays.
 func TestRefreshPanicKeepsTheCatalog(t *testing.T) {
-	a := &notifyingServer{handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
-		if r.Method == "tools/list" && s.count(r.Method) == 2 {
-			panic("scripted panic in a listing")
-		}
-		return "", nil
-	}}
-	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		require.ErrorContains(t, rt.Refresh(context.Background(), view(rt)), "scripted panic")
-		require.True(t, offered(rt, "x"))
-		time.Sleep(time.Minute)
-		require.EqualValues(t, 1, view(rt).Epoch)
-		require.Equal(t, 3, a.session(1).count("tools/list"), "it is tried again")
-	})
+	for text, how := range map[string]func(){"scripted panic": func() { panic("scripted panic in a listing") }, "goroutine was ended": runtime.Goexit} {
+		a := &notifyingServer{handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
+			if r.Method == "tools/list" && s.count(r.Method) == 2 {
+				how()
+			}
+			return "", nil
+		}}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			require.ErrorContains(t, rt.Refresh(ctx, view(rt)), text)
+			require.True(t, offered(rt, "x"))
+			time.Sleep(time.Minute)
+			require.EqualValues(t, 1, view(rt).Epoch)
+			require.Equal(t, 3, a.session(1).count("tools/list"), "it is tried again")
+		})
+	}
 }
 
 // A standby that takes over has the changes that were announced while it waited.

@@ -3,9 +3,11 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -15,6 +17,35 @@ const firstModern = "2026-07-28"
 
 // Modern reports whether the server is ready and speaks 2026-07-28 or later.
 func (v *View) Modern() bool { return v.protocol >= firstModern }
+
+// Incarnation names the incarnation in the view, in this process and in others; empty if there was
+// none yet.
+func (v *View) Incarnation() string {
+	if v.current == nil {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x-%x", v.current.started.UnixNano(), v.Gen, v.Epoch)
+}
+
+// HasNoSession reports whether the server may be restarted unseen: since 2026-07-28 there are no
+// sessions over HTTP.
+func (v *View) HasNoSession() bool { return v.Spec.HTTP != nil && v.Modern() }
+
+// The requests a second about tasks that all followers together send to one server, and how many of
+// them at once.
+const (
+	maxTaskRate  = 500
+	maxTaskBurst = 50
+)
+
+// AwaitTaskTurn waits until a follower may send one more request about a task to the server, in the
+// order of the calls. It returns early when ctx or the session ends.
+func (v *View) AwaitTaskTurn(ctx context.Context) {
+	turn := v.stats.taskTurns.Reserve()
+	if backoff.SleepUntil(ctx, v.Ended(), turn.Delay()) != nil || isClosed(v.Ended()) {
+		turn.Cancel()
+	}
+}
 
 // Ended returns a channel that is closed when the session of the view has ended; a closed
 // one if there is no session.

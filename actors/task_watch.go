@@ -19,6 +19,9 @@ const maxTaskStreams = 16
 // maxEarly bounds the notifications that are kept for those who are about to watch.
 const maxEarly = 16
 
+// maxHeldTasks bounds the ids that an incarnation remembers for [View.HoldTask].
+const maxHeldTasks = 4096
+
 // taskWatches are the tasks of one incarnation about whose changes callers want to hear, and
 // the streams on which the server tells them (2026-07-28, subscriptions/listen with taskIds).
 // A server of 2025-11-25 tells them unasked. The zero value is empty. Safe for concurrent use.
@@ -26,10 +29,44 @@ type taskWatches struct {
 	mu      sync.Mutex                         // guards the fields below
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
 	early   []string                           // the ids of the last notifications without a watcher
+	held    []string                           // the ids of tasks that are open for calls; the oldest first
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task
 	refused bool                               // it has not, when it was asked first: it is not asked again
+}
+
+// HoldTask notes that a task of the incarnation in the view is open for a call. made: the server has
+// made it of the call; HoldTask then reports false if it is open for another call: both would get
+// the result of one.
+func (v *View) HoldTask(id string, made bool) bool {
+	if v.current == nil {
+		return true
+	}
+	all := &v.current.tasks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if made && slices.Contains(all.held, id) {
+		return false
+	}
+	if len(all.held) == maxHeldTasks {
+		all.held = slices.Delete(all.held, 0, 1)
+	}
+	all.held = append(all.held, id)
+	return true
+}
+
+// DropTask ends what HoldTask has begun.
+func (v *View) DropTask(id string) {
+	if v.current == nil {
+		return
+	}
+	all := &v.current.tasks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if at := slices.Index(all.held, id); at >= 0 {
+		all.held = slices.Delete(all.held, at, at+1)
+	}
 }
 
 // TaskWatch tells one caller that a task may have changed. The caller stops it.

@@ -1,13 +1,13 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
@@ -89,7 +89,7 @@ func (e *entry) readFile(v *hujson.Value) string {
 	if path == "" {
 		return ""
 	}
-	text, err := os.ReadFile(path)
+	text, err := regularfile.Read(path, maxSize)
 	if err != nil {
 		e.fail(v, "the file that %q names cannot be read; create it, or correct the path", e.key)
 		return ""

@@ -200,6 +200,10 @@ func (e *entry) finish(at *hujson.Value) {
 	if e.broken {
 		return
 	}
+	if e.spec.Exclusive && e.share == ShareClient {
+		e.fail(at, "\"share\": \"client\" starts a process for each client, and \"exclusive\" allows one; remove one of them")
+		return
+	}
 	if err := e.spec.Validate(); err != nil {
 		e.fail(at, "%s", KeyTerms(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"bufio"
-	"os"
+	"bytes"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // readEnvFile reads a file of NAME=value lines. A line that is something else
@@ -19,14 +21,13 @@ func (e *entry) readEnvFile(v *hujson.Value) {
 	if path == "" {
 		return
 	}
-	f, err := os.Open(path)
+	text, err := regularfile.Read(path, maxSize)
 	if err != nil {
 		e.fail(v, "envFile %q cannot be read; create it, or correct the path", shown)
 		return
 	}
-	defer func() { _ = f.Close() }()
 	e.fileEnv = map[string]string{}
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {

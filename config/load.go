@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // maxSize is the longest file that is read, in bytes.
@@ -38,7 +39,7 @@ func LoadFiles(paths []string, opts ...Option) (*File, error) {
 	}
 	texts := make([]*text, len(paths))
 	for i, path := range paths {
-		data, err := readAll(path)
+		data, err := regularfile.Read(path, maxSize)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return nil, notExistError(path)
@@ -59,17 +60,6 @@ func (path notExistError) Error() string {
 }
 
 func (notExistError) Unwrap() error { return os.ErrNotExist }
-
-// readAll reads a file to its end, or one byte more than maxSize of it. The file
-// may be a pipe, so its size is not asked for.
-func readAll(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
-}
 
 // Parse reads the text of a file. filename is its name in errors and problems,
 // and relative paths begin at its directory.

@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // maxSecretFile is the longest file of ${file:path}, in bytes. A key or a token is
@@ -53,27 +54,17 @@ func (p *parser) fileValue(shown string) (string, error) {
 
 // readSecret reads a short regular file. Its errors do not name the file.
 func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
+	data, err := regularfile.Read(path, maxSecretFile)
+	value := strings.TrimRight(string(data), "\r\n")
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", errors.New("the file does not exist; create it, or correct the path")
+	case errors.Is(err, os.ErrPermission):
+		return "", errors.New("the file cannot be opened; check its permissions, and those of its directory")
+	case errors.Is(err, regularfile.ErrNotRegular), errors.Is(err, regularfile.ErrLong):
+		return "", fmt.Errorf("%w; name one that holds the value alone", errors.Unwrap(err))
 	case err != nil:
-		return "", errors.New("the file cannot be reached; check the permissions of its directory")
-	case !info.Mode().IsRegular(): // to open a pipe would wait for its writer
-		return "", errors.New("it is not a regular file; name one that holds the value alone")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", errors.New("the file cannot be opened; check its permissions")
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	value := strings.TrimRight(string(data), "\r\n")
-	switch {
-	case err != nil:
-		return "", errors.New("the file cannot be read to its end; check the disk")
-	case len(data) > maxSecretFile:
-		return "", fmt.Errorf("the file is longer than %d bytes; name one that holds the value alone", maxSecretFile)
+		return "", errors.New("the file cannot be reached or read; check the permissions of its directory, and the disk")
 	case value == "":
 		return "", errors.New("the file is empty; write the value into it")
 	}

@@ -95,7 +95,7 @@ func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage,
 // nil gives that back as soon as the response was read.
 func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
 	view, name, err := c.splitTool(tool)
-	if err != nil {
+	if err != nil && len(opts) == 0 {
 		return response{}, err
 	}
 	o := c.defaultOptions()
@@ -106,8 +106,13 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if o.room != nil && share == nil {
 		share = &o.room.share
 	}
-	if o.hasKey {
-		k, err := c.openKey(ctx, o.key, view, name, args)
+	switch {
+	case err != nil && o.hasKey:
+		return c.answerWithout(ctx, q, tool, args, &o, share, err)
+	case err != nil:
+		return response{}, err
+	case o.hasKey:
+		k, err := c.openKey(ctx, o.key, view.Name, name, args)
 		if err != nil {
 			q.replayed = true
 			return response{}, err
@@ -215,7 +220,11 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 	case !v.Spec.Tools.Allows(name):
 		return t, hiddenTool(v.Name)
 	case v.Catalog != nil:
-		return t, unknownTool(c.rt.Snapshot(), tool)
+		e := unknownTool(c.rt.Snapshot(), tool)
+		if s := v.Status().Session; s != nil && (s.Capabilities == nil || s.Capabilities.Tools == nil) {
+			e.Hint = `the server does not declare the capability "tools", so it is not asked for any`
+		}
+		return t, e
 	}
 	return t, nil
 }
@@ -224,24 +233,25 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 type CallOption func(*callOptions)
 
 type callOptions struct {
-	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
-	waitReady bool
-	validate  bool
-	strict    bool                      // validate refuses names that the schema does not declare
-	detached  bool                      // of StartTask: a task is returned, and not followed
-	progress  func(mcpvisor.Progress)   // nil: reports are not delivered
-	key       string                    // of WithKey
-	hasKey    bool                      // with WithKey
-	keyed     *keyedCall                // nil without a key
-	meta      json.RawMessage           // of WithMeta; nil for none
-	handlers  *CallHandlers             // of WithCallHandlers; nil: those of the client
-	log       func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
-	logLevel  string
-	client    string       // of WithClientName
-	relay     bool         // with WithRelay
-	next      Continuation // of WithRelay
-	taskRelay *TaskRelay   // of WithTaskRelay
-	noTasks   bool         // with WithoutTasks
+	timeout    time.Duration // 0: the server's Timeouts.Call; negative: none
+	waitReady  bool
+	validate   bool
+	strict     bool                      // validate refuses names that the schema does not declare
+	detached   bool                      // of StartTask: a task is returned, and not followed
+	progress   func(mcpvisor.Progress)   // nil: reports are not delivered
+	key        mcpvisor.JournalKey       // of WithKey
+	hasKey     bool                      // with WithKey
+	keyed      *keyedCall                // nil without a key
+	meta       json.RawMessage           // of WithMeta; nil for none
+	handlers   *CallHandlers             // of WithCallHandlers; nil: those of the client
+	log        func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
+	logLevel   string
+	client     string       // of WithClientName
+	relay      bool         // with WithRelay
+	next       Continuation // of WithRelay
+	taskRelay  *TaskRelay   // of WithTaskRelay
+	noTasks    bool         // with WithoutTasks
+	taskOrigin *taskOrigin  // of WithTaskOrigin
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	room         *ResultRoom // of WithResultRoom; nil: given back when the result is read

@@ -34,9 +34,9 @@ type CallSettings struct {
 	// Relay is set by WithRelay, and Continuation is its argument.
 	Relay        bool
 	Continuation Continuation
-	// HasKey is set by WithKey, and Key is its argument.
+	// HasKey is set by WithKey and WithKeyOf, and Key is what they name.
 	HasKey bool
-	Key    string
+	Key    mcpvisor.JournalKey
 	// ClientName is that of WithClientName; empty for none.
 	ClientName string
 	// TaskRelay is that of WithTaskRelay; nil for none.

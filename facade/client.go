@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
@@ -68,10 +69,10 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	keys        *keyLocks // of the journal; shared with the copies
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
+	writes      *journalWrites
 	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
 
 	copies   copies  // of servers, by CopyServer
@@ -98,18 +99,20 @@ func New(opts ...Option) (*Client, error) {
 		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
 	if o.maxBufferBytes <= 0 {
-		o.maxBufferBytes = defaultClientBufferBytes
+		o.maxBufferBytes = defaults.Within(defaultClientBufferBytes, 4)
 	}
-	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
+	return newClient(o, budget.New(o.maxBufferBytes, nil), nil), nil
 }
 
 // newClient makes a client with checked options. If original is not nil, the client is a copy of it, and the records of its calls are those of original, too.
-func newClient(o options, buffer *budget.Budget, locks *keyLocks, original *Client) *Client {
-	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
+func newClient(o options, buffer *budget.Budget, original *Client) *Client {
+	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime
+	room := budget.New(o.maxBufferBytes/4, nil)
 	if original != nil {
-		c.original, records = original, original.rt
+		c.original, records, room = original, original.rt, original.writes.room
 	}
+	c.writes = newJournalWrites(room)
 	c.rt = actors.New(actors.Options{
 		Records:   records,
 		Logger:    o.logger,
@@ -192,7 +195,8 @@ func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.
 // again. It is for servers that this process may no longer run, because a lease or a lock on
 // their name is lost. The process group is killed, without the grace of Timeouts.Shutdown; a
 // server in memory, whose goroutine cannot be killed, has its context ended; a session over HTTP
-// ends as with Unregister. When Fence returns nil, nothing of the server is left.
+// ends as with Unregister. Its copies ([Client.CopyServer]) end in the same way. When Fence returns nil,
+// nothing of the server is left.
 //
 // Calls in flight fail with ErrEnded and OutcomeUnknown. Later calls fail with
 // ErrEvicted and OutcomeNotSent. Their cause has reason in it, one line for operators such as
@@ -205,7 +209,15 @@ func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.
 // background), ErrLeftBehind (the fence holds, and the error names processes that could not be
 // ended, or could not be searched for). After Close it returns nil.
 func (c *Client) Fence(ctx context.Context, name, reason string) error {
-	return c.withServerOp(c.rt.Fence(ctx, name, reason), name, "fence "+name)
+	fenced := make(chan error, 1)
+	go func() { fenced <- c.rt.Fence(ctx, name, reason) }()
+	copies := c.fenceCopies(ctx, name, reason)
+	err := <-fenced
+	copies = errors.Join(copies, c.fenceCopies(ctx, name, reason)) // those that were made meanwhile
+	if err == nil {
+		err = copies
+	}
+	return c.withServerOp(err, name, "fence "+name)
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
@@ -261,6 +273,8 @@ func (c *Client) Close(ctx context.Context) error {
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")
+	c.writes.close(ctx)
+	c.openTasks.release()
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)
 	}

@@ -3,10 +3,13 @@ package facade
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // copies are the clients that [Client.CopyServer] has made and that are not closed. The zero value is
@@ -37,19 +40,23 @@ func (s *copies) remove(c *Client) {
 	delete(s.open, c)
 }
 
-// close closes all of them at once, and waits for it.
+// close closes all of them, and those that are added later are refused.
 func (s *copies) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	all := make([]*Client, 0, len(s.open))
-	for c := range s.open {
-		all = append(all, c)
-	}
+	s.mu.Unlock()
+	return s.each(func(c *Client) error { return c.Close(ctx) })
+}
+
+// each calls f for all of them at once, and waits for it.
+func (s *copies) each(f func(*Client) error) error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
 	failed := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, c := range all {
-		wg.Go(func() { failed[i] = c.Close(ctx) })
+		wg.Go(func() { failed[i] = f(c) })
 	}
 	wg.Wait()
 	return errors.Join(failed...)
@@ -59,18 +66,25 @@ func (s *copies) close(ctx context.Context) error {
 // own with this one server, which has the name and the spec of the server that is registered here, and
 // is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
 // two share the journal, the bounds of memory, and the records of ended calls (RecentCalls, UnknownCalls), and nothing
-// else: lists, statistics, events and subscriptions are of each. What happens here to the server later does not change the copy.
+// else: lists, statistics, events and subscriptions are of each. What happens here to the server later does not change the copy,
+// but for [Client.Fence], which ends both.
 //
 // Close ends the copy. Close of this client ends all its copies. CopyServer does not wait for the
 // server: [Client.WaitReady] and [WithWaitReady] do.
 //
-// Errors: ErrUnknownServer, ErrInvalid (an option cannot work), ErrClosed.
+// Errors: ErrUnknownServer, ErrInvalid (an option cannot work, or the server is Exclusive), ErrEvicted (it was fenced), ErrClosed.
 func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	op := "copy " + server
 	s := c.rt.Snapshot()
 	v := s.Server(server)
 	if v == nil {
 		return nil, withOp(unknownServer(s, server), op)
+	}
+	if v.Spec.Exclusive {
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errExclusive}
+	}
+	if fenced := fencedError(v); fenced != nil {
+		return nil, withOp(fenced, op)
 	}
 	o := c.opts
 	o.interceptors, o.readInterceptors = slices.Clip(o.interceptors), slices.Clip(o.readInterceptors)
@@ -88,7 +102,7 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	if o.err != nil {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
-	made := newClient(o, c.buffer, c.keys, c)
+	made := newClient(o, c.buffer, c)
 	if !c.copies.add(made) {
 		_ = made.rt.Close(context.Background()) // it has no servers
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}
@@ -98,5 +112,28 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	if err := made.rt.Register(context.Background(), spec); err != nil {
 		return nil, errors.Join(withOp(err, op), made.Close(context.Background()))
 	}
+	if fenced := fencedError(c.rt.Snapshot().Server(server)); fenced != nil { // Fence has not seen the copy
+		return nil, errors.Join(withOp(fenced, op), made.Close(context.Background()))
+	}
 	return made, nil
+}
+
+var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")
+
+// fencedError is the error of a copy of a server that was fenced; nil if it was not.
+func fencedError(v *actors.View) error {
+	if v == nil || v.State != supervisor.StateEvicted || v.Cause == nil || v.Cause.Kind != supervisor.CauseFenced {
+		return nil
+	}
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent, Cause: v.Cause, Hint: "register it again"}
+}
+
+// fenceCopies fences the copies of a server. A copy that is just being registered ends by itself.
+func (c *Client) fenceCopies(ctx context.Context, server, reason string) error {
+	return c.copies.each(func(made *Client) error {
+		if err := made.Fence(ctx, server, reason); !errors.Is(err, mcpvisor.ErrUnknownServer) {
+			return err
+		}
+		return nil
+	})
 }

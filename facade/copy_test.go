@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,4 +169,54 @@ func TestClient_CopyServer_elicitations(t *testing.T) {
 		}
 	}
 	require.Empty(t, told)
+}
+
+// A copy of an exclusive server is a second process: it is refused, and nothing starts.
+func TestClient_CopyServer_exclusive(t *testing.T) {
+	c, dir := newClient(t), t.TempDir()
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Exclusive: true, Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})}))
+	_, err := c.CopyServer("a")
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, "the server is exclusive")
+	require.Equal(t, 1, mcptest.Starts(dir))
+}
+
+// Fence reaches the copies of a server and their copies, also those that are made at the same moment or
+// later, and those of a server that was unregistered.
+func TestClient_Fence_copies(t *testing.T) {
+	ctx := t.Context()
+	for _, unregistered := range []bool{false, true} {
+		c, dir := newClient(t), t.TempDir()
+		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})}))
+		copied, err := c.CopyServer("a")
+		require.NoError(t, err)
+		require.NoError(t, copied.WaitReady(ctx, "a"))
+		second, err := copied.CopyServer("a")
+		require.NoError(t, err)
+		require.NoError(t, second.WaitReady(ctx, "a"))
+		if unregistered {
+			require.NoError(t, c.Unregister(ctx, "a"))
+			require.ErrorIs(t, c.Fence(ctx, "a", "over"), mcpvisor.ErrUnknownServer)
+		} else {
+			made := make(chan struct{})
+			go func() {
+				defer close(made)
+				for err := error(nil); err == nil; {
+					_, err = c.CopyServer("a")
+				}
+			}()
+			require.NoError(t, c.Fence(ctx, "a", "over"))
+			<-made
+			_, err = c.CopyServer("a")
+			require.ErrorIs(t, err, mcpvisor.ErrEvicted)
+			require.ErrorContains(t, err, "over")
+		}
+		for _, one := range []*facade.Client{copied, second} {
+			_, err = one.CallTool(ctx, "a/echo", nil)
+			require.ErrorIs(t, err, mcpvisor.ErrEvicted)
+		}
+		for _, pid := range mcptest.PIDs(dir) {
+			require.Eventually(t, func() bool { return !mcptest.Alive(pid) }, time.Minute, time.Millisecond)
+		}
+	}
 }

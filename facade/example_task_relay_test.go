@@ -25,7 +25,7 @@ func ExampleWithTaskRelay() {
 	if _, err := client.CallToolRaw(ctx, "ci/build", []byte(`{"text":"main"}`), facade.WithTaskRelay(&made)); err != nil {
 		panic(err)
 	}
-	task, err := client.TaskOf(made.Server, made.ID) // in another process, too
+	task, err := client.TaskOf(made.Server, made.ID, facade.WithTaskOrigin(made.Origin)) // in another process, too
 	if err != nil {
 		panic(err)
 	}

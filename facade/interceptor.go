@@ -149,6 +149,11 @@ func (c *Client) callToolIntercepted(ctx context.Context, tool string, args any,
 func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResult, error) {
 	c, op := i.c, "call "+i.tool
 	view, name, err := c.splitTool(i.tool)
+	if err != nil && c.callOptions(i.opts).hasKey { // the journal may have the answer
+		if v, own, ok := unregistered(i.tool, err); ok {
+			view, name, err = v, own, nil
+		}
+	}
 	if err != nil {
 		c.rt.RecordUnknownServer()
 		return CallResult{}, withOp(err, op)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -40,6 +39,9 @@ type journalOption struct {
 
 // check returns what is wrong with the option, and sets its default.
 func (o *journalOption) check() error {
+	if _, guarded := o.store.(guardedJournal); !guarded && o.store != nil {
+		o.store = guardedJournal{o.store}
+	}
 	switch o.keep {
 	case "":
 		o.keep = mcpvisor.JournalKeepAll
@@ -63,7 +65,13 @@ func (o *journalOption) check() error {
 // another call, and a client without a journal fail the call with mcpvisor.ErrInvalid; a journal
 // that cannot be read or written fails it with mcpvisor.ErrJournal. Calls with one key wait for each other. When the context of the call ends, its task continues, and a later call with the key
 // finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
-func WithKey(key string) CallOption { return func(o *callOptions) { o.key, o.hasKey = key, true } }
+func WithKey(key string) CallOption { return WithKeyOf("", key) }
+
+// WithKeyOf is [WithKey] for a call that the host passes on for a principal: equal keys of different
+// principals are different keys. It is for gateways and fleets.
+func WithKeyOf(principal, key string) CallOption {
+	return func(o *callOptions) { o.key, o.hasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
+}
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
 // without arguments and results; none without [WithJournal].
@@ -80,24 +88,25 @@ func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, e
 	return all, nil
 }
 
-// ResumeTask returns the call that was made with a key, perhaps by another host, as a handle:
-// its Wait returns the result that the journal has, or follows the task.
+// ResumeTask returns the call that was made with a key, perhaps by another host, as a handle.
+// Its Wait returns the result that the journal has, or follows the task.
 //
 // Errors: ErrInvalid (the journal does not know the key), ErrInterrupted, ErrJournal,
-// ErrUnknownServer, and the error in which the call has ended.
-func (c *Client) ResumeTask(ctx context.Context, key string, opts ...CallOption) (*Task, error) {
+// ErrUnknownServer (also while another server has the name of the one that has the task), and the error in
+// which the call has ended.
+func (c *Client) ResumeTask(ctx context.Context, key mcpvisor.JournalKey, opts ...CallOption) (*Task, error) {
 	t, err := c.resumeTask(ctx, key, opts)
-	return t, withOp(err, "resume "+key)
+	return t, withOp(err, "resume "+key.Key)
 }
 
-func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) (*Task, error) {
+func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts []CallOption) (*Task, error) {
 	k, err := c.lockKey(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer k.release()
 	if !k.known {
-		return nil, invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key))
+		return nil, unknownKey(key)
 	}
 	t := &Task{c: c, tool: mcpvisor.Qualify(k.entry.Server, k.entry.Tool), turn: make(chan struct{}, 1), resumed: true}
 	t.turn <- struct{}{}
@@ -118,45 +127,9 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	return t, nil
 }
 
-// keyLocks are those of a client and of its copies, which have one journal.
-type keyLocks struct {
-	calls   keys // that are made now
-	endings keys // of which a task has ended, and that the journal is told of
-}
-
-// keys are the keys that are in use. The zero value is empty. Safe for concurrent use.
-type keys struct {
-	mu   sync.Mutex
-	open map[string]chan struct{} // closed when the call has ended
-}
-
-// lock waits until no other call with the key is made.
-func (k *keys) lock(ctx context.Context, key string) error {
-	for {
-		k.mu.Lock()
-		other := k.open[key]
-		if other == nil {
-			if k.open == nil {
-				k.open = map[string]chan struct{}{}
-			}
-			k.open[key] = make(chan struct{})
-			k.mu.Unlock()
-			return nil
-		}
-		k.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (k *keys) unlock(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(k.open[key])
-	delete(k.open, key)
+// unknownKey is the error about a key that the journal does not know.
+func unknownKey(key mcpvisor.JournalKey) error {
+	return invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key.Key))
 }
 
 // A keyedCall is a call with a key. Until it is released, no other call with that key is made.
@@ -166,33 +139,68 @@ type keyedCall struct {
 	known bool // the journal knew the key
 	entry mcpvisor.JournalEntry
 	args  json.RawMessage // of this call
-	// forgetting: the entry is being removed in the background, which releases the call.
-	forgetting bool
+	// unlock ends the lock of the key in the store; nil: the call was released.
+	unlock func()
+	last   *journalWrite // the change of the journal that was begun last; nil: none
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
-func (c *Client) lockKey(ctx context.Context, key string) (*keyedCall, error) {
+func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCall, error) {
 	if c.opts.journal.store == nil {
 		return nil, invalidRequest(errors.New("a call with a key needs a client with a journal; make it with facade.WithJournal"))
 	}
-	if err := checkKey(key); err != nil {
+	if err := checkKey(key.Key); err != nil {
 		return nil, invalidRequest(err)
 	}
-	if err := c.keys.calls.lock(ctx, key); err != nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-	}
-	k := &keyedCall{c: c}
-	var err error
-	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
-		c.keys.calls.unlock(key)
+	unlock, err := c.opts.journal.store.Lock(ctx, key)
+	if err != nil {
 		return nil, journalError(ctx, err)
 	}
-	k.entry.Key = key
+	k := &keyedCall{c: c, unlock: unlock}
+	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
+		unlock()
+		return nil, journalError(ctx, err)
+	}
+	if k.entry.State == mcpvisor.JournalNotRun { // the next call is a new one
+		k.known, k.entry = false, mcpvisor.JournalEntry{Resolved: k.entry.Resolved}
+	}
+	c.writes.add()
+	k.entry.Principal, k.entry.Key = key.Principal, key.Key
 	return k, nil
 }
 
+// answerWithout answers a call whose server is not registered, if the journal has the answer: a call
+// that was made is not sent again. err is the error otherwise.
+func (c *Client) answerWithout(ctx context.Context, q *tracked, tool string, args toolArguments, o *callOptions, share *budget.Share, err error) (response, error) {
+	v, name, ok := unregistered(tool, err)
+	if !ok {
+		return response{}, err
+	}
+	k, keyErr := c.openKey(ctx, o.key, v.Name, name, args)
+	if keyErr != nil {
+		return response{}, keyErr
+	}
+	defer k.release()
+	if !k.known || k.entry.State == mcpvisor.JournalTask {
+		return response{}, err
+	}
+	return k.again(ctx, q, v, o, share)
+}
+
+// unregistered stands in for the server of a tool, if err says that none is registered.
+func unregistered(tool string, err error) (v *actors.View, name string, ok bool) {
+	if !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrUnknownTool) {
+		return nil, "", false
+	}
+	server, name, ok := mcpvisor.SplitName(tool)
+	if !ok {
+		server, name, ok = mcpvisor.SplitAlias(tool)
+	}
+	return &actors.View{Name: server, Spec: &mcpvisor.ServerSpec{Name: server}}, name, ok
+}
+
 // openKey begins a call with a key.
-func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool string, args toolArguments) (*keyedCall, error) {
+func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, server, tool string, args toolArguments) (*keyedCall, error) {
 	raw, err := args.append(nil)
 	if err != nil {
 		return nil, err
@@ -207,26 +215,37 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 		digest = digestArguments(raw)
 	}
 	if !k.known {
-		k.entry.Server, k.entry.Tool, k.entry.Digest = v.Name, strings.Clone(tool), digest
+		k.entry.Server, k.entry.Tool, k.entry.Digest = server, strings.Clone(tool), digest
 		return k, nil
 	}
-	if e := &k.entry; e.Server != v.Name || e.Tool != tool || e.Digest != "" && digest != "" && e.Digest != digest {
+	if e := &k.entry; e.Server != server || e.Tool != tool || e.Digest != "" && digest != "" && e.Digest != digest {
 		k.release()
 		what := "with other arguments"
-		if e.Server != v.Name || e.Tool != tool {
+		if e.Server != server || e.Tool != tool {
 			what = "of " + mcpvisor.Qualify(e.Server, e.Tool)
 		}
-		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key, what, e.Began.Format(time.RFC3339)), Hint: "use another key"}
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "repeat that call; with another key this one is executed, whether it was before or not"}
 	}
 	return k, nil
 }
 
-// release lets other calls with the key continue.
+// release lets other calls with the key continue, as soon as the journal knows what became of this one.
 func (k *keyedCall) release() {
-	if !k.forgetting {
-		k.c.keys.calls.unlock(k.entry.Key)
+	unlock, last := k.unlock, k.last
+	k.unlock = nil
+	end := func() {
+		unlock()
+		k.c.writes.done()
 	}
+	if last == nil || last.ended() {
+		end()
+		return
+	}
+	go func() {
+		<-last.done
+		end()
+	}()
 }
 
 // again answers a call whose key the journal knows. Nothing is sent, except for a task.
@@ -238,6 +257,9 @@ func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *ca
 	}
 	f, err := k.resume(*o)
 	if err != nil || o.detached {
+		if err == nil {
+			k.c.openTasks.add(f)
+		}
 		q.replayed = true
 		return response{task: f}, err
 	}
@@ -250,7 +272,7 @@ func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *ca
 func (k *keyedCall) answer() (json.RawMessage, error) {
 	e := &k.entry
 	made := e.Began.Format(time.RFC3339)
-	failed := &mcpvisor.Error{Server: e.Server, Hint: "another key makes a new call"}
+	failed := &mcpvisor.Error{Server: e.Server, Hint: hintAgain}
 	switch {
 	case e.State != mcpvisor.JournalEnded:
 		failed.Kind, failed.Outcome = mcpvisor.KindInterrupted, mcpvisor.OutcomeUnknown
@@ -268,8 +290,14 @@ func (k *keyedCall) answer() (json.RawMessage, error) {
 	default:
 		return e.Result, nil
 	}
+	if failed.Outcome == mcpvisor.OutcomeUnknown {
+		failed.Hint = "find out whether the server has executed it, and say so with Client.ResolveKey; " + hintAgain
+	}
 	return nil, failed
 }
+
+// hintAgain says what another key does.
+const hintAgain = "another key executes it again"
 
 // resume returns a follower of the task that the server has made of the call.
 func (k *keyedCall) resume(o callOptions) (*follower, error) {
@@ -279,8 +307,13 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 		return nil, unknownServer(s, k.entry.Server)
 	}
 	now := time.Now()
-	o.keyed, o.key = k, k.entry.Key
-	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true}
+	o.keyed, o.key = k, k.entry.JournalKey()
+	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true,
+		origin: &taskOrigin{k.entry.Incarnation, k.entry.TaskCreated, k.entry.Target}}
+	if err := asErrorOrNil(f.checkTarget(v)); err != nil {
+		err.Outcome = mcpvisor.OutcomeUnknown // the call was sent
+		return nil, err
+	}
 	f.note(task.Task{ID: k.entry.TaskID, Status: task.Working}, now)
 	return f, nil
 }
@@ -294,34 +327,44 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		k.entry.Arguments = v.Redact(k.args)
 	}
 	k.entry.Updated = k.entry.Began
-	if err := k.c.opts.journal.store.Put(ctx, k.entry); err != nil {
-		k.forgetting = true // the entry may be stored: until it is gone, the key stays taken
-		go func() {
-			k.forget()
-			k.c.keys.calls.unlock(k.entry.Key)
-		}()
+	e := k.entry
+	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, e) })
+	var err error
+	select {
+	case <-w.done:
+		err = w.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if !errors.Is(err, mcpvisor.ErrJournalFull) { // the entry may be stored: until it is gone, the key stays locked
+			k.beginForget()
+		}
 		return response{}, journalError(ctx, err)
 	}
 	got, err := k.c.sendWhenReady(ctx, q, v, r, o)
 	switch {
 	case k.entry.TaskID != "": // the follower writes the end
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:
-		k.forget()
+		k.beginForget().wait()
 	default:
 		k.ended(q.view, got.raw, err)
 	}
 	return got, err
 }
 
-// forget removes the entry.
-func (k *keyedCall) forget() {
-	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.Key) })
+// beginForget removes the entry.
+func (k *keyedCall) beginForget() *journalWrite {
+	return k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
+		return k.note(store.Delete(ctx, k.entry.JournalKey()))
+	})
 }
 
 // becameTask notes that the server has made a task of the call.
-func (k *keyedCall) becameTask(id string) {
+func (k *keyedCall) becameTask(id string, from *taskOrigin) {
 	k.entry.State, k.entry.TaskID = mcpvisor.JournalTask, id
-	k.put()
+	k.entry.TaskCreated, k.entry.Target, k.entry.Incarnation = from.created, from.target, from.incarnation
+	k.beginPut().wait()
 }
 
 // maxJournalErrorBytes bounds the text of an error in the journal, and its data.
@@ -331,23 +374,44 @@ const maxJournalErrorBytes = 4 << 10
 // id of the task. Of several handles on one task the first one counts: if err is set, and another
 // one has got the result, known is true.
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	if k.c.keys.endings.lock(ctx, k.entry.Key) == nil {
-		defer k.c.keys.endings.unlock(k.entry.Key)
+	if k.unlock != nil { // no other handle can have told it
+		k.ended(v, result, err)
+		return nil, false
 	}
-	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.Key)
-	if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
-		return stored.Result, err != nil && stored.Error == nil && len(stored.Result) > 0
+	first := make(chan json.RawMessage, 1) // has the result of another handle
+	own := &keyedCall{c: k.c, entry: k.entry, last: k.last}
+	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
+		unlock, lockErr := store.Lock(ctx, own.entry.JournalKey())
+		if lockErr != nil {
+			return k.note(lockErr)
+		}
+		defer unlock()
+		stored, found, getErr := store.Get(ctx, own.entry.JournalKey())
+		if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
+			if stored.Error == nil {
+				first <- stored.Result
+			}
+			return nil
+		}
+		end := own.ended(v, result, err)
+		<-end.done
+		return end.err
+	})
+	if !w.wait() {
+		return nil, false
 	}
-	k.ended(v, result, err)
-	return nil, false
+	select {
+	case earlier = <-first:
+	default:
+	}
+	return earlier, err != nil && len(earlier) > 0
 }
 
-// ended notes the end of the call.
-func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
+// ended notes the end of the call, and waits for it, though not for long.
+func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *journalWrite {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
+	entry.TaskCreated, entry.Target, entry.Incarnation = time.Time{}, "", ""
 	if err != nil {
 		e := asError(err)
 		entry.Error = &mcpvisor.JournalError{Kind: e.Kind, Outcome: e.Outcome}
@@ -362,38 +426,31 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
 			entry.Error.Text = e.Cause.Error()
 		}
 		entry.Error.Text = display.Shorten(display.Line(entry.Error.Text), maxJournalErrorBytes)
-		k.put()
-		return
+	} else {
+		k.setResult(v, result)
 	}
-	entry.ResultBytes = len(result)
+	w := k.beginPut()
+	entry.Result = nil // the write has it
+	w.wait()
+	return w
+}
+
+// setResult sets what the journal keeps of a result, without the secrets of the server; v may be nil.
+func (k *keyedCall) setResult(v *actors.View, result json.RawMessage) {
+	entry := &k.entry
+	entry.State, entry.ResultBytes = mcpvisor.JournalEnded, len(result)
 	switch k.c.opts.journal.keep {
 	case mcpvisor.JournalKeepAll:
-		entry.Result = v.Redact(result)
+		if v != nil {
+			result = v.Redact(result)
+		}
+		// What is no object behind the redaction could not be returned: it is not kept.
+		if len(result) > 0 && result[0] == '{' {
+			entry.Result = result
+		}
 	case mcpvisor.JournalKeepDigests:
 		entry.ResultDigest = digest(result)
 	case mcpvisor.JournalKeepNothing:
-	}
-	k.put()
-	entry.Result = nil // another handle of the task may have the entry
-}
-
-// put stores the entry.
-func (k *keyedCall) put() {
-	k.entry.Updated = time.Now()
-	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Put(ctx, k.entry) })
-}
-
-// journalTimeout bounds a write to the journal after a call was sent.
-const journalTimeout = 10 * time.Second
-
-// write changes the journal after the call was sent. An error does not cost the caller the
-// answer: the journal then knows less, so the key sends nothing, either.
-func (k *keyedCall) write(change func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	if err := change(ctx); err != nil {
-		k.c.opts.logger.Error().Err(err).Str("server", k.entry.Server).Str("tool", k.entry.Tool).Str("key", k.entry.Key).
-			Msg("the journal could not note how far a call came")
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 
 // memoryJournal is a journal that outlives clients, and not the process.
 type memoryJournal struct {
+	mcpvisor.JournalLocks
 	mu      sync.Mutex
-	entries map[string]mcpvisor.JournalEntry
+	entries map[mcpvisor.JournalKey]mcpvisor.JournalEntry
 	states  []mcpvisor.JournalState // of all writes
 	fail    func(verb string, e mcpvisor.JournalEntry) error
 }
@@ -36,26 +37,26 @@ func (j *memoryJournal) do(verb string, e mcpvisor.JournalEntry, f func()) error
 		}
 	}
 	if j.entries == nil {
-		j.entries = map[string]mcpvisor.JournalEntry{}
+		j.entries = map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}
 	}
 	f()
 	return nil
 }
 
-func (j *memoryJournal) Get(_ context.Context, key string) (e mcpvisor.JournalEntry, ok bool, err error) {
-	err = j.do("get", mcpvisor.JournalEntry{Key: key}, func() { e, ok = j.entries[key] })
+func (j *memoryJournal) Get(_ context.Context, key mcpvisor.JournalKey) (e mcpvisor.JournalEntry, ok bool, err error) {
+	err = j.do("get", mcpvisor.JournalEntry{Principal: key.Principal, Key: key.Key}, func() { e, ok = j.entries[key] })
 	return e, ok, err
 }
 
 func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
 	return j.do("put", e, func() {
 		e.Result, e.Arguments = slices.Clone(e.Result), slices.Clone(e.Arguments)
-		j.entries[e.Key], j.states = e, append(j.states, e.State)
+		j.entries[e.JournalKey()], j.states = e, append(j.states, e.State)
 	})
 }
 
-func (j *memoryJournal) Delete(_ context.Context, key string) error {
-	return j.do("delete", mcpvisor.JournalEntry{Key: key}, func() { delete(j.entries, key) })
+func (j *memoryJournal) Delete(_ context.Context, key mcpvisor.JournalKey) error {
+	return j.do("delete", mcpvisor.JournalEntry{Principal: key.Principal, Key: key.Key}, func() { delete(j.entries, key) })
 }
 
 func (j *memoryJournal) Entries(context.Context) (all []mcpvisor.JournalEntry, err error) {
@@ -190,7 +191,7 @@ func TestWithKey_of_an_entry(t *testing.T) {
 			e := test.entry
 			e.Key, e.Began = "k", began
 			e.Server, e.Tool = orDefault(e.Server, "s"), orDefault(e.Tool, "job")
-			j, dir := &memoryJournal{entries: map[string]mcpvisor.JournalEntry{"k": e}}, t.TempDir()
+			j, dir := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{{Key: "k"}: e}}, t.TempDir()
 			c := journaled(t, j, "")
 			require.NoError(t, c.Register(t.Context(), countServer(dir)))
 			_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
@@ -226,7 +227,7 @@ func TestWithKey_of_a_call_that_fails(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), spec))
 	_, err := c.CallTool(t.Context(), "s/crash", nil, facade.WithKey("crash"))
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-	require.Equal(t, mcpvisor.JournalEnded, j.entries["crash"].State)
+	require.Equal(t, mcpvisor.JournalEnded, j.entries[mcpvisor.JournalKey{Key: "crash"}].State)
 	_, again := c.CallTool(t.Context(), "s/crash", nil, facade.WithKey("crash"))
 	require.ErrorIs(t, again, mcpvisor.ErrCrashed)
 	require.ErrorContains(t, again, "of the call with the key")
@@ -240,7 +241,7 @@ func TestWithKey_of_a_call_that_fails(t *testing.T) {
 	_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("down"))
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	requireOutcome(t, err, mcpvisor.OutcomeNotSent)
-	require.NotContains(t, j.entries, "down")
+	require.NotContains(t, j.entries, mcpvisor.JournalKey{Key: "down"})
 }
 
 func requireStatus(t *testing.T, c *facade.Client, server string) mcpvisor.ServerStatus {
@@ -311,7 +312,7 @@ func TestWithKey_refused(t *testing.T) {
 		_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey(key))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid, "%q", key)
 	}
-	_, err = c.ResumeTask(t.Context(), "never used")
+	_, err = c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "never used"})
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	require.ErrorContains(t, err, "does not know the key")
 }
@@ -347,8 +348,8 @@ func TestWithJournal_keeps(t *testing.T) {
 				return err
 			}
 			require.NoError(t, call())
-			want(j.entries["k"])
-			require.NotContains(t, string(j.entries["k"].Arguments)+string(j.entries["k"].Result), secret)
+			want(j.entries[mcpvisor.JournalKey{Key: "k"}])
+			require.NotContains(t, string(j.entries[mcpvisor.JournalKey{Key: "k"}].Arguments)+string(j.entries[mcpvisor.JournalKey{Key: "k"}].Result), secret)
 			if err := call(); keep == mcpvisor.JournalKeepAll {
 				require.NoError(t, err)
 			} else {
@@ -391,7 +392,7 @@ func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 				second := journaled(t, j, "")
 				require.NoError(t, second.Register(t.Context(), spec))
 				got, err := second.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("called"))
-				resumed, err2 := second.ResumeTask(t.Context(), "started")
+				resumed, err2 := second.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "started"})
 				require.NoError(t, err2)
 				started, err2 := resumed.Wait(t.Context())
 				if durable {
@@ -409,7 +410,7 @@ func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 					require.Equal(t, mcpvisor.JournalEnded, e.State, key)
 					require.Empty(t, e.TaskID, key)
 				}
-				third, err := second.ResumeTask(t.Context(), "called") // now without the server's help
+				third, err := second.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "called"}) // now without the server's help
 				if durable {
 					require.NoError(t, err)
 					got, err = third.Wait(t.Context())
@@ -433,7 +434,7 @@ func TestWithKey_of_two_handles(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond), InMemory: mcptest.InMemory(script)}))
 	first, err := c.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
 	require.NoError(t, err)
-	second, err := c.ResumeTask(t.Context(), "k")
+	second, err := c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
 	require.NoError(t, err)
 	_, err = first.Wait(t.Context())
 	require.NoError(t, err)
@@ -441,8 +442,8 @@ func TestWithKey_of_two_handles(t *testing.T) {
 	got, err := second.Wait(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, `{"executions":1,"key":"order"}`, text(t, got))
-	require.Nil(t, j.entries["k"].Error)
-	third, err := c.ResumeTask(t.Context(), "k")
+	require.Nil(t, j.entries[mcpvisor.JournalKey{Key: "k"}].Error)
+	third, err := c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
 	require.NoError(t, err)
 	got, err = third.Wait(t.Context())
 	require.NoError(t, err)

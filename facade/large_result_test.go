@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 )
 
 // largeResponse is a response with the limits and timeouts of a specification.
@@ -245,5 +247,28 @@ func TestCallTool_leaves_its_budget(t *testing.T) {
 		_, err = c.CallTool(t.Context(), "s/large", nil)
 		require.NoError(t, err)
 		require.Equal(t, budget.Share{}, *sharePool.Get().(*budget.Share))
+	}
+}
+
+// A decoded result takes little more than was estimated, whatever its text is made of.
+func TestDecode_estimate(t *testing.T) {
+	for _, entry := range []string{
+		`{"type":"text","text":"x","_meta":{"a":1},"annotations":{"audience":["user"]}}`,
+		`{"type":"text","text":"x","\u005fmeta" : {"a":1}}`,
+		`{"type":"resource_link","uri":"x:y","name":"n","icons":[{"src":"a"}]}`,
+		`{"type":"resource","_meta":{"a":{"b":{}}},"resource":{"uri":"x:y","_meta":{"a":1},"text":"x"}}`,
+	} {
+		raw := []byte(`{"content":[` + strings.Repeat(entry+",", 10_000) + entry + `]}`)
+		size, err := jsonbound.Check(t.Context(), raw, jsonbound.Limits{})
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		r, err := decodeWholeToolResult(t.Context(), raw)
+		require.NoError(t, err)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		require.LessOrEqual(t, int(after.HeapAlloc-before.HeapAlloc), size.Bytes*3/2, entry)
+		runtime.KeepAlive(r)
 	}
 }

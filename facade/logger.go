@@ -37,7 +37,7 @@ func (g guardedSink) Write(line []byte) (int, error) { return g.WriteLevel(zerol
 
 // WriteLevel implements zerolog.LevelWriter.
 func (g guardedSink) WriteLevel(level zerolog.Level, line []byte) (int, error) {
-	if err := hostcall.Call("logger", func() error { g.to.send(level, line); return nil }); err != nil {
+	if err := hostcall.CallHere("logger", func() error { g.to.send(level, line); return nil }); err != nil {
 		fmt.Fprintf(os.Stderr, "mcpvisor: could not write a line of the log: %v\n", err)
 	}
 	return len(line), nil

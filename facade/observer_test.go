@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -207,20 +208,28 @@ func TestWithObserver_requests_of_servers(t *testing.T) {
 	})
 }
 
-// panickingObserver panics in one of its methods, or returns a _meta that cannot be sent.
+// panickingObserver panics in one of its methods, ends its goroutine there for requests that the test does
+// not make, or returns a _meta that cannot be sent.
 type panickingObserver struct {
-	inStart, inEnd bool
-	meta           string
+	inStart, inEnd     bool
+	exitStart, exitEnd bool
+	meta               string
 }
 
-func (o panickingObserver) RequestStarted(context.Context, mcpvisor.RequestStart) (context.Context, []byte) {
+func (o panickingObserver) RequestStarted(_ context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+	if o.exitStart && r.Method != "tools/call" {
+		runtime.Goexit()
+	}
 	if o.inStart {
 		panic("in the observer")
 	}
 	return nil, []byte(o.meta)
 }
 
-func (o panickingObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {
+func (o panickingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+	if o.exitEnd && r.Method != "tools/call" {
+		runtime.Goexit()
+	}
 	if o.inEnd {
 		panic("in the observer")
 	}
@@ -234,6 +243,8 @@ func TestWithObserver_that_fails(t *testing.T) {
 	}{
 		"panic at the start": {panickingObserver{inStart: true}, "panicked: in the observer"},
 		"panic at the end":   {panickingObserver{inEnd: true}, "panicked: in the observer"},
+		"exit at the start":  {panickingObserver{exitStart: true}, "ended its goroutine"},
+		"exit at the end":    {panickingObserver{exitEnd: true}, "ended its goroutine"},
 		"not JSON":           {panickingObserver{meta: `{"a":`}, "is not JSON"},
 		"not an object":      {panickingObserver{meta: `[1]`}, "is not a JSON object"},
 		"of the protocol":    {panickingObserver{meta: `{"progressToken":1}`}, "progressToken"},
@@ -247,6 +258,7 @@ func TestWithObserver_that_fails(t *testing.T) {
 			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: facade.ServeInMemory(metaServer())}))
 			r, err := c.CallTool(t.Context(), "s/meta", nil)
 			require.NoError(t, err)
+			require.NoError(t, c.Refresh(t.Context(), "s"))
 			require.NotContains(t, r.Content[0].(*mcp.TextContent).Text, `"x"`)
 			require.Contains(t, r.Content[0].(*mcp.TextContent).Text, "progressToken")
 			require.NoError(t, c.Close(t.Context()))

@@ -107,7 +107,8 @@ const defaultClientBufferBytes = 512 << 20
 // more) of all servers together, while they are read and decoded.
 // Limits.MaxBufferBytes bounds each server. One message of each server may exceed the
 // bound, so that no server waits for another; further messages wait for room. Default,
-// and for values below 1: 512 MiB.
+// and for values below 1: 512 MiB, or a quarter of the memory that this process may use by GOMEMLIMIT or its
+// cgroup, if that is less.
 func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferBytes = n } }
 
 // WithMaxStarts bounds how many subprocess servers start at the same time: the first starts of a

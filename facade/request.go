@@ -152,12 +152,13 @@ func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *trans
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()
 	if err == nil && o.keyed != nil {
-		o.keyed.becameTask(f.id())
+		o.keyed.becameTask(f.id(), f.origin)
 	}
 	switch {
 	case err != nil:
 		return response{}, err
 	case o.detached:
+		c.openTasks.add(f)
 		q.answered(v, result)
 		return response{task: f}, nil
 	}

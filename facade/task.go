@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Task is a tool call that its server executes as a task (MCP 2025-11-25, tasks; since
@@ -59,9 +59,7 @@ func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...C
 	if q.end(c, err) != nil {
 		return nil, withOp(err, "start "+tool)
 	}
-	if t.follow = r.task; t.follow != nil {
-		c.openTasks.add(t.follow)
-	}
+	t.follow = r.task
 	t.turn <- struct{}{}
 	return t, nil
 }
@@ -185,7 +183,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 	if t.follow == nil {
 		return nil
 	}
-	err := t.c.requestCancel(ctx, t.follow.server, t.follow.id())
+	err := t.follow.requestCancel(ctx)
 	if err == nil {
 		t.c.openTasks.remove(t.follow)
 	}
@@ -207,7 +205,7 @@ func (c *Client) CancelTask(ctx context.Context, number uint64) error {
 	if f == nil {
 		return withOp(invalidRequest(fmt.Errorf("no task %d is open", number)), "cancel a task")
 	}
-	return withOp(c.requestCancel(ctx, f.server, f.id()), "cancel "+mcpvisor.Qualify(f.server, f.tool))
+	return withOp(f.requestCancel(ctx), "cancel "+mcpvisor.Qualify(f.server, f.tool))
 }
 
 // openTasks are the tasks that have not ended. The zero value is empty. Safe for concurrent
@@ -218,7 +216,12 @@ type openTasks struct {
 	last uint64               // the number that was given last
 }
 
+// add lists a task. Its key, if it has one, does not expire until it is removed.
 func (o *openTasks) add(f *follower) {
+	if f.o.keyed != nil {
+		release := f.c.opts.journal.store.Hold(f.o.key)
+		f.held.Store(&release)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
@@ -230,8 +233,27 @@ func (o *openTasks) add(f *follower) {
 
 func (o *openTasks) remove(f *follower) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	delete(o.all, f)
+	o.mu.Unlock()
+	f.drop()
+	f.release()
+}
+
+// release lets the keys of all tasks expire.
+func (o *openTasks) release() {
+	o.mu.Lock()
+	all := slices.Collect(maps.Keys(o.all))
+	o.mu.Unlock()
+	for _, f := range all {
+		f.release()
+	}
+}
+
+// release lets the key of the call expire.
+func (f *follower) release() {
+	if release := f.held.Swap(nil); release != nil {
+		(*release)()
+	}
 }
 
 // find returns the task with a number; nil if it is not open.
@@ -276,7 +298,7 @@ func (o *openTasks) showLocked(f *follower) mcpvisor.OpenTask {
 func (f *follower) open() mcpvisor.OpenTask {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return mcpvisor.OpenTask{Key: f.o.key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
+	return mcpvisor.OpenTask{Principal: f.o.key.Principal, Key: f.o.key.Key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
 		Began: f.began, Updated: f.updated, Recovered: f.recovered}
 }
 
@@ -284,26 +306,12 @@ func (f *follower) open() mcpvisor.OpenTask {
 const cancelTimeout = 5 * time.Second
 
 // cancelTask asks a server to cancel a task, in the background.
-func (c *Client) cancelTask(server, id string) {
+func (c *Client) cancelTask(f *follower) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 		defer cancel()
-		_ = c.requestCancel(ctx, server, id) // nobody waits for the answer
+		_ = f.requestCancel(ctx) // nobody waits for the answer
 	}()
-}
-
-// requestCancel asks the current incarnation of a server to cancel a task.
-func (c *Client) requestCancel(ctx context.Context, server, id string) error {
-	view := c.rt.Snapshot().Server(server)
-	if view == nil {
-		return unknownServer(c.rt.Snapshot(), server)
-	}
-	_, _, err := c.rt.Request(ctx, view, transport.Request{Method: "tasks/cancel", Target: id, Params: task.Params(id)}, cancelTimeout)
-	if e := asErrorOrNil(err); e != nil {
-		e.Cause = hideID(e.Cause, id)
-		return e
-	}
-	return nil
 }
 
 // asErrorOrNil returns a copy of the error of ours in err.

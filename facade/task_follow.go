@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -37,21 +39,27 @@ type follower struct {
 	// resumed: another host made the call, or somebody else follows the task, and no incarnation was
 	// asked yet.
 	resumed bool
-	watches bool // of Task.Watch: the server is asked rarely, since it says when the task changes
+	watches bool        // of Task.Watch: the server is asked rarely, since it says when the task changes
+	polls   bool        // each runs, so the requests take their turns
+	origin  *taskOrigin // of the task; nil: any task with the id
 
 	unreachable time.Duration // the last pause before a server that could not be reached, or has failed
-	polls       int           // answers since the state of the task changed
+	answers     int           // about the task, since its state changed
 	failures    int           // errors in a row that may pass
 	refusals    int           // of the result of a task that has ended (2025-11-25)
 	known       bool          // the server has answered once
 	final       bool          // the end of the call is known
 	inputs      taskInputs
 	early       chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
+	hasResult   bool       // that has given the result
 
-	mu        sync.Mutex // guards what Client.Tasks reads
-	task      task.Task  // without result, error and requests
+	held      atomic.Pointer[func()] // lets the key of the call expire; nil: it is not held, or has none
+	mu        sync.Mutex             // guards what Client.Tasks reads
+	task      task.Task              // without result, error and requests
 	updated   time.Time
 	recovered int
+	proven    string       // the incarnation that has the task, as it has shown; empty: none
+	countedBy *actors.View // of the incarnation for which HoldTask counts the task; nil: for none
 }
 
 // newFollower begins to follow the task in result, the answer to a call.
@@ -60,17 +68,27 @@ func (c *Client) newFollower(v *actors.View, r *transport.Request, o *callOption
 	if err != nil {
 		return nil, unreadableTask(err)
 	}
+	if !v.HoldTask(t.ID, true) {
+		return nil, unreadableTask(errTaskTwice)
+	}
 	now := time.Now()
-	f := &follower{c: c, o: *o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v}
+	f := &follower{c: c, o: *o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v, countedBy: v,
+		proven: v.Incarnation(), origin: &taskOrigin{v.Incarnation(), t.Created, targetOf(v.Spec)}}
 	f.note(t, now)
 	return f, nil
 }
 
 // unreadableTask is the error of an answer about a task that makes no sense.
 func unreadableTask(err error) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err,
+	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: &senselessAnswer{err},
 		Hint: "the server is at fault; report it to its authors"}
 }
+
+// senselessAnswer is the cause of an error of unreadableTask.
+type senselessAnswer struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *senselessAnswer) Unwrap() error { return e.error }
 
 // follow follows a task in place of the call that it was made of.
 func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) (response, error) {
@@ -91,7 +109,7 @@ func (f *follower) finish(err error) error {
 	e.Server, e.Gen, e.Epoch = f.view.Name, f.view.Gen, f.view.Epoch
 	givenUp := !f.final && f.o.keyed == nil && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout)
 	if givenUp || e.Kind == mcpvisor.KindInputRequired {
-		f.c.cancelTask(f.view.Name, f.id())
+		f.c.cancelTask(f)
 	}
 	return &e
 }
@@ -138,11 +156,13 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (got response,
 func (f *follower) each(ctx context.Context, ask func(context.Context) (done bool, err error)) error {
 	var cancel context.CancelFunc
 	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); total > 0 && !f.o.detached {
-		ctx, cancel = context.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
+		ctx, cancel = overdue.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
+	f.polls = true
+	defer func() { f.polls = false }()
 	f.watch = f.c.rt.WatchTask(f.view, f.id())
 	defer func() { f.watch.Stop() }()
 	for {
@@ -181,14 +201,13 @@ func (f *follower) pause(ctx context.Context) error {
 	for {
 		select {
 		case <-timer.C:
-		case <-changed:
-			if wait := task.MinPoll - time.Since(f.answered); wait > 0 {
-				changed = nil
-				timer.Reset(min(wait, pause))
-				continue
-			}
+			return f.ended(ctx)
 		case <-f.view.Ended():
+			return f.ended(ctx)
 		case <-ctx.Done():
+			return f.ended(ctx)
+		case <-changed:
+			changed = nil
 		case answer := <-f.inputs.answers: // nil while none is awaited
 			if err := f.inputs.handled(answer); err != nil {
 				return err
@@ -197,8 +216,9 @@ func (f *follower) pause(ctx context.Context) error {
 			if f.early = nil; err != nil { // the server does not hold the request
 				continue
 			}
+			f.hasResult = true
 		}
-		return f.ended(ctx)
+		timer.Reset(task.MinPoll - time.Since(f.answered))
 	}
 }
 
@@ -210,12 +230,12 @@ func (f *follower) nextPause() time.Duration {
 	if !f.known && (f.resumed || f.task.Status != task.Working) {
 		return 0
 	}
-	pause := f.task.Pause(f.polls)
+	pause := f.task.Pause(f.answers)
 	if f.watches {
 		pause = max(pause, watchPause)
 	}
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 {
-		pause = min(pause, idle/2) // the answer restarts the time without progress
+		pause = max(min(pause, idle/2), task.MinPoll) // the answer restarts the time without progress
 	}
 	return pause
 }
@@ -239,10 +259,13 @@ func (f *follower) ended(ctx context.Context) error {
 func (f *follower) awaitNext(ctx context.Context) error {
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 && !f.o.detached {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
+		ctx, cancel = overdue.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
 		defer cancel()
 	}
 	next, err := f.c.rt.AwaitReady(ctx, f.view.Name)
+	if err == nil {
+		err = f.checkTarget(next)
+	}
 	if err == nil && !f.resumed && next.Gen == f.view.Gen && next.Epoch == f.view.Epoch { // ready, and it cannot be reached
 		f.unreachable = retryPause.Next(f.unreachable)
 		err = backoff.Sleep(ctx, f.unreachable)
@@ -256,7 +279,7 @@ func (f *follower) awaitNext(ctx context.Context) error {
 			return err
 		}
 		if e := asError(err); e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
-			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server was removed while it worked on the call as a task")}
+			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %w", err)}
 		}
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %w", err)}
@@ -272,29 +295,57 @@ const maxTaskFailures = 3
 func (f *follower) get(ctx context.Context, share *budget.Share) (t task.Task, known bool, err error) {
 	began := time.Now()
 	raw, err := f.request(ctx, "tasks/get", task.Params(f.id()), share)
+	t, failed, err := f.read(raw, err)
+	if err == nil {
+		err = failed
+	}
 	if err != nil {
 		return t, false, f.asked(ctx, err)
 	}
-	if t, err = f.read(raw); err == nil {
-		f.found(t, began)
-	}
-	return t, err == nil, err
+	f.found(t, began)
+	return t, true, nil
 }
 
-// read reads the answer to tasks/get.
-func (f *follower) read(raw json.RawMessage) (task.Task, error) {
-	t, err := task.Read(raw)
-	switch {
-	case err != nil:
-		return t, unreadableTask(err)
-	case t.ID != f.id():
-		return t, unreadableTask(errors.New("the server answered for another task than it was asked for"))
+// read reads the answer to tasks/get, and checks that it is about the task. failed is the error of the
+// call, if the task has failed.
+func (f *follower) read(raw json.RawMessage, err error) (t task.Task, failed, _ error) {
+	if errors.As(err, new(*transport.TaskFailure)) && len(raw) > 0 {
+		failed, err = err, nil
 	}
-	return t, nil
+	if err != nil {
+		if code, isRPC := transport.ErrorCode(err); isRPC && code == sdkrpc.CodeInvalidParams {
+			f.view.DropTask(f.id())
+		}
+		return t, nil, err
+	}
+	if t, err = task.Read(raw); err == nil && t.ID != f.id() {
+		err = errors.New("the server answered for another task than it was asked for")
+	}
+	if err != nil {
+		return t, nil, unreadableTask(err)
+	}
+	if err = f.identify(&t); err != nil {
+		return t, nil, err
+	}
+	if f.view.Modern() && t.Status.Final() { // it has come with its end
+		f.view.DropTask(t.ID)
+		if task.Is(t.Result, true) {
+			f.final = true
+			return t, nil, unreadableTask(errTaskInTask)
+		}
+	}
+	return t, failed, nil
 }
+
+// errTaskInTask is the cause of a task without a result.
+var errTaskInTask = errors.New("the result of the task is a task again")
 
 // ask asks for the task once. done: it has ended, and got is the result of the call.
 func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, done bool, err error) {
+	if f.hasResult {
+		f.hasResult = false
+		return f.fetch(ctx, task.Completed, share)
+	}
 	began := time.Now()
 	t, known, err := f.get(ctx, share)
 	if !known {
@@ -337,6 +388,11 @@ func reason(message string) string {
 // request sends a request about the task to the incarnation that has it.
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
 	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller(&f.c.opts.handlers)}
+	if f.polls {
+		before := time.Now()
+		f.view.AwaitTaskTurn(ctx)
+		f.answered = f.answered.Add(time.Since(before)) // the server was not asked meanwhile
+	}
 	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.timeout)
 	return raw, err
 }
@@ -356,12 +412,14 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return f.ended(ctx)
 	case sessionEnded(e), e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindClosed):
-		f.lost, f.early = true, nil
+		f.lost, f.early, f.hasResult = true, nil, false
 		return nil
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):
 		return f.gone(e)
+	case errors.As(err, new(*senselessAnswer)):
+		return e
 	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
-		_ = backoff.Sleep(ctx, e.RetryAfter) // poll looks at ctx
+		_ = backoff.Sleep(ctx, max(e.RetryAfter, task.MinPoll)) // poll looks at ctx
 		return nil
 	case isOutage(err) && !f.overdue():
 		return f.retry(ctx, e)
@@ -435,9 +493,9 @@ func (f *follower) heard() {
 // found notes that the server knows the task, and what it said. It reports whether that has changed.
 func (f *follower) found(t task.Task, at time.Time) (changed bool) {
 	f.heard()
-	f.polls++
+	f.answers++
 	if changed = f.note(t, at); changed {
-		f.polls = 0
+		f.answers = 0
 		if f.o.progress != nil && t.Message != "" {
 			f.o.progress(mcpvisor.Progress{Message: hideText(t.Message, t.ID)})
 		}
@@ -486,15 +544,16 @@ func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.S
 		return response{}, false, f.asked(ctx, err)
 	}
 	f.final = true
+	f.view.DropTask(f.id())
 	if task.Is(raw, false) {
-		return response{}, false, unreadableTask(errors.New("the result of the task is a task again"))
+		return response{}, false, unreadableTask(errTaskInTask)
 	}
 	return response{raw: raw, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
 }
 
 // fetchEarly asks for the result of a task that has not ended, in the background: while a
 // server of 2025-11-25 holds that request, it asks for the input that the task waits for. The
-// result is asked for again when the task has ended.
+// result is asked for once more, because this one counts against no limit of memory.
 func (f *follower) fetchEarly(ctx context.Context) {
 	if f.early != nil {
 		return
@@ -503,6 +562,7 @@ func (f *follower) fetchEarly(ctx context.Context) {
 	into, view := f.early, f.view
 	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id()), Caller: f.o.caller(&f.c.opts.handlers)}
 	go func() {
+		view.AwaitTaskTurn(ctx)
 		_, _, err := f.c.rt.Request(ctx, view, r, -1)
 		into <- err
 	}()

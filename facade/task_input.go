@@ -255,7 +255,7 @@ func (f *follower) deliver(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		in.sent[key], in.refused[key] = f.incarnation(), err
 	}
-	f.polls = 0
+	f.answers = 0
 	return nil
 }
 

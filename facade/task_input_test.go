@@ -42,7 +42,7 @@ func TestTask_Answer(t *testing.T) {
 			require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 		}
 		require.Len(t, c.Tasks(), 1, "the task is open")
-		require.Equal(t, mcpvisor.JournalTask, j.entries["k"].State)
+		require.Equal(t, mcpvisor.JournalTask, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
 
 		inputs, err := task.Inputs(t.Context())
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestTask_Answer(t *testing.T) {
 		require.Equal(t, `{"executions":1,"key":"order"}`, text(t, got))
 		require.Equal(t, "completed", task.State().State)
 		require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(saw.dir))
-		require.Equal(t, mcpvisor.JournalEnded, j.entries["k"].State)
+		require.Equal(t, mcpvisor.JournalEnded, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
 		inputs, err = task.Inputs(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, inputs)

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // A host that calls for somebody else, such as a gateway, hands the task that a server makes of a call
@@ -24,11 +23,12 @@ type TaskRelay struct {
 	// as long as the server wants.
 	TTL time.Duration
 
-	// Server and ID name the task that the server has made of the call, for [Client.TaskOf], and
-	// Modern says that it is one of the extension since 2026-07-28. They are set when the call
-	// returns; ID is empty if the server has made no task.
-	Server, ID string
-	Modern     bool
+	// Server and ID name the task that the server has made of the call, for [Client.TaskOf]; Origin says
+	// which of the tasks with that name it is, for [WithTaskOrigin], and Modern that it is one of the
+	// extension since 2026-07-28. They are set when the call returns; ID is empty if the server has made
+	// no task.
+	Server, ID, Origin string
+	Modern             bool
 }
 
 // WithTaskRelay makes the call return a task that the server makes of it as the server has sent it,
@@ -52,14 +52,26 @@ func (t *TaskRelay) take(v *actors.View, result json.RawMessage) error {
 	if err != nil {
 		return unreadableTask(err)
 	}
+	if !v.HoldTask(made.ID, true) {
+		return unreadableTask(errTaskTwice)
+	}
 	t.Server, t.ID, t.Modern = v.Name, strings.Clone(made.ID), v.Modern()
+	t.Origin = taskOrigin{v.Incarnation(), made.Created, targetOf(v.Spec)}.String()
 	return nil
+}
+
+// WithTaskOrigin is for TaskOf: the task is the one with that TaskRelay.Origin, and not another one to
+// which the next incarnation of the server, or another server of the name, gives the same id. Default:
+// whatever task has the id.
+func WithTaskOrigin(origin string) CallOption {
+	return func(o *callOptions) { o.taskOrigin = readTaskOrigin(origin) }
 }
 
 // TaskOf returns a handle on a task that a server has made of an earlier call, of this host or of
 // another one; see [WithTaskRelay]. Nothing is sent. [Client.Tasks] lists the task while Wait runs.
 //
-// Errors: ErrUnknownServer, ErrInvalid (there is no id, or it is longer than 1,024 bytes).
+// Errors: ErrUnknownServer (also if another server has the name now), ErrInvalid (there is no id, or it
+// is longer than 1,024 bytes).
 func (c *Client) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	s := c.rt.Snapshot()
 	v := s.Server(server)
@@ -73,7 +85,10 @@ func (c *Client) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	o.detached = true
 	now := time.Now()
 	t := &Task{c: c, tool: server, turn: make(chan struct{}, 1), resumed: true}
-	t.follow = &follower{c: c, o: o, server: server, began: now, since: now, answered: now, view: v, resumed: true}
+	t.follow = &follower{c: c, o: o, server: server, began: now, since: now, answered: now, view: v, resumed: true, origin: o.taskOrigin}
+	if err := t.follow.checkTarget(v); err != nil {
+		return nil, withOp(err, "find a task")
+	}
 	t.follow.note(task.Task{ID: id, Status: task.Working}, now)
 	t.turn <- struct{}{}
 	return t, nil
@@ -95,27 +110,25 @@ func (a TaskAnswer) Ended() bool { return task.Status(a.State).Final() }
 
 // Ask asks the current incarnation of the server for the task, once.
 //
-// Errors: ErrRPC (with -32602 the server does not know the task), ErrUnavailable and the other errors
+// Errors: ErrRPC (with -32602 the server does not know the task, or has another one with its id), ErrUnavailable and the other errors
 // of a request.
 func (t *Task) Ask(ctx context.Context) (answer TaskAnswer, err error) {
 	err = t.hold(ctx, "ask for a task of "+t.tool, func() error {
 		f := t.follow
-		answer, err = f.answerOf(f.request(ctx, "tasks/get", task.Params(f.id()), nil))
+		_, answer, err = f.askOnce(ctx)
 		return err
 	})
 	return answer, err
 }
 
-// answerOf reads the answer to tasks/get. A task that has failed is no error.
-func (f *follower) answerOf(raw json.RawMessage, err error) (TaskAnswer, error) {
-	if failed := (*transport.TaskFailure)(nil); errors.As(err, &failed) && len(raw) > 0 {
-		raw, err = f.view.Redact(raw), nil // as an error is
+// askOnce asks for the task once. A task that has failed is no error.
+func (f *follower) askOnce(ctx context.Context) (t task.Task, answer TaskAnswer, err error) {
+	raw, err := f.request(ctx, "tasks/get", task.Params(f.id()), nil)
+	t, failed, err := f.read(raw, err)
+	if failed != nil {
+		raw = f.view.Redact(raw) // as an error is
 	}
-	if err != nil {
-		return TaskAnswer{}, err
-	}
-	read, err := f.read(raw)
-	return TaskAnswer{JSON: raw, State: string(read.Status), Modern: f.view.Modern()}, err
+	return t, TaskAnswer{JSON: raw, State: string(t.Status), Modern: f.view.Modern()}, err
 }
 
 // Respond sends answers to what the task asks for, an object by the keys of inputRequests, as it is
@@ -133,8 +146,7 @@ func (t *Task) Respond(ctx context.Context, responses json.RawMessage) error {
 		if f.view.State == supervisor.StateReady && !f.view.Modern() {
 			return invalidRequest(errors.New("a server before 2026-07-28 asks by requests of its own, while Wait runs"))
 		}
-		_, err := f.request(ctx, "tasks/update", task.UpdateParams(f.id(), raw), nil)
-		return err
+		return f.tell(ctx, "tasks/update", task.UpdateParams(f.id(), raw))
 	})
 }
 
@@ -154,15 +166,10 @@ func (t *Task) Watch(ctx context.Context, f func(TaskAnswer)) error {
 		first := true
 		return w.each(ctx, func(ctx context.Context) (done bool, _ error) {
 			began := time.Now()
-			raw, err := w.request(ctx, "tasks/get", task.Params(w.id()), nil)
-			answer, failed := w.answerOf(raw, err)
-			switch {
-			case failed != nil && err == nil:
-				return false, failed
-			case failed != nil:
+			said, answer, err := w.askOnce(ctx)
+			if err != nil {
 				return false, w.asked(ctx, err)
 			}
-			said, _ := task.Read(answer.JSON) // answerOf has read it
 			if w.found(said, began) || first {
 				first = false
 				f(answer)

@@ -390,7 +390,7 @@ func TestWithKey_of_a_task_whose_result_was_not_awaited(t *testing.T) {
 	})}))
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithKey("k"))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-	require.Equal(t, mcpvisor.JournalTask, j.entries["k"].State)
+	require.Equal(t, mcpvisor.JournalTask, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
 	got, err := c.CallTool(t.Context(), "s/x", nil, facade.WithKey("k"))
 	require.NoError(t, err)
 	require.Equal(t, "fine", text(t, got))
@@ -407,7 +407,7 @@ func TestWithKey_of_a_task_that_fails(t *testing.T) {
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			requireOutcome(t, err, mcpvisor.OutcomeAnswered)
 			require.ErrorContains(t, err, "no such order")
-			require.Equal(t, mcpvisor.JournalEnded, j.entries["k"].State)
+			require.Equal(t, mcpvisor.JournalEnded, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
 			require.NoError(t, c.Restart(t.Context(), "s")) // it forgets the task
 			require.NoError(t, c.WaitReady(t.Context(), "s"))
 		}
@@ -428,7 +428,7 @@ func TestResumeTask_leaves_nothing(t *testing.T) {
 	require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
-	task, err := c.ResumeTask(t.Context(), "k")
+	task, err := c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
 	require.NoError(t, err)
 	require.Empty(t, c.Tasks())
 	ctx, cancel = context.WithCancel(t.Context())

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -38,7 +38,7 @@ type tenant struct {
 	level     func() string          // the log level that the client has set; empty: none
 
 	users int         // requests in flight, if it is an owner; guarded by Server.mu
-	idle  *time.Timer // runs while users is 0; guarded by Server.mu
+	idle  *overdue.Timer // runs while users is 0; guarded by Server.mu
 
 	running atomic.Int64 // number of its copies
 
@@ -528,7 +528,7 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 		drop()
 		return
 	}
-	t.idle = time.AfterFunc(s.limits.SessionIdle, func() {
+	t.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if t.users == 0 && s.tenants[owner] == t {

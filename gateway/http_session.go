@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // nonce identifies a session over HTTP.
@@ -119,7 +120,7 @@ type httpSession struct {
 	users      int         // requests in flight, and streams
 	wakeStream func()      // wakes the stream, which then calls hasStream; nil without one
 	streams    uint64      // number of streams so far; the last one is the stream of the session
-	idle       *time.Timer // runs while users is 0
+	idle       *overdue.Timer // runs while users is 0
 }
 
 var (
@@ -178,7 +179,7 @@ func (s *Server) closeSession(hs *httpSession) {
 		return
 	}
 	hs.follow()
-	hs.idle = time.AfterFunc(s.limits.SessionIdle, func() {
+	hs.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if hs.users == 0 {

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer
@@ -37,7 +37,7 @@ type outbox struct {
 	dropped    int        // requests that ended without an answer
 
 	reads uint64      // what the peer has read so far: messages, and pieces of large ones
-	watch *time.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
+	watch *overdue.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
 }
 
 // outgoing is one message that a request has caused: its answer, a question, or a notification. If it
@@ -336,7 +336,7 @@ func (o *outbox) watchLocked() {
 		return
 	}
 	reads := o.reads
-	o.watch = time.AfterFunc(o.limits.StallTimeout, func() {
+	o.watch = overdue.AfterFunc(o.limits.StallTimeout, func() {
 		o.mu.Lock()
 		stalls := !o.closed && o.bytes > o.limits.MaxQueuedBytes && o.reads == reads
 		o.watch = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -182,7 +183,7 @@ func (c *connection) awaitOwner(ctx context.Context, name string) bool {
 	}
 	for _, server := range c.neverReady() {
 		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
-			ctx, cancel := context.WithTimeout(ctx, c.opts.maxWait)
+			ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
 			defer cancel()
 			return c.client.WaitReady(ctx, server) == nil
 		}

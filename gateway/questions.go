@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // Questions are the requests of servers: sampling, elicitation and roots. If a call of a session before
@@ -85,7 +86,7 @@ func (q *questions) closeStream(r *request) {
 		return
 	}
 	q.stream, q.broken = nil, r
-	time.AfterFunc(q.comeBack, func() {
+	overdue.AfterFunc(q.comeBack, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if q.broken == r {

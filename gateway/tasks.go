@@ -3,10 +3,10 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -79,7 +79,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
-		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
+		return made, append(opts, facade.WithKeyOf(c.holdOwner.Principal, t.key)), nil
 	case made.modern && t.input.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
@@ -110,7 +110,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID}
+	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin}
 	if t.copied {
 		name.Copy = c.tenantKey
 	}
@@ -140,17 +140,8 @@ const maxTTL = 365 * 24 * time.Hour
 
 // KeyMeta is the member of _meta in which a client gives a tool call a key, with which it is executed at
 // most once; see facade.WithKey. The facade.Client needs a journal. Equal keys of different principals
-// are different keys.
+// are different keys, and a principal has the same ones with each profile.
 const KeyMeta = "mcpvisor/key"
-
-// journalKey returns the key of a call in the journal.
-func (c *connection) journalKey(key string) string {
-	if c.owner == "" || key == "" {
-		return key
-	}
-	sum := sha256.Sum256([]byte(c.owner))
-	return hex.EncodeToString(sum[:6]) + ":" + key
-}
 
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
@@ -191,7 +182,7 @@ func (h *taskHandle) text() tasktext.Text {
 // at the next incarnation: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
 	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
-		t, err := client.TaskOf(h.name.Server, h.name.ID, h.opts...)
+		t, err := client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(h.opts), facade.WithTaskOrigin(h.name.Origin))...)
 		if err == nil {
 			err = request(t)
 		}
@@ -214,7 +205,7 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 	if (client == h.c.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
 		return nil, errTaskGone
 	}
-	return client.TaskOf(h.name.Server, h.name.ID, opts...)
+	return client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(opts), facade.WithTaskOrigin(h.name.Origin))...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
@@ -406,13 +397,13 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 }
 
 // A client gets a sealed id in place of the server's id of a task. It contains the owner, the server, the
-// server's id and an expiry, so that another process with the same key can serve the task.
+// server's id, which of the tasks with that id it is, and an expiry, so that another process with the same key can serve the task.
 
-func (c *connection) taskName(server, id string) opentasks.Name {
+func (c *connection) taskName(server, id, origin string) opentasks.Name {
 	if !c.isCopied(server) {
-		return opentasks.Name{Server: server, ID: id}
+		return opentasks.Name{Server: server, ID: id, Origin: origin}
 	}
-	return opentasks.Name{Server: server, ID: id, Copy: c.tenantKey}
+	return opentasks.Name{Server: server, ID: id, Origin: origin, Copy: c.tenantKey}
 }
 
 // taskKind is the kind of sealed text for ids of tasks.
@@ -423,10 +414,7 @@ const maxSealedTask = 4 << 10
 
 // sealTask returns the id by which the client knows a task.
 func (c *connection) sealTask(name opentasks.Name, expiry time.Time) string {
-	fields := []string{string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry)}
-	if name.Copy != "" {
-		fields = append(fields, name.Copy)
-	}
+	fields := []string{string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry), name.Origin, name.Copy}
 	return seal.Seal(c.opts.key, taskKind, fields...)
 }
 
@@ -445,14 +433,14 @@ func (c *connection) openTask(sealed string) (opentasks.Name, error) {
 		return opentasks.Name{}, errUnknownTask
 	}
 	fields, err := seal.Open(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) < 4 || fields[0] != string(principalDigest(c.owner)) {
+	if err != nil || len(fields) != 6 || fields[0] != string(principalDigest(c.owner)) {
 		return opentasks.Name{}, errUnknownTask
 	}
 	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
 		return opentasks.Name{}, message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	name := c.taskName(fields[1], fields[2])
-	if copied := append(fields, "")[4]; name.Copy != copied {
+	name := c.taskName(fields[1], fields[2], fields[4])
+	if name.Copy != fields[5] {
 		return opentasks.Name{}, errTaskGone
 	}
 	return name, nil
@@ -491,7 +479,7 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 // sealQuestion returns the params of a question of a server, in which a task has the id that the client
 // knows. A task that the client does not know is left out.
 func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
-	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id)) })
+	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id, "")) })
 }
 
 // Notifications about a task go to the client that knows its id: in 2025-11-25 to the session that made the

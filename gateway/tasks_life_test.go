@@ -55,8 +55,8 @@ func TestTasks_ids(t *testing.T) {
 			"with another key":      {seal.Seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
 			"of another kind":       {seal.Seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
 			"of too few fields":     {seal.Seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
-			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
-			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
+			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past, sealed[4], sealed[5]), alice, "has expired"},
+			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3], sealed[4], sealed[5]), alice, errTaskGone.Message},
 			"empty":                 {"", alice, "have no taskId"},
 		} {
 			for _, method := range methods {
@@ -333,11 +333,12 @@ func TestTasks_status_of_a_later_stream(t *testing.T) {
 
 // memoryJournal is a journal for one test.
 type memoryJournal struct {
+	mcpvisor.JournalLocks
 	mu      sync.Mutex
-	entries map[string]mcpvisor.JournalEntry
+	entries map[mcpvisor.JournalKey]mcpvisor.JournalEntry
 }
 
-func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntry, bool, error) {
+func (j *memoryJournal) Get(_ context.Context, key mcpvisor.JournalKey) (mcpvisor.JournalEntry, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, ok := j.entries[key]
@@ -347,11 +348,11 @@ func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntr
 func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.entries[e.Key] = e
+	j.entries[e.JournalKey()] = e
 	return nil
 }
 
-func (j *memoryJournal) Delete(_ context.Context, key string) error {
+func (j *memoryJournal) Delete(_ context.Context, key mcpvisor.JournalKey) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.entries, key)
@@ -361,31 +362,40 @@ func (j *memoryJournal) Delete(_ context.Context, key string) error {
 func (j *memoryJournal) Entries(context.Context) ([]mcpvisor.JournalEntry, error) { return nil, nil }
 
 // A call with a key is executed once, however often the client makes it, through whichever process.
-// The keys of different principals differ.
+// The keys of different principals differ, and those of one principal are the same with each profile.
 func TestKey(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("modern %t", modern), func(t *testing.T) {
 			dir := t.TempDir()
-			calls := &memoryJournal{entries: map[string]mcpvisor.JournalEntry{}}
+			calls := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
 			newGateway := func() string {
 				c, err := facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll))
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
-				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")},
+					Token{Principal: "alice", Profile: "p", SHA256: HashToken("alice-p")}), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
 				return url
 			}
 			call := func(url, who string) answer {
 				return follower(t, url, modern, "Authorization", "Bearer "+who).ask("tools/call", `{"name":"s__count","arguments":{"key":"`+who+`"},"_meta":{"mcpvisor/key":"order-1"}}`)
 			}
 			first, second := newGateway(), newGateway()
-			for _, url := range []string{first, first, second} {
+			for i, url := range []string{first, first, second, second} {
 				a := call(url, "alice")
+				if i%2 == 1 {
+					a = follower(t, url, modern, "Authorization", "Bearer alice-p").ask("tools/call", `{"name":"s__count","arguments":{"key":"alice"},"_meta":{"mcpvisor/key":"order-1"}}`)
+				}
 				require.Nil(t, a.Error, "%+v", a.Error)
 				require.Contains(t, string(a.Result), `"executions":1`)
 			}
 			require.Contains(t, string(call(first, "bob").Result), `"executions":1`)
 			require.Equal(t, map[string]int{"alice": 1, "bob": 1}, mcptest.Executions(dir))
+
+			for key := range calls.entries {
+				require.Contains(t, []string{"alice", "bob"}, key.Principal)
+				require.Equal(t, "order-1", key.Key)
+			}
 
 			c := newClient(t, fixture("s", mcptest.Script{StateDir: dir}))
 			_, without := serveHTTP(t, c)

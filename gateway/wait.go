@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // DefaultMaxWait is the default of [WithMaxWait].
@@ -48,7 +49,7 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 // waitForCopy waits until a copy of a server may start, if err says that it could not start yet. It
 // reports false for any other error, and when the time is over.
 func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) bool {
-	waiting, cancel := context.WithDeadline(ctx, end)
+	waiting, cancel := overdue.WithDeadline(ctx, end)
 	defer cancel()
 	var full *lastCopyEnds
 	if errors.As(err, &full) {
@@ -82,7 +83,7 @@ func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request f
 		return err
 	}
 	end := time.Now().Add(g.opts.maxWait)
-	waiting, cancel := context.WithDeadline(ctx, end)
+	waiting, cancel := overdue.WithDeadline(ctx, end)
 	defer cancel()
 	var tried incarnation
 	for down {

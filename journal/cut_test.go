@@ -49,7 +49,7 @@ func recordSteps(t *testing.T, path string) []step {
 			steps = append(steps, step{read(t, path), copyOf(entries)})
 		}
 	}
-	require.NoError(t, j.Delete(t.Context(), "key 0"))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "key 0"}))
 	delete(entries, "key 0")
 	steps = append(steps, step{read(t, path), copyOf(entries)})
 	require.NoError(t, j.Close())

@@ -22,8 +22,23 @@ var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // clock is a clock that tests set.
 type clock struct {
-	mu sync.Mutex
-	at time.Time
+	mu  sync.Mutex
+	at  time.Time
+	ran time.Duration
+}
+
+// options are those of a journal with the clock.
+func (c *clock) options(o Options) Options {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	began := c.ran
+	o.now = c.now
+	o.elapsed = func() time.Duration {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.ran - began
+	}
+	return o
 }
 
 func (c *clock) now() time.Time {
@@ -32,6 +47,14 @@ func (c *clock) now() time.Time {
 	return c.at
 }
 
+// pass lets time pass.
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.ran = c.at.Add(d), c.ran+d
+}
+
+// set sets the clock; no time passes.
 func (c *clock) set(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +77,7 @@ func sent(key string, at time.Time) mcpvisor.JournalEntry {
 
 func get(t *testing.T, j *Journal, key string) (mcpvisor.JournalEntry, bool) {
 	t.Helper()
-	e, ok, err := j.Get(t.Context(), key)
+	e, ok, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: key})
 	require.NoError(t, err)
 	return e, ok
 }
@@ -65,22 +88,25 @@ func TestJournal(t *testing.T) {
 	j := openTest(t, path, Options{now: func() time.Time { return start }})
 	_, ok := get(t, j, "none")
 	require.False(t, ok)
-	full := mcpvisor.JournalEntry{Key: "schlüssel/1", Server: "s", Tool: "t", State: mcpvisor.JournalTask, Began: start, Updated: start.Add(1),
-		TaskID: "secret", Digest: "d", Arguments: []byte(`{"a":1}`), ResultDigest: "r", ResultBytes: 7, Result: []byte(`{"content":[]}`),
+	full := mcpvisor.JournalEntry{Key: "schlüssel/1", Server: "s", Tool: "t", Principal: "ä", State: mcpvisor.JournalTask, Began: start, Updated: start.Add(1),
+		TaskID: "secret", TaskCreated: time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC), Target: "t", Incarnation: "i", Digest: "d", Arguments: []byte(`{"a":1}`), ResultDigest: "r", ResultBytes: 7, Result: []byte(`{"content":[]}`),
 		Error: &mcpvisor.JournalError{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -1, Data: []byte(`[1]`)}}
 	require.NoError(t, j.Put(t.Context(), full))
 	require.NoError(t, j.Put(t.Context(), sent("b", start.Add(2))))
 	require.NoError(t, j.Put(t.Context(), sent("c", start.Add(3))))
-	require.NoError(t, j.Delete(t.Context(), "b"))
-	require.NoError(t, j.Delete(t.Context(), "b"), "a second time")
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}), "a second time")
 	require.NoError(t, j.Close())
 	require.NoError(t, j.Close(), "a second time")
-	_, _, err := j.Get(t.Context(), "c")
+	_, _, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: "c"})
 	require.ErrorIs(t, err, errClosed)
 	require.ErrorIs(t, j.Put(t.Context(), full), errClosed)
 
 	j = openTest(t, path, Options{now: func() time.Time { return start }})
-	got, ok := get(t, j, full.Key)
+	_, ok = get(t, j, full.Key)
+	require.False(t, ok, "of another principal")
+	got, ok, err := j.Get(t.Context(), full.JournalKey())
+	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, full, got)
 	all, err := j.Entries(t.Context())
@@ -90,7 +116,7 @@ func TestJournal(t *testing.T) {
 	require.Equal(t, 2, j.entries)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = j.Get(ctx, "c")
+	_, _, err = j.Get(ctx, mcpvisor.JournalKey{Key: "c"})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, j.Put(ctx, full), context.Canceled)
 	info, err := os.Stat(path)
@@ -129,39 +155,57 @@ func TestJournal_many_writers(t *testing.T) {
 // Entries expire by the time of their last write, also while nobody asks for them.
 func TestJournal_expiry(t *testing.T) {
 	c := &clock{at: start}
-	j := openTest(t, tempFile(t), Options{Retention: time.Hour, now: c.now})
+	j := openTest(t, tempFile(t), c.options(Options{Retention: time.Hour}))
 	require.NoError(t, j.Put(t.Context(), sent("old", start)))
-	c.set(start.Add(30 * time.Minute))
+	c.pass(30 * time.Minute)
 	require.NoError(t, j.Put(t.Context(), sent("new", c.now())))
-	c.set(start.Add(time.Hour))
+	c.pass(30 * time.Minute)
 	_, ok := get(t, j, "old")
 	require.True(t, ok, "not before its time")
-	c.set(start.Add(time.Hour + 1))
+	c.pass(1)
 	_, ok = get(t, j, "old")
 	require.False(t, ok)
 	all, err := j.Entries(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	require.NoError(t, j.Delete(t.Context(), "none"))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "none"}))
 	require.Equal(t, 1, j.entries)
 }
 
-// A clock that is set back, and right again, costs no entry its time.
-func TestJournal_clock_set_back(t *testing.T) {
-	c := &clock{at: start}
-	path := tempFile(t)
-	j := openTest(t, path, Options{Retention: time.Hour, MaxEntries: 2, now: c.now})
-	require.NoError(t, j.Put(t.Context(), sent("a", start)))
-	c.set(start.Add(-100 * time.Hour))
-	require.NoError(t, j.Put(t.Context(), sent("b", c.now())))
-	err := j.Put(t.Context(), sent("c", c.now()))
-	require.ErrorContains(t, err, "is full: 2 entries (at most 2)")
-	require.ErrorContains(t, err, "its last entry is of 2026-11-01T12:00:00Z, so the clock was set back since")
-	require.NoError(t, j.Close())
-	c.set(start.Add(time.Hour))
-	j = openTest(t, path, Options{Retention: time.Hour, now: c.now})
-	_, ok := get(t, j, "b")
-	require.True(t, ok)
+// A clock that is wrong costs no entry its time, and keeps none longer: not in the host that reads it, and
+// not in the next one.
+func TestJournal_wrong_clock(t *testing.T) {
+	const retention = 24 * time.Hour
+	for name, wrong := range map[string]time.Duration{"back": -100 * time.Hour, "ten years ahead": 10 * 365 * 24 * time.Hour} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
+				c, path := &clock{at: start}, tempFile(t)
+				c.set(start.Add(wrong))
+				j := openTest(t, path, c.options(Options{Retention: retention, MaxEntries: 20}))
+				require.NoError(t, j.Put(t.Context(), sent("wrong", c.now())))
+				c.set(start)
+				refused := 0
+				for i := range 300 { // 5 a day
+					if restarts {
+						require.NoError(t, j.Close())
+						j = openTest(t, path, c.options(Options{Retention: retention, MaxEntries: 20}))
+					}
+					if err := j.Put(t.Context(), sent(fmt.Sprint(i), c.now())); err != nil {
+						refused++
+						continue
+					}
+					_, ok := get(t, j, fmt.Sprint(i))
+					require.True(t, ok, "%d is kept", i)
+					if i > 5 && !(restarts && wrong < 0) {
+						_, ok = get(t, j, fmt.Sprint(i-6))
+						require.False(t, ok, "%d has expired", i-6)
+					}
+					c.pass(retention / 5)
+				}
+				require.Zero(t, refused)
+			})
+		}
+	}
 }
 
 // The journal is bounded in entries and bytes. What was begun can always be ended: a result
@@ -181,7 +225,7 @@ func TestJournal_full(t *testing.T) {
 	require.Equal(t, mcpvisor.JournalEnded, e.State)
 	require.Empty(t, e.Result)
 	require.Equal(t, 2000, e.ResultBytes)
-	require.NoError(t, j.Delete(t.Context(), "b"))
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "b"}))
 	large := sent("e", now)
 	large.Arguments = []byte(strings.Repeat(" ", 1900))
 	require.ErrorContains(t, j.Put(t.Context(), large), "(at most 2000)")
@@ -218,7 +262,7 @@ func TestOpen_other_files(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 24000)
 
-	for name, format := range map[string]error{"2": ErrNewer, "10": ErrNewer, "0": ErrDamaged, "": ErrDamaged} {
+	for name, format := range map[string]error{"3": ErrNewer, "10": ErrNewer, "1": ErrDamaged, "0": ErrDamaged, "": ErrDamaged} {
 		path := tempFile(t)
 		j, err := Open(path, Options{})
 		require.NoError(t, err)
@@ -250,7 +294,7 @@ func TestOpen_changed_entry(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Put(t.Context(), sent("k", time.Now())))
 		require.NoError(t, j.Close())
-		rewrite(t, path, callsBucket, []byte("k"), []byte(value))
+		rewrite(t, path, callsBucket, encodeKey(mcpvisor.JournalKey{Key: "k"}), []byte(value))
 		_, err = Open(path, Options{})
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorContains(t, err, `the entry of the key "k"`)
@@ -274,7 +318,7 @@ func TestJournal_disk_full(t *testing.T) {
 			_, ok := get(t, j, fmt.Sprint(i))
 			require.True(t, ok, i)
 		}
-		require.NoError(t, j.Delete(t.Context(), "0"))
+		require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "0"}))
 		_, ok := get(t, j, "0")
 		require.False(t, ok)
 		require.NoError(t, j.Close())

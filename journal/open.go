@@ -17,7 +17,8 @@ import (
 var (
 	// ErrInUse: another process, or this one, has the journal open.
 	ErrInUse = errors.New("the journal is in use")
-	// ErrDamaged: the file is no journal, or was changed or cut by something else.
+	// ErrDamaged: the file is no journal, has a format of before the first release, or was changed,
+	// cut, replaced or removed by something else.
 	ErrDamaged = errors.New("the journal is damaged")
 	// ErrNewer: a later version of this package wrote the journal.
 	ErrNewer = errors.New("the journal was written by a later version")
@@ -26,14 +27,17 @@ var (
 // The buckets of the database.
 var (
 	metaBucket  = []byte("meta")  // formatKey → format
-	callsBucket = []byte("calls") // key → record
+	callsBucket = []byte("calls") // encodeKey → record
 )
 
 // formatKey is the key of the format of the file in metaBucket.
 var formatKey = []byte("format")
 
+// clockKey is the key of a stamp in metaBucket: what the clock said after it was set back.
+var clockKey = []byte("clock")
+
 // format is the format that this version writes, and the latest one that it reads.
-const format = "1"
+const format = "2"
 
 // lockTimeout is how long Open waits for another process that has the file open.
 const lockTimeout = time.Second
@@ -116,11 +120,6 @@ func isEmpty(info os.FileInfo) bool {
 // create makes an empty database. It appears under its name when it is whole, in the place of an
 // empty file.
 func create(path string) error {
-	dir, err := os.Open(filepath.Dir(path)) //nolint:gosec // the host names its file
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
@@ -147,8 +146,16 @@ func create(path string) error {
 	if err := os.Rename(f.Name(), path); err != nil { //nolint:gosec // the host names its file
 		return err
 	}
-	_ = dir.Sync() // not every system can
+	syncDirectory(path)
 	return nil
+}
+
+// syncDirectory makes the name of a file durable. Not every system can.
+func syncDirectory(path string) {
+	if dir, err := os.Open(filepath.Dir(path)); err == nil { //nolint:gosec // the host names its file
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
 }
 
 // openFile opens the file, and reads all of it.

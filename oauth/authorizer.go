@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
@@ -225,7 +226,7 @@ func (a *authorizer) setTokens(next *Authorization, source tokenSource) {
 // renewal that runs meanwhile is dropped, too.
 func (a *authorizer) Forget(ctx context.Context) error {
 	a.clear()
-	locking, cancel := context.WithTimeout(ctx, a.tokenWait())
+	locking, cancel := overdue.WithTimeout(ctx, a.tokenWait())
 	defer cancel()
 	unlock := a.lockTokens(locking)
 	defer unlock()
@@ -234,7 +235,7 @@ func (a *authorizer) Forget(ctx context.Context) error {
 		return nil
 	}
 	// The lock is held, so no renewal can store tokens after this.
-	deleting, cancel := context.WithTimeout(ctx, storeTimeout)
+	deleting, cancel := overdue.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return a.redactor.redactError(hostcall.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -52,7 +53,7 @@ func (a *authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	}
 	// Without the host's help the user has to open the URL. The renewal ends here, and
 	// Finish or Authorize continues.
-	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
+	preparing, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	request, err := a.newAuthRequest(preparing, c, nil, why.trigger == triggerRejected)
 	if err != nil {
@@ -69,7 +70,7 @@ func (a *authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 // fetchCode gets a token with a code that the host fetches by itself. required is
 // the error if the host fails.
 func (a *authorizer) fetchCode(ctx context.Context, r *renewal, required *mcpvisor.AuthRequired) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := a.newAuthRequest(ctx, r.reason.challenge, nil, r.reason.trigger == triggerRejected)
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -25,7 +26,7 @@ const (
 // requestWithoutUser gets a token by a grant that needs no user: client credentials
 // (RFC 6749, section 4.4) or a JWT assertion (RFC 7523, section 2.1).
 func (a *authorizer) requestWithoutUser(ctx context.Context, why reason) error {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	c := why.challenge
 	a.mu.Lock()
@@ -105,10 +106,13 @@ func (a *authorizer) fetchAssertion(ctx context.Context, d *metadata.Discovery, 
 	return a.checkSupplied("assertion", assertion, err)
 }
 
+// maxTokenFile is the longest file of a token, in bytes.
+const maxTokenFile = 1 << 20
+
 // readTokenFile returns the token in a file. Another process keeps it fresh, so it is not
 // kept here.
 func readTokenFile(path string) (string, error) {
-	text, err := os.ReadFile(path)
+	text, err := regularfile.Read(path, maxTokenFile)
 	return strings.TrimSpace(string(text)), err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
@@ -54,7 +55,7 @@ func (a *authorizer) renew(ctx context.Context, r *renewal, used string) error {
 // refresh uses the refresh token (RFC 6749, section 6). If the token endpoint has
 // moved, it looks for the new one at the same issuer.
 func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metadata.Challenge) error {
-	requesting, cancel := context.WithTimeout(ctx, renewalTimeout)
+	requesting, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	me := &client{id: tokens.ClientID, secret: tokens.ClientSecret, authMethod: tokens.AuthMethod}
 	if a.config.ClientID != "" && tokens.ClientID == a.config.ClientID { // the spec may hold a newer secret

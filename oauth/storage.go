@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
@@ -23,7 +24,7 @@ func (a *authorizer) reload(ctx context.Context) error {
 	if a.store == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.tokenWait())
+	ctx, cancel := overdue.WithTimeout(ctx, a.tokenWait())
 	defer cancel()
 	stored, err := hostcall.Wait(ctx, "Store", nil, func(ctx context.Context) (*Authorization, error) {
 		return a.store.Load(ctx, a.key)
@@ -83,7 +84,7 @@ func (a *authorizer) save(ctx context.Context, next *Authorization, source token
 	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)
 	var err error
 	if a.store != nil && !isForgotten(ctx) {
-		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		saving, cancel := overdue.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 		err = hostcall.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, next.Clone()) })
 	}
@@ -108,7 +109,7 @@ func isForgotten(ctx context.Context) bool { return errors.Is(context.Cause(ctx)
 // If it cannot get a lock in time it continues without one: two renewals of one token
 // are better than none. The caller must not hold a.mu.
 func (a *authorizer) lockTokens(ctx context.Context) (unlock func()) {
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	// First the other goroutines of this registration, then the other processes.
 	unlockLocal := func() {}
@@ -133,7 +134,7 @@ func (a *authorizer) lockTokens(ctx context.Context) (unlock func()) {
 	}
 	return func() {
 		defer unlockLocal()
-		unlocking, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		unlocking, cancel := overdue.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 		if err := hostcall.Do(unlocking, "Store", func(context.Context) error { unlockStore(); return nil }); err != nil {
 			a.warn(a.Redact(err.Error()))

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/callback"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
@@ -43,7 +44,7 @@ func (a *authorizer) authorize(ctx context.Context, open func(url string) error)
 	}
 	defer server.Close()
 	// Discovery and registration are bounded; the wait for the user is bounded by ctx only.
-	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
+	preparing, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	r, err := a.newAuthRequest(preparing, c, server, false)
 	if err != nil {
@@ -101,7 +102,7 @@ func (a *authorizer) Finish(ctx context.Context, redirect string) error {
 		// this waits for it.
 		unlock := a.lockTokens(context.WithoutCancel(ctx))
 		defer unlock()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewalTimeout)
+		ctx, cancel := overdue.WithTimeout(context.WithoutCancel(ctx), renewalTimeout)
 		defer cancel()
 		done <- hostcall.Call("authorization", func() error { return a.redactor.redactError(a.exchangeCode(ctx, r, redirect)) })
 	}()
@@ -122,7 +123,7 @@ func (a *authorizer) currentChallenge(ctx context.Context) (metadata.Challenge, 
 	if c.Received {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	header, err := a.http.Probe(ctx)
 	if err != nil {

@@ -56,6 +56,9 @@ type Cause struct {
 	Kind CauseKind `json:"kind"`
 	// Permanent means that a retry cannot help; none is made.
 	Permanent bool `json:"permanent,omitempty"`
+	// Host means that this process or its machine was at a limit, such as its descriptors, when it started
+	// the server. It spends no attempt: the server is parked, and tried again soon.
+	Host bool `json:"host,omitempty"`
 	// Message says what failed and, where known, what to do about it. If a line of Stderr says
 	// why, it begins with that line: "Error: Cannot find module 'x' (exit status 1)".
 	Message string `json:"message"`

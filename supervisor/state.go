@@ -18,8 +18,8 @@ const (
 	StateClosing State = "closing"
 	// StateBackoff: waiting for the retry timer.
 	StateBackoff State = "backoff"
-	// StateParked: the retry budget is spent; the server is tried again every
-	// [Policy.ParkEvery].
+	// StateParked: the retry budget is spent, and the server is tried again every
+	// [Policy.ParkEvery]; or the host is at a limit (Cause.Host), and it is tried again soon.
 	StateParked State = "parked"
 	// StateUnauthorized: the server requires credentials that only the user or a new
 	// configuration can supply. Only a restart dials it again; a completed

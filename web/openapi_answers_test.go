@@ -199,7 +199,7 @@ func TestOpenAPI_stream(t *testing.T) {
 func TestOpenAPI_answers(t *testing.T) {
 	file := readOpenAPI(t)
 	j := newJournal()
-	j.entries["interrupted"] = mcpvisor.JournalEntry{Key: "interrupted", Server: "fs", Tool: "echo", State: mcpvisor.JournalSent}
+	j.entries[mcpvisor.JournalKey{Key: "interrupted"}] = mcpvisor.JournalEntry{Key: "interrupted", Server: "fs", Tool: "echo", State: mcpvisor.JournalSent}
 	c := newClient(t, facade.WithJournal(j, ""))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	registerBroken(t, c, "broken")

@@ -44,7 +44,7 @@ func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: true})
 		return
 	}
-	task, err := h.client.ResumeTask(r.Context(), request.Key)
+	task, err := h.client.ResumeTask(r.Context(), keyOf(request))
 	if err == nil {
 		err = task.Cancel(r.Context())
 	}
@@ -67,11 +67,16 @@ const cancelWait = 2 * time.Second
 // openTask returns the number of the open task that a request names; 0 if its key has none.
 func (h *Handler) openTask(request api.TaskRequest) uint64 {
 	for _, t := range h.client.Tasks() {
-		if request.Key != "" && t.Key == request.Key {
+		if request.Key != "" && t.JournalKey() == keyOf(request) {
 			return t.Number
 		}
 	}
 	return request.Number
+}
+
+// keyOf is the key that a request names.
+func keyOf(r api.TaskRequest) mcpvisor.JournalKey {
+	return mcpvisor.JournalKey{Principal: r.Principal, Key: r.Key}
 }
 
 // postTaskWait waits for the call of a key, and answers with its result. The end of the request
@@ -82,7 +87,7 @@ func (h *Handler) postTaskWait(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := time.Now()
-	task, err := h.client.ResumeTask(r.Context(), request.Key)
+	task, err := h.client.ResumeTask(r.Context(), keyOf(request))
 	if err != nil {
 		h.writeFailure(w, err)
 		return
@@ -143,13 +148,9 @@ func (u *unfinished) read(ctx context.Context, c *facade.Client) []mcpvisor.Jour
 		if err != nil {
 			return nil
 		}
-		waited := map[string]bool{}
-		for _, t := range c.Tasks() {
-			waited[t.Key] = true
-		}
 		started := c.Stats().Started
 		u.calls = slices.DeleteFunc(all, func(e mcpvisor.JournalEntry) bool {
-			return e.State == mcpvisor.JournalEnded || !e.Began.Before(started) || waited[e.Key]
+			return e.State == mcpvisor.JournalEnded || e.State == mcpvisor.JournalNotRun || !e.Began.Before(started) || e.Open
 		})
 	}
 	return u.calls

@@ -24,16 +24,17 @@ import (
 
 // memoryJournal is a journal without a file.
 type memoryJournal struct {
+	mcpvisor.JournalLocks
 	mu      sync.Mutex
-	entries map[string]mcpvisor.JournalEntry
+	entries map[mcpvisor.JournalKey]mcpvisor.JournalEntry
 	err     error // of Entries
 }
 
 func newJournal() *memoryJournal {
-	return &memoryJournal{entries: map[string]mcpvisor.JournalEntry{}}
+	return &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
 }
 
-func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntry, bool, error) {
+func (j *memoryJournal) Get(_ context.Context, key mcpvisor.JournalKey) (mcpvisor.JournalEntry, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, ok := j.entries[key]
@@ -44,11 +45,11 @@ func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e.Result = slices.Clone(e.Result)
-	j.entries[e.Key] = e
+	j.entries[e.JournalKey()] = e
 	return nil
 }
 
-func (j *memoryJournal) Delete(_ context.Context, key string) error {
+func (j *memoryJournal) Delete(_ context.Context, key mcpvisor.JournalKey) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.entries, key)
@@ -92,10 +93,10 @@ func TestTasks(t *testing.T) {
 func TestCalls_unfinished(t *testing.T) {
 	j := newJournal()
 	for i := range 23 {
-		j.entries[fmt.Sprintf("k%02d", i)] = mcpvisor.JournalEntry{Key: fmt.Sprintf("k%02d", i), Server: "s", Tool: "t", State: mcpvisor.JournalSent, Began: time.Now().Add(-time.Hour)}
+		j.entries[mcpvisor.JournalKey{Key: fmt.Sprintf("k%02d", i)}] = mcpvisor.JournalEntry{Key: fmt.Sprintf("k%02d", i), Server: "s", Tool: "t", State: mcpvisor.JournalSent, Began: time.Now().Add(-time.Hour)}
 	}
-	j.entries["ended"] = mcpvisor.JournalEntry{Key: "ended", State: mcpvisor.JournalEnded, Began: time.Now().Add(-time.Hour)}
-	j.entries["later"] = mcpvisor.JournalEntry{Key: "later", State: mcpvisor.JournalSent, Began: time.Now().Add(time.Hour)}
+	j.entries[mcpvisor.JournalKey{Key: "ended"}] = mcpvisor.JournalEntry{Key: "ended", State: mcpvisor.JournalEnded, Began: time.Now().Add(-time.Hour)}
+	j.entries[mcpvisor.JournalKey{Key: "later"}] = mcpvisor.JournalEntry{Key: "later", State: mcpvisor.JournalSent, Began: time.Now().Add(time.Hour)}
 	s := serve(t, newClient(t, facade.WithJournal(j, "")))
 	_, body := s.do(http.MethodGet, "/api/calls", "", nil)
 	var got api.Calls
@@ -135,7 +136,7 @@ func TestTasks_cancel(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, response.StatusCode, body)
 	require.JSONEq(t, `{"asked":true}`, body)
 	for _, key := range []string{"waited", "left"} {
-		e, ok, err := j.Get(t.Context(), key)
+		e, ok, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: key})
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, mcpvisor.JournalEnded, e.State, key)

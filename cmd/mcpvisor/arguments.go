@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
@@ -55,11 +59,22 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
 func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMessage) (json.RawMessage, error) {
-	list, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
+	kept, err := cmd.keptCall(inv, c)
 	if err != nil {
 		return nil, err
 	}
-	if object == nil {
+	list, err := cmd.params(inv, c, kept == nil && object == nil && slices.ContainsFunc(cmd.Arguments, params.NeedsType))
+	switch {
+	case err != nil:
+		return nil, err
+	case kept != nil && object == nil: // the types are those of that call, whatever those of the tool are now
+		if object, err = list.Like(kept.Arguments).Parse(cmd.Arguments); err != nil {
+			err = cli.UsageError("%s was not called: the key %q belongs to a call of %s, made at %s, with other arguments: %v", cmd.Name, cmd.Key, mcpvisor.Qualify(kept.Server, kept.Tool), kept.Began.Format(time.RFC3339), err)
+		}
+		return object, err
+	case kept != nil: // nothing is sent
+		return object, nil
+	case object == nil:
 		if object, err = list.Parse(cmd.Arguments); err != nil {
 			return nil, cmd.refused(inv, c, err.Error())
 		}
@@ -73,22 +88,50 @@ func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMess
 	return object, nil
 }
 
-// paramsOf returns the parameters of the first tool of a list; none if it is empty.
-func paramsOf(data json.RawMessage, err error) (params.List, error) {
+// keptCall returns the call of the key that the journal has with its arguments; nil without one.
+func (cmd *callCmd) keptCall(inv *invocation, c *servers.Set) (*mcpvisor.JournalEntry, error) {
+	if cmd.Key == "" {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	kept, err := c.JournalEntry(inv.Context, mcpvisor.JournalKey{Key: cmd.Key})
+	if err != nil || kept != nil && (kept.State == mcpvisor.JournalNotRun || len(kept.Arguments) == 0) {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// params returns the parameters of the tool; none if it is not listed. If they are needed, because
+// words have no types without them, the error then says why it is not.
+func (cmd *callCmd) params(inv *invocation, c *servers.Set, needed bool) (params.List, error) {
+	for {
+		list, listed, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
+		if err != nil || listed || !needed {
+			return list, err
+		}
+		// The tool may be listed by the time of a call, so that is a dry one.
+		_, err = c.CallTool(inv.Context, cmd.Name, nil, attach.CallOptions{Dry: true})
+		if inv.Context.Err() != nil || !errors.Is(err, mcpvisor.ErrCanceled) {
+			return list, cmd.explained(c, err)
+		}
+	}
+}
+
+// paramsOf returns the parameters of the first tool of a list. listed is false if it is empty.
+func paramsOf(data json.RawMessage, err error) (list params.List, listed bool, _ error) {
 	if err != nil {
-		return params.List{}, err
+		return params.List{}, false, err
 	}
 	tools, err := table.ParseTools(data)
 	if err != nil || len(tools) == 0 {
-		return params.New(nil), err
+		return params.New(nil), false, err
 	}
-	return params.New(tools[0].Definition.InputSchema), nil
+	return params.New(tools[0].Definition.InputSchema), true, nil
 }
 
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
 func (cmd *callCmd) refused(inv *invocation, c *servers.Set, problems string) error {
-	list, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
+	list, _, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
 	if err != nil {
 		return err
 	}

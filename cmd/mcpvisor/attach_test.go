@@ -294,3 +294,22 @@ func TestStatus_wait(t *testing.T) {
 	code, out, _ = b.command("--fresh", "--wait", "any", "status")
 	require.Equal(t, cli.ExitOK, code, out)
 }
+
+// Commands that start copies start none of an exclusive server that mcpvisor run has.
+func TestAttach_exclusive(t *testing.T) {
+	dir := t.TempDir()
+	exclusive := entry(mcptest.Script{StateDir: dir})
+	exclusive["exclusive"] = true
+	b := startRun(t, map[string]any{"one": exclusive, "two": entry(mcptest.Script{})}, "run")
+	code, out, errs := b.command("call", "one/echo", `{"text":"attached"}`)
+	require.Zero(t, code, out+errs)
+	code, out, errs = b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
+	require.Equal(t, cli.ExitUsage, code, out+errs)
+	require.Contains(t, errs, "server one is exclusive, and mcpvisor run (pid ")
+	_, out, errs = b.command("doctor")
+	require.Contains(t, out+errs, "not started, because it is exclusive and mcpvisor run has it")
+	_, out, errs = b.command("--fresh", "tools")
+	require.Contains(t, out, "two/echo", errs)
+	require.NotContains(t, out, "one/echo")
+	require.Len(t, mcptest.PIDs(dir), 1)
+}

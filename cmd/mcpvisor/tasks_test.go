@@ -7,13 +7,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/journal"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -147,4 +150,72 @@ func TestCall_with_key_without_journal(t *testing.T) {
 	code, _, errs = b.command("--fresh", "call", "s/plain", "key=a", "--key", "k")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "mcpvisor run --journal FILE")
+}
+
+// The operator resolves what an earlier mcpvisor run has left in doubt, also of a client of the gateway.
+func TestTasks_resolve(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "calls.db")
+	began := time.Now().Add(-time.Hour).Round(0)
+	calls, err := journal.Open(file, journal.Options{})
+	require.NoError(t, err)
+	for _, principal := range []string{"", "alice"} {
+		for _, key := range []string{"ran", "not"} {
+			require.NoError(t, calls.Put(t.Context(), mcpvisor.JournalEntry{Principal: principal, Key: key, Server: "s", Tool: "plain",
+				State: mcpvisor.JournalSent, Began: began, Updated: began, Arguments: json.RawMessage(`{"key":"x"}`)}))
+		}
+	}
+	require.NoError(t, calls.Close())
+	b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
+	page := pageOf(b)
+	b.await(" ready  ")
+	code, _, errs := b.command("call", "s/plain", "key=x", "--key", "ran")
+	require.NotZero(t, code)
+	require.Contains(t, errs, "say so with mcpvisor tasks resolve; another key executes it again")
+	code, out, errs := b.command("tasks")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Regexp(t, `(?m)^ +ran of alice +s/plain +sent +.*see: mcpvisor tasks resolve$`, out)
+
+	code, out, errs = b.command("tasks", "resolve", "ran")
+	require.Equal(t, cli.ExitOK, code, errs)
+	seen := regexp.MustCompile(`(?m)^ran +s/plain +sent +(\S+) +\{"key":"x"\} +`).FindStringSubmatch(out)
+	require.NotNil(t, seen, out)
+	result := filepath.Join(dir, "result.json")
+	require.NoError(t, os.WriteFile(result, []byte(`{"content":[{"type":"text","text":"found"}]}`), 0o600))
+	for _, refused := range [][]string{
+		{"resolve", "ran", "--not-run", "--seen", began.Add(time.Hour).Format(time.RFC3339Nano)},
+		{"resolve", "ran", "--not-run", "--seen", "now"},
+		{"resolve", "ran", "--not-run", "--result", "{}"},
+		{"resolve", "ran", "--result", "{"},
+		{"resolve", "ran", "--result", "[]"},
+		{"resolve", "none", "--not-run"},
+		{"resolve", "ran", "--not-run", "--principal", "bob"},
+	} {
+		code, _, errs = b.command(append([]string{"tasks"}, refused...)...)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", refused, errs)
+	}
+	code, _, errs = b.command("tasks", "resolve", "ran", "--result-file", result, "--seen", seen[1])
+	require.Equal(t, cli.ExitOK, code, errs)
+	code, out, errs = b.command("call", "s/plain", "key=x", "--key", "ran")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Equal(t, "found", out)
+	code, _, errs = b.command("tasks", "resolve", "not", "--not-run", "--principal", "alice")
+	require.Equal(t, cli.ExitOK, code, errs)
+	code, out, errs = b.command("tasks")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Regexp(t, `(?m)^ +not of alice +s/plain +not_run +.*not executed, says \S+$`, out)
+	require.Regexp(t, `(?m)^ +not +s/plain +sent +`, out, "the key of the host is another one")
+	require.Empty(t, mcptest.Executions(dir))
+	code, _, errs = b.command("tasks", "resolve", "not", "--not-run")
+	require.Equal(t, cli.ExitOK, code, errs)
+	code, out, errs = b.command("call", "s/plain", "key=x", "--key", "not")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, out, `"executions":1`)
+	// Neither the page nor its readers resolve keys.
+	for _, path := range []string{"api/tasks/resolve", "run/resolve"} {
+		response, err := http.Post(page+path, "application/json", strings.NewReader(`{"key":"ran","notRun":true}`)) //nolint:noctx // of this test
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusNotFound, response.StatusCode)
+	}
 }

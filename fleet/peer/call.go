@@ -51,7 +51,7 @@ const (
 
 // since returns the version of the protocol that a call needs.
 func (c *call) since() int {
-	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks {
+	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks || c.settings.Key.Principal != "" {
 		return 2
 	}
 	return 1
@@ -86,6 +86,7 @@ type call struct {
 
 	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
 	taskRelay bool         // settings has a TaskRelay; only its TTL travels
+	principal bool         // the key in settings has a principal
 }
 
 // flagFields returns the boolean fields of a call that travel, lowest bit first. New ones are added at
@@ -93,7 +94,7 @@ type call struct {
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
 		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,
-		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses} // of version 2
+		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses, &c.principal} // of version 2
 }
 
 func (c *call) flags() (flags uint64) {
@@ -114,7 +115,7 @@ func (c *call) setFlags(flags uint64) {
 // append encodes the call.
 func (c *call) append(b []byte) []byte {
 	s := &c.settings
-	c.taskRelay = s.TaskRelay != nil
+	c.taskRelay, c.principal = s.TaskRelay != nil, s.Key.Principal != ""
 	b = append(b, byte(c.method))
 	b = varint.AppendText(b, c.server)
 	b = binary.AppendUvarint(b, c.epoch)
@@ -124,13 +125,16 @@ func (c *call) append(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(s.Timeout))
 	b = binary.AppendUvarint(b, c.answerer)
 	b = varint.AppendText(b, s.LogLevel)
-	b = varint.AppendText(b, s.Key)
+	b = varint.AppendText(b, s.Key.Key)
 	b = varint.AppendText(b, s.ClientName)
 	b = varint.AppendBytes(b, s.Meta)
 	b = varint.AppendBytes(b, s.Continuation.InputResponses)
 	b = varint.AppendBytes(b, s.Continuation.RequestState)
 	if c.taskRelay {
 		b = binary.AppendVarint(b, int64(s.TaskRelay.TTL))
+	}
+	if c.principal {
+		b = varint.AppendText(b, s.Key.Principal)
 	}
 	return append(b, c.args...)
 }
@@ -149,10 +153,13 @@ func (c *call) read(message []byte) error {
 	c.method, c.server, c.epoch, c.left, c.target = method(r.Byte()), r.Text(), r.Uint(), time.Duration(r.Int()), r.Text()
 	c.setFlags(r.Uint())
 	s.Timeout, c.answerer = time.Duration(r.Int()), r.Uint()
-	s.LogLevel, s.Key, s.ClientName, s.Meta = r.Text(), r.Text(), r.Text(), r.Optional()
+	s.LogLevel, s.Key.Key, s.ClientName, s.Meta = r.Text(), r.Text(), r.Text(), r.Optional()
 	s.Continuation = facade.Continuation{InputResponses: r.Optional(), RequestState: r.Optional()}
 	if c.taskRelay {
 		s.TaskRelay = &facade.TaskRelay{TTL: time.Duration(r.Int())}
+	}
+	if c.principal {
+		s.Key.Principal = r.Text()
 	}
 	c.args = r.Rest
 	switch {

@@ -453,7 +453,7 @@ func TestRoute_result_room(t *testing.T) {
 // TestCall: a call is the same after its travel; a field that is forgotten fails.
 func TestCall(t *testing.T) {
 	settings, err := facade.CallSettings{}.With(facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
-		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"),
+		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKeyOf("alice", "k"), facade.WithClientName("c"),
 		facade.WithTaskRelay(&facade.TaskRelay{TTL: time.Minute}), facade.WithoutTasks())
 	require.NoError(t, err)
 	v := reflect.ValueOf(settings)

@@ -35,9 +35,22 @@ func SafeError(what string, err error) (safe error) {
 	return err
 }
 
-// Call calls f in the calling goroutine, and returns its error or its panic as an
-// error. what names f in the error.
+// Call calls f in a goroutine of its own, which f may end, and waits for it. It returns the error of f, or
+// its panic or runtime.Goexit as an error. what names f in the error.
 func Call(what string, f func() error) (err error) {
+	err = goexitError(what)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = CallHere(what, f)
+	}()
+	<-done
+	return err
+}
+
+// CallHere is Call in the calling goroutine, for functions that are called for every message. If f ends
+// the goroutine, the caller has to notice that.
+func CallHere(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = PanicError(what, v)
@@ -55,6 +68,15 @@ func Value[T any](what string, f func() (T, error)) (value T, err error) {
 	return value, err
 }
 
+// ValueHere is CallHere for a function that returns a value.
+func ValueHere[T any](what string, f func() (T, error)) (value T, err error) {
+	err = CallHere(what, func() (err error) {
+		value, err = f()
+		return err
+	})
+	return value, err
+}
+
 // Wait calls f in a new goroutine and waits for it until ctx ends. A value that f
 // returns after that goes to late, unless late is nil.
 func Wait[T any](ctx context.Context, what string, late func(T), f func(context.Context) (T, error)) (T, error) {
@@ -66,7 +88,7 @@ func Wait[T any](ctx context.Context, what string, late func(T), f func(context.
 	go func() {
 		o := outcome{err: goexitError(what)}
 		defer func() { done <- o }()
-		value, err := Value(what, func() (T, error) { return f(ctx) })
+		value, err := ValueHere(what, func() (T, error) { return f(ctx) })
 		o = outcome{value, err}
 	}()
 	select {

@@ -22,6 +22,7 @@ func TestCall(t *testing.T) {
 	require.Equal(t, errPlain, Call("thing", func() error { return errPlain }))
 	require.EqualError(t, Call("thing", func() error { panic("boom") }), "the host's thing panicked: boom")
 	require.ErrorContains(t, Call("thing", func() error { return (*url.Error)(nil) }), "an error of type *url.Error that panicked")
+	require.EqualError(t, Call("thing", func() error { runtime.Goexit(); return nil }), "the host's thing ended its goroutine")
 	n, err := Value("thing", func() (int, error) { return 7, nil })
 	require.NoError(t, err)
 	require.Equal(t, 7, n)

@@ -88,7 +88,7 @@ func (t *RoundTripper) pipe(ctx context.Context, cancel context.CancelFunc, host
 			_ = w.CloseWithError(err) // nil: the end of the body
 			cancel()
 		}()
-		_, err = Value("response body", func() (int64, error) {
+		_, err = ValueHere("response body", func() (int64, error) {
 			return io.CopyBuffer(w, struct{ io.Reader }{host}, make([]byte, bodyBufferSize))
 		})
 	}()

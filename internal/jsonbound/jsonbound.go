@@ -69,6 +69,8 @@ const (
 	stringCost  = 16
 	mapCost     = 48
 	groupCost   = 288
+	// metaCost is that of a _meta: the decoder of the go-sdk makes each such map with room for 64 members.
+	metaCost = 4800
 )
 
 // checkEvery is how many elements Check counts between checks of its context.
@@ -95,9 +97,14 @@ func (w *counter) walk(ctx context.Context) error {
 	for w.scanner.Pos < len(w.scanner.Text) {
 		switch w.scanner.Text[w.scanner.Pos] {
 		case '"':
-			text, _, ok := w.scanner.String()
+			text, escaped, ok := w.scanner.String()
 			if !ok {
 				return nil // invalid from here on
+			}
+			if escaped || string(text) == `"_meta"` {
+				if w.scanner.SkipSpace(); w.scanner.Consume(':') {
+					w.size.Bytes += metaCost
+				}
 			}
 			w.size.Bytes += stringCost + len(text) - 2
 			continue

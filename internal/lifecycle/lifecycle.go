@@ -145,6 +145,8 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 		return l.cause != nil && l.cause.Permanent && l.cause.Kind == supervisor.CauseAuth
 	case GuardPermanent:
 		return l.cause != nil && l.cause.Permanent
+	case GuardHost:
+		return l.cause != nil && l.cause.Host && l.policy.MaxAttempts != 0
 	case GuardBudgetLeft:
 		return l.budgetLeft() && !l.tooMany
 	case GuardStandbyReady: // this end is not counted yet
@@ -165,7 +167,9 @@ func (l *Lifecycle) budgetLeft() bool {
 func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	switch in.Kind {
 	case InputFailed, InputDied:
-		l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+		if !in.Cause.Host {
+			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+		}
 	case InputRestart:
 		l.restartRequested = t.To == supervisor.StateClosing && !l.fenced
 	case InputFence:
@@ -218,7 +222,9 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 		l.attempt++
 		e.Delay = max(l.policy.Delay(l.attempt, l.random()), retryAfter(l.cause))
 	case EffectArmPark:
-		e.Delay = max(l.policy.ParkEvery, retryAfter(l.cause))
+		if e.Delay = max(l.policy.ParkEvery, retryAfter(l.cause)); l.cause.Host {
+			e.Delay = HostPause
+		}
 	case EffectArmStable:
 		e.Delay = stableAfter(l.policy)
 	case EffectCancelTimer:
@@ -237,6 +243,9 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 	e.Epoch = l.epoch
 	return e
 }
+
+// HostPause is the wait before another start after a limit of the host.
+const HostPause = 5 * time.Second
 
 // resetBudget allows all attempts again. A restart on request also resets the restart
 // intensity; a session that became stable does not.

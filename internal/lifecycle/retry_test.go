@@ -52,3 +52,36 @@ func TestRetryAfter(t *testing.T) {
 		require.Equal(t, time.Unix(1, 0).Add(max(2*time.Second, asked)), l.RetryAt(), "asked for %v", asked)
 	}
 }
+
+// A limit of the host spends neither attempts nor the intensity: the server is parked, and tried again soon,
+// however often. NoRetry evicts.
+func TestRetry_limit_of_the_host(t *testing.T) {
+	host := &supervisor.Cause{Kind: supervisor.CauseSpawn, Host: true}
+	policy := supervisor.Retry(2, time.Second, supervisor.WithIntensity(2, time.Hour))
+	l := starts(policy, exit(2), host, host, host, host)
+	require.Equal(t, supervisor.StateParked, l.State())
+	require.Equal(t, 1, l.Attempt())
+	now := l.RetryAt()
+	l.Step(now, Input{Kind: InputTimer, Token: l.armed})
+	l.Step(now, Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: host})
+	l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
+	require.Equal(t, now.Add(HostPause), l.RetryAt())
+	require.Equal(t, supervisor.StateBackoff, starts(policy, exit(2), host, host, exit(2)).State())
+	require.Equal(t, supervisor.StateEvicted, starts(supervisor.NoRetry(), host).State())
+}
+
+// It costs a standby no attempt, either.
+func TestStandby_limit_of_the_host(t *testing.T) {
+	epoch, now := uint64(1), time.Unix(0, 0)
+	s := NewStandby(supervisor.Retry(1, time.Second), func() uint64 { epoch++; return epoch }, nil)
+	for kind := InputServing; ; kind = InputReleased {
+		armed := s.Step(now, Input{Kind: kind, Epoch: epoch})
+		if epoch > 9 {
+			require.Equal(t, HostPause, armed[0].Delay)
+			return
+		}
+		require.Len(t, armed, 1, "it is started again")
+		s.Step(now, Input{Kind: InputTimer, Token: armed[0].Token})
+		s.Step(now, Input{Kind: InputFailed, Epoch: epoch, Cause: &supervisor.Cause{Kind: supervisor.CauseSpawn, Host: true}})
+	}
+}

@@ -68,6 +68,7 @@ type Standby struct {
 	// failures counts failed starts in a row. A standby that was up for
 	// StableAfter resets the count.
 	failures int
+	host     bool // the last failure was a limit of the host, which does not count
 
 	lastToken uint64
 	armed     uint64 // token of the armed timer; 0: no timer is armed
@@ -166,6 +167,9 @@ func (s *Standby) apply(now time.Time, t *StandbyTransition, in Input) []Effect 
 // countFailure counts a failed start, and the end of a standby that was ready.
 // A permanent cause spends the whole budget.
 func (s *Standby) countFailure(now time.Time, cause *supervisor.Cause) {
+	if s.host = cause.Host; s.host {
+		return
+	}
 	if s.failures++; now.Sub(s.started) >= stableAfter(s.policy) {
 		s.failures = 1
 	}
@@ -206,6 +210,9 @@ func (s *Standby) delay(in Input) time.Duration {
 	case InputTakenOver:
 		return max(TakeoverPause, s.policy.Delay(in.Attempt, s.random()))
 	case InputReleased:
+		if s.host {
+			return HostPause
+		}
 		return s.policy.Delay(s.failures, s.random())
 	default:
 	}

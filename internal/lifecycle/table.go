@@ -23,6 +23,8 @@ const (
 	GuardAuthRequired Guard = "permanent cause: authorization"
 	// GuardPermanent: a retry cannot help.
 	GuardPermanent Guard = "permanent cause"
+	// GuardHost: the host was at a limit, and the policy allows restarts.
+	GuardHost Guard = "limit of the host, not NoRetry"
 	// GuardBudgetLeft: the policy allows another attempt.
 	GuardBudgetLeft Guard = "budget left"
 	// GuardStandbyReady: a standby can take over, the cause is not permanent, and the policy
@@ -78,6 +80,7 @@ var table = []Transition{
 	{supervisor.StateClosing, InputReleased, GuardFirstStart, supervisor.StateStopped, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardAuthRequired, supervisor.StateUnauthorized, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardPermanent, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardHost, supervisor.StateParked, do(EffectAnnounceGone, EffectArmPark)},
 	{supervisor.StateClosing, InputReleased, GuardBudgetLeft, supervisor.StateBackoff, do(EffectArmRetry)},
 	{supervisor.StateClosing, InputReleased, GuardMayPark, supervisor.StateParked, do(EffectAnnounceGone, EffectArmPark)},
 	{supervisor.StateClosing, InputReleased, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},

@@ -62,6 +62,11 @@ var rows = []struct {
 		s.step(lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: 1, Cause: permanentCause()})
 		return s
 	}},
+	{supervisor.StateClosing, lifecycle.InputReleased, lifecycle.GuardHost, supervisor.StateParked, done(lifecycle.EffectAnnounceGone, lifecycle.EffectArmPark), func(t *testing.T) *script {
+		s := reach(t, supervisor.StateConnecting)
+		s.step(lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: 1, Cause: &supervisor.Cause{Kind: supervisor.CauseSpawn, Host: true}})
+		return s
+	}},
 	{supervisor.StateClosing, lifecycle.InputReleased, lifecycle.GuardBudgetLeft, supervisor.StateBackoff, done(lifecycle.EffectArmRetry), nil},
 	{supervisor.StateClosing, lifecycle.InputReleased, lifecycle.GuardMayPark, supervisor.StateParked, done(lifecycle.EffectAnnounceGone, lifecycle.EffectArmPark), func(t *testing.T) *script {
 		return newScript(t, supervisor.Retry(0, 0, supervisor.WithParking(time.Minute)), true).on(lifecycle.InputRegister).on(lifecycle.InputFailed)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
@@ -32,7 +33,7 @@ type Ahead struct {
 	bytes  int      // of lines
 	err    error    // why nothing more comes
 	closed bool
-	stall  *time.Timer // runs while a line waits for room; nil otherwise
+	stall  *overdue.Timer // runs while a line waits for room; nil otherwise
 	// stalled: a line has waited too long, and none was taken since.
 	stalled bool
 	waiting bool // Next waits
@@ -192,7 +193,7 @@ func (a *Ahead) add(line []byte) (added, closed bool) {
 	defer a.mu.Unlock()
 	for a.bytes > 0 && a.bytes+len(line) > MaxAhead && !a.closed && !a.stalled {
 		if a.stall == nil {
-			a.stall = time.AfterFunc(stallTimeout, func() {
+			a.stall = overdue.AfterFunc(stallTimeout, func() {
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				a.stalled = a.stall != nil

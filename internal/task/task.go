@@ -55,6 +55,9 @@ type Task struct {
 	Message string        // one line for users; may be empty
 	TTL     time.Duration // from the creation of the task; 0: unlimited, or not said
 	Poll    time.Duration // how often the server wants to be asked; 0: not said
+	// Created is when the server made the task; zero: not said. An id may be given again by the next
+	// incarnation of a server, so both together identify a task.
+	Created time.Time
 	// Result is the result of the call (since 2026-07-28, completed), Failure its JSON-RPC
 	// error (failed), and Requests the input that the task waits for, by key
 	// (input_required).
@@ -86,14 +89,27 @@ func Is(result []byte, modern bool) bool {
 // Read reads a task: the result of a tool call for which [Is] reports true, the result of
 // tasks/get, or the params of a notification. Both generations are read alike.
 func Read(text []byte) (t Task, err error) {
-	err = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
+	if err = t.read(text, true); err == nil {
+		err = t.check()
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("the server sent a task that cannot be read: %w", err)
+	}
+	return t, nil
+}
+
+// read reads the members of a task. Only the outermost object may have the task in it, so each byte
+// is scanned twice at most.
+func (t *Task) read(text []byte, outermost bool) error {
+	return jsonscan.EachMember(text, func(key string, value []byte) (err error) {
 		if string(value) == "null" {
 			return nil
 		}
 		switch key {
 		case "task":
-			if value[0] == '{' { // the answer to a call in 2025-11-25
-				t, err = Read(value)
+			if outermost && value[0] == '{' { // the answer to a call in 2025-11-25
+				*t = Task{}
+				err = t.read(value, false)
 			}
 		case "taskId":
 			t.ID, err = jsonscan.ReadString(value)
@@ -106,6 +122,8 @@ func Read(text []byte) (t Task, err error) {
 			if message, err = jsonscan.ReadString(value); err == nil {
 				t.Message = display.Shorten(display.Line(message), maxMessage)
 			}
+		case "createdAt":
+			t.Created = instant(value)
 		case "ttl", "ttlMs":
 			t.TTL = milliseconds(value)
 		case "pollInterval", "pollIntervalMs":
@@ -122,13 +140,6 @@ func Read(text []byte) (t Task, err error) {
 		}
 		return nil
 	})
-	if err == nil {
-		err = t.check()
-	}
-	if err != nil {
-		return Task{}, fmt.Errorf("the server sent a task that cannot be read: %w", err)
-	}
-	return t, nil
 }
 
 // ReadID returns the id of a task, and reads nothing behind it; empty if there is none that
@@ -163,6 +174,22 @@ func (t *Task) check() error {
 	default:
 		return fmt.Errorf("its status %.40q is unknown", t.Status)
 	}
+}
+
+// maxInstant bounds the text of a time, in bytes.
+const maxInstant = 64
+
+// instant reads a time. What is none counts as not said.
+func instant(value []byte) time.Time {
+	text, err := jsonscan.ReadString(value)
+	if err != nil || len(text) > maxInstant {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
 }
 
 // maxMilliseconds is the longest time that is believed: about ten years.

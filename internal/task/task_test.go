@@ -44,3 +44,30 @@ func TestParams(t *testing.T) {
 	require.JSONEq(t, `{"taskId":"a\"b"}`, string(Params(`a"b`)))
 	require.JSONEq(t, `{"taskId":"a","inputResponses":{"k":1}}`, string(UpdateParams("a", []byte(`{"k":1}`))))
 }
+
+// Only the outermost object may have a task in it: what a reader costs is its bytes, and not the bytes
+// times the depth.
+func TestRead_a_task_in_a_task(t *testing.T) {
+	got, err := Read([]byte(`{"task":{"taskId":"a","status":"working","task":{"taskId":"b","status":"completed"}}}`))
+	require.NoError(t, err)
+	require.Equal(t, Task{ID: "a", Status: Working}, got)
+	_, err = Read([]byte(`{"task":{"task":{"taskId":"a","status":"working"}}}`))
+	require.ErrorContains(t, err, `no "taskId"`, "the reader has looked two levels deep")
+}
+
+// A task is as old as the server says, in whatever time zone; what is no time was not said.
+func TestRead_when_the_task_was_made(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
+	for text, want := range map[string]time.Time{
+		`"2026-01-02T03:04:05.678901234Z"`:      at,
+		`"2026-01-02T05:34:05.678901234+02:30"`: at,
+		`"2026-01-02T03:04:05Z"`:                at.Truncate(time.Second),
+		`"2026-01-02 03:04:05"`:                 {},
+		`"yesterday"`:                           {}, `""`: {}, `null`: {}, `1767323045`: {}, `{}`: {}, `"0001-01-01T00:00:00Z"`: {},
+		`"2026-01-02T03:04:05.` + strings.Repeat("0", 100) + `Z"`: {},
+	} {
+		got, err := Read([]byte(`{"taskId":"a","status":"working","createdAt":` + text + `}`))
+		require.NoError(t, err, text)
+		require.True(t, want.Equal(got.Created), "%s: %v", text, got.Created)
+	}
+}

@@ -71,7 +71,7 @@ var arrows = map[string]arrow{
 	"transport/internal/httpbody":             {"transport/internal/jsonrpc", nil},
 	"transport/internal/streamable":           {". supervisor internal/ transport transport/internal/", []string{sdk, zerolog, xtime}},
 	"transport/internal/transporttest":        {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
-	"actors":                                  {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
+	"actors":                                  {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog, "golang.org/x/time/rate"}},
 	"facade":                                  {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"gateway":                                 {". supervisor facade internal/ gateway/internal/ gateway/clients", []string{sdk}},
 	"gateway/internal/sessionid":              {},

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(hostRole) != "" {
 		os.Exit(runHost())
 	}
+	if address := os.Getenv(stoppedHostRole); address != "" {
+		os.Exit(runStoppedHost(address))
+	}
 	if os.Getenv(reaperRole) != "" {
 		os.Exit(runReaper())
 	}

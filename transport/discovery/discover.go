@@ -49,6 +49,9 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	if caps.Prompts != nil && lists&catalog.ListPrompts != 0 {
 		d.list(promptsList, d.addPrompt)
 	}
+	if caps.Tools == nil && caps.Resources == nil && caps.Prompts == nil && lists&catalog.ListTools != 0 {
+		d.warn(catalog.NameTools, `it declares neither tools, resources nor prompts, so it is asked for none; a server with tools declares "capabilities": {"tools": {}}`)
+	}
 	if err := d.err(); err != nil {
 		return nil, lists, err
 	}

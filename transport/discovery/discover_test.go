@@ -74,7 +74,12 @@ func TestDiscover_asks_for_declared_lists(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.want, s.asked)
 			require.Empty(t, catalog.Tools)
-			require.Empty(t, catalog.Warnings)
+			if c.want != nil {
+				require.Empty(t, catalog.Warnings)
+				return
+			}
+			require.Len(t, catalog.Warnings, 1)
+			require.Contains(t, catalog.Warnings[0].Text, "declares neither tools, resources nor prompts")
 		})
 	}
 }

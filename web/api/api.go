@@ -386,12 +386,13 @@ type Tasks struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// TaskRequest is the body of POST api/tasks/cancel and POST api/tasks/wait. One field is set.
+// TaskRequest is the body of POST api/tasks/cancel and POST api/tasks/wait. Either Number or Key is set.
 type TaskRequest struct {
 	// Number is that of an open task; only for api/tasks/cancel.
 	Number uint64 `json:"number,omitempty"`
-	// Key is that of a call in the journal.
-	Key string `json:"key,omitempty"`
+	// Key is that of a call in the journal, and Principal its principal; empty: the host itself.
+	Principal string `json:"principal,omitempty"`
+	Key       string `json:"key,omitempty"`
 }
 
 // CancelAnswer is the answer to POST api/tasks/cancel: the server was asked to cancel the task,

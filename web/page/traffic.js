@@ -57,16 +57,19 @@ export function showInFlight(el, app, server, only) {
 	el.hidden = !now.length && !tasks.length;
 	const row = (c, epoch, state) => h("tr", { key: [c.server, c.method, c.target ?? c.tool, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(epoch), td(state));
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], [
-		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.key ? h("span", "tag", "key " + t.key) : null, t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, t.message ? h("span", "sub", t.message) : null])),
+		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.key ? h("span", "tag", "key " + keyOf(t)) : null, t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, t.message ? h("span", "sub", t.message) : null])),
 		...now.slice(0, 20).map((c) => row(c, c.epoch, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))], "None."));
 }
+
+// keyOf is the key of a call, with the principal that made it.
+const keyOf = (c) => c.principal ? c.key + " of " + c.principal : c.key;
 
 // showUnfinished lists calls with a key that an earlier process has made, and that have no end.
 export function showUnfinished(el, app, server, only) {
 	const all = app.unfinished.filter(of(server, only));
 	el.hidden = !all.length;
 	fill(el, head("Calls of an earlier process without an end", count(all.length + (server || only ? 0 : app.moreUnfinished))), table("Calls of an earlier process without an end", ["Age", "Key", "Call", "State"],
-		all.map((e) => h("tr", { key: e.key }, td(age(e.began)), h("td", "grow mono", e.key), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
+		all.map((e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
 			td(e.state === "task" ? tell("◐", "warn", "task, nobody waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 const (
@@ -263,8 +264,8 @@ func (l *Listener) awaitAcks(ctx context.Context, requests []Request) {
 // awaitAck waits for the latest result of a stream: what the server honors, or why
 // it does not.
 func (l *Listener) awaitAck(ctx context.Context, s *stream) ackResult {
-	t := time.NewTimer(AckTimeout)
-	defer t.Stop()
+	late := make(chan struct{})
+	defer overdue.AfterFunc(AckTimeout, func() { close(late) }).Stop()
 	select {
 	case ack := <-s.ack:
 		return ack
@@ -277,7 +278,7 @@ func (l *Listener) awaitAck(ctx context.Context, s *stream) ackResult {
 		default:
 			return ackResult{} // the stream is about nothing
 		}
-	case <-t.C:
+	case <-late:
 	case <-ctx.Done():
 	}
 	l.mu.Lock()

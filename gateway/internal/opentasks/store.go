@@ -20,9 +20,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// Name names a task at its server. Copy names the client whose copy of the server has the task, if each
+// Name names a task at its server. Origin says which of the tasks with that id it is: the next incarnation
+// of the server may use the id again. Copy names the client whose copy of the server has the task, if each
 // client has one: different copies may use the same id.
-type Name struct{ Server, ID, Copy string }
+type Name struct{ Server, ID, Origin, Copy string }
 
 // Store has the open tasks of the clients of a gateway. Safe for concurrent use.
 type Store struct {
@@ -147,7 +148,7 @@ func (s *Store) Said(principal string, by Maker, name Name, sealed string, text 
 	}
 	one.used = now
 	if text != nil {
-		one.shown.read(text)
+		one.shown.read(text, true)
 		one.seen.SetState(string(one.shown.Status))
 	}
 }
@@ -155,8 +156,8 @@ func (s *Store) Said(principal string, by Maker, name Name, sealed string, text 
 // maxSummaryBytes bounds a member of a summary.
 const maxSummaryBytes = 64
 
-// read keeps what a server says about a task.
-func (s *Summary) read(text []byte) {
+// read keeps what a server says about a task. Only the outermost object may have the task in it.
+func (s *Summary) read(text []byte, outermost bool) {
 	_ = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
 		keep := json.RawMessage(nil)
 		if len(value) <= maxSummaryBytes && value[0] != '{' && value[0] != '[' {
@@ -164,8 +165,8 @@ func (s *Summary) read(text []byte) {
 		}
 		switch key {
 		case "task": // the answer to a call, in 2025-11-25
-			if value[0] == '{' {
-				s.read(value)
+			if outermost && value[0] == '{' {
+				s.read(value, false)
 			}
 		case "status":
 			if status, err := jsonscan.ReadString(value); err == nil && len(status) <= maxSummaryBytes {
@@ -221,14 +222,22 @@ func (s *Store) ForgetCopies(principal, tenant string) {
 	s.tidyLocked(principal, p)
 }
 
-// SealedOf returns the id by which the client knows a task; empty if the task is not open.
-func (s *Store) SealedOf(principal string, name Name) string {
+// SealedOf returns the id by which the client knows the task of a question, in which a server names no
+// origin; empty if it is not open, or one of several with the id.
+func (s *Store) SealedOf(principal string, name Name) (sealed string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[principal]; p != nil && p.open[name] != nil {
-		return p.open[name].sealed
+	if p := s.of[principal]; p != nil {
+		for other, one := range p.open {
+			if other.Origin = ""; other == name {
+				if sealed != "" {
+					return ""
+				}
+				sealed = one.sealed
+			}
+		}
 	}
-	return ""
+	return sealed
 }
 
 // Watch counts a watch of a task of the principal, and reports false if there are too many: it may have

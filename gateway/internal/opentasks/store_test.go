@@ -83,3 +83,11 @@ func TestStore_bound(t *testing.T) {
 	h.ForgetCopies("alice", "own")
 	require.Empty(t, h.of)
 }
+
+// Only the outermost object may have the task in it: what a summary costs is its bytes, and not the bytes
+// times the depth.
+func TestSummary_of_a_task_in_a_task(t *testing.T) {
+	var s Summary
+	s.read([]byte(`{"task":{"status":"working","task":{"status":"completed"}}}`), true)
+	require.EqualValues(t, "working", s.Status)
+}

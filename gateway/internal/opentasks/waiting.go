@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // Bounds of the open questions of one task: their number, and the bytes of each.
@@ -33,7 +34,7 @@ const firstQuestionWait = 500 * time.Millisecond
 // for concurrent use.
 type Waiting struct {
 	cancel context.CancelFunc
-	idle   *time.Timer
+	idle   *overdue.Timer
 	asked  chan struct{} // gets an element when a question comes
 
 	mu     sync.Mutex // guards the fields below
@@ -162,7 +163,7 @@ func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 }
 
 func newWaiting(prefix string, cancel context.CancelFunc) *Waiting {
-	return &Waiting{cancel: cancel, idle: time.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
+	return &Waiting{cancel: cancel, idle: overdue.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
 }
 
 // WaitingFor returns the tasks/result that waits for a task; nil if none does.

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // A server before 2026-07-28 asks a question while its call is in flight. A client of 2026-07-28 gets
@@ -163,7 +164,7 @@ type Call struct {
 	id      string      // its key in Store.byID, since it was first held and until its end; else empty
 	digest  string      // of its request; set with id
 	round   int         // how many times it was held
-	expires *time.Timer // calls expire after HoldTime
+	expires *overdue.Timer // calls expire after HoldTime
 	kept    int         // reserved bytes of its params and its result
 }
 
@@ -383,7 +384,7 @@ func (call *Call) holdLocked(r *Request) (sealed string, ok bool) {
 	call.request = nil
 	round := call.round
 	expire := func() { call.expire(round) }
-	call.expires = time.AfterFunc(HoldTime, expire)
+	call.expires = overdue.AfterFunc(HoldTime, expire)
 	r.Told.Hold(expire)
 	return s.sealHeld(c.owner, &state{server: call.target.Server, digest: call.digest, instance: s.instance, id: call.id, round: strconv.Itoa(round)}), true
 }

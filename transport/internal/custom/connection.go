@@ -22,6 +22,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -129,7 +130,7 @@ func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) 
 		}
 		return c
 	}
-	c := &supervisor.Cause{Kind: kind, Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
+	c := &supervisor.Cause{Kind: kind, Host: hostlimit.Reached(err), Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
 	if errors.Is(err, io.EOF) {
 		c.Message = "the server closed the connection"
 	}
@@ -147,7 +148,7 @@ func (p *Connection) read(conn mcp.Connection, stdout io.Writer) error {
 	var line []byte
 	for {
 		var err error
-		line, err = hostcall.Value("Connection.Read", func() ([]byte, error) {
+		line, err = hostcall.ValueHere("Connection.Read", func() ([]byte, error) {
 			message, err := conn.Read(p.ctx)
 			if err != nil {
 				return nil, err
@@ -179,7 +180,7 @@ func (p *Connection) write(conn mcp.Connection, stdin io.Reader, stdout io.Write
 		if err != nil {
 			err = &sdkrpc.Error{Code: codeRejected, Message: "the go-sdk cannot represent the message: " + err.Error()}
 		} else {
-			err = hostcall.Call("Connection.Write", func() error { return conn.Write(p.ctx, message) })
+			err = hostcall.CallHere("Connection.Write", func() error { return conn.Write(p.ctx, message) })
 		}
 		switch {
 		case err == nil:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // IsHTML reports whether a body is a web page, by its media type or by its first
@@ -39,8 +40,8 @@ const BodyTimeout = time.Second
 
 // LimitTime closes a body after BodyTimeout, so that a Read of it fails, unless the timer is
 // stopped before.
-func LimitTime(body io.Closer) *time.Timer {
-	return time.AfterFunc(BodyTimeout, func() { _ = body.Close() })
+func LimitTime(body io.Closer) *overdue.Timer {
+	return overdue.AfterFunc(BodyTimeout, func() { _ = body.Close() })
 }
 
 // ReadErrorBody returns the text of an error status: its first MaxErrorBody bytes, as far as

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -95,7 +96,7 @@ func (e *HTTPError) CallError() *mcpvisor.Error {
 
 // StartCause returns the cause of a start that fails with e.
 func (e *HTTPError) StartCause() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: e.CauseKind, Permanent: e.Permanent, Message: e.Message, Err: e.Err, RetryAfter: e.RetryAfter}
+	c := &supervisor.Cause{Kind: e.CauseKind, Permanent: e.Permanent, Host: hostlimit.Reached(e.Err), Message: e.Message, Err: e.Err, RetryAfter: e.RetryAfter}
 	if e.Hint != "" {
 		c.Message += "; " + e.Hint
 	}
@@ -170,6 +171,9 @@ func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
 
 // notSentError makes the error of a request that the server has certainly not seen.
 func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
+	if hostlimit.Reached(err) {
+		hint = hostlimit.Hint
+	}
 	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
 		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
 }

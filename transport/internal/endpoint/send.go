@@ -248,7 +248,7 @@ func (e *Endpoint) unknownIfHostRoundTripper(httpErr *HTTPError) *HTTPError {
 // of the application in this goroutine, such as Proxy, and their panic must fail only one
 // request.
 func (e *Endpoint) roundTrip(req *http.Request) (*http.Response, error) {
-	return hostcall.Value("Transport", func() (*http.Response, error) { return e.RoundTripper.RoundTrip(req) })
+	return hostcall.ValueHere("Transport", func() (*http.Response, error) { return e.RoundTripper.RoundTrip(req) })
 }
 
 // headerWithCookies returns the header of one request, with the cookies for its address.

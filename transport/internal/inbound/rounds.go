@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -154,7 +155,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 	inputCtx := ctx
 	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
-		inputCtx, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
+		inputCtx, cancel = overdue.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
 		defer cancel()
 	}
 	// empty counts the rounds in a row that requested no input.
@@ -240,8 +241,9 @@ func (h *Handler) answerInputs(ctx context.Context, by answerer, requests []inpu
 	all := make(chan done, len(requests)) // has room for all, so no goroutine blocks at its end
 	for i, r := range requests {
 		go func() {
-			text, err := h.answerInput(ctx, by, r)
-			all <- done{i, text, err}
+			d := done{i: i, err: inputError(errors.New("the observer ended its goroutine"), "")}
+			defer func() { all <- d }()
+			d.text, d.err = h.answerInput(ctx, by, r)
 		}()
 	}
 	responses := make([][]byte, len(requests))

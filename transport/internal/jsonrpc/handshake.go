@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -98,7 +99,7 @@ func (w *HandshakeWatch) List() string {
 // Check sends the list request, and returns the cause of the end of the session if the
 // handshake was lost; nil otherwise.
 func (w *HandshakeWatch) Check(ctx context.Context, list string, request func(context.Context, transport.Request) (json.RawMessage, error)) *supervisor.Cause {
-	ctx, cancel := context.WithTimeout(ctx, handshakeCheckTimeout)
+	ctx, cancel := overdue.WithTimeout(ctx, handshakeCheckTimeout)
 	defer cancel()
 	_, err := request(ctx, transport.Request{Method: list})
 	var e *mcpvisor.Error

@@ -35,6 +35,8 @@ type stray struct {
 // use; only the goroutine that reads from the server adds.
 type Remarks struct {
 	total atomic.Uint64 // remarks so far
+	// unfinished is how many bytes of a message have come whose line has not ended; 0: none.
+	unfinished atomic.Int64
 
 	mu sync.Mutex // guards the fields below
 	// first is the first stray text. A text with a real reason replaces a log line.
@@ -44,6 +46,7 @@ type Remarks struct {
 	last       stray
 	orphan     string    // the last error without an id, if no stray text came after it
 	nextLog    time.Time // the next error without an id is logged at this time or later
+	begin      stray     // of the unfinished message
 }
 
 // AddStray records a stray text. assembling says that the text is the beginning of a message
@@ -64,14 +67,43 @@ func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	r.total.Add(1)
 }
 
+// SetUnfinished notes that so many bytes of a message have come and not the end of its line. text is
+// its beginning.
+func (r *Remarks) SetUnfinished(text []byte, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin.text = append(r.begin.text[:0], text...)
+	r.unfinished.Store(int64(bytes))
+}
+
+// LineEnded notes that the line of the unfinished message has ended.
+func (r *Remarks) LineEnded() {
+	if r.unfinished.Load() != 0 { // it is called for each line
+		r.unfinished.Store(0)
+	}
+}
+
+// unfinishedSentence describes the unfinished message; empty without one. The caller holds the mutex.
+func (r *Remarks) unfinishedSentence(redactor redact.Redactor) string {
+	n := r.unfinished.Load()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the server wrote %s without a line end to its stdout: %q (a message is complete with its line feed)", display.Count(int(n), "byte"), r.begin.shown(redactor))
+}
+
 // Count returns the number of remarks so far.
 func (r *Remarks) Count() uint64 { return r.total.Load() }
 
-// Since returns the last remark as an error; nil if there were no more than n remarks.
+// Since returns the last remark as an error. If there were no more than n remarks, it returns the message
+// that waits for its line end; nil without one.
 func (r *Remarks) Since(n uint64, redactor redact.Redactor) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	unfinished := r.unfinishedSentence(redactor)
 	switch {
+	case r.Count() == n && unfinished != "":
+		return fmt.Errorf("meanwhile %s", unfinished)
 	case r.Count() == n:
 		return nil
 	case r.orphan != "":
@@ -84,7 +116,10 @@ func (r *Remarks) Since(n uint64, redactor redact.Redactor) error {
 func (r *Remarks) Explain(redactor redact.Redactor) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	unfinished := r.unfinishedSentence(redactor)
 	switch {
+	case unfinished != "" && (r.first.text == nil || r.first.reason == StrayLog): // another reason says more
+		return unfinished
 	case r.first.text != nil:
 		return r.first.sentence(redactor)
 	case r.orphan != "":

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -396,9 +397,9 @@ const SweepGrain = 5 * time.Millisecond
 //
 // One sweep is: OnFire, Fired, a pass over the table, Rearm.
 type DeadlineTimer struct {
-	OnFire   func()      // set once, because a method value for each call would allocate
-	timer    *time.Timer // nil until the first Set
-	armedFor time.Time   // when the timer fires; zero: it is not armed
+	OnFire   func()         // set once, because a method value for each call would allocate
+	timer    *overdue.Timer // nil until the first Set
+	armedFor time.Time      // when the timer fires; zero: it is not armed
 }
 
 // Set makes the timer fire at the deadline or earlier.
@@ -409,7 +410,7 @@ func (t *DeadlineTimer) Set(deadline time.Time) {
 	t.armedFor = deadline
 	after := max(time.Until(deadline), 0)
 	if t.timer == nil {
-		t.timer = time.AfterFunc(after, t.OnFire)
+		t.timer = overdue.AfterFunc(after, t.OnFire)
 	} else {
 		t.timer.Reset(after)
 	}

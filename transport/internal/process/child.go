@@ -89,7 +89,11 @@ func (c *Child) reap() {
 	}
 	runtime.Gosched() // the goroutines that wait for the exit run first, not the search below
 	c.survivors = c.group.killDescendants()
-	c.group.reap(func() { _, _ = c.process.Wait() })
+	c.group.reap(func() {
+		if _, err := c.process.Wait(); err != nil { // the host has reaped it
+			_ = c.process.Release()
+		}
+	})
 	close(c.reapDone)
 }
 

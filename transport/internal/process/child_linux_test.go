@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -398,4 +399,36 @@ func watchdogPID(t *testing.T) int {
 		}
 	}
 	return 0
+}
+
+// A limit of this process or its machine is no fault of the command.
+func TestStart_limit_of_the_host(t *testing.T) {
+	for err, host := range map[error]bool{
+		os.NewSyscallError("pipe2", syscall.EMFILE): true, &fs.PathError{Op: "fork/exec", Path: "x", Err: syscall.EAGAIN}: true,
+		syscall.ENFILE: true, syscall.ENOMEM: true, syscall.E2BIG: false, syscall.ENOENT: false,
+	} {
+		cause := startCause(&mcpvisor.Stdio{Command: "x"}, err)
+		require.Equal(t, host, cause.Host, "%v", err)
+		require.Equal(t, host, strings.Contains(cause.Message, "ulimit -n"), cause.Message)
+	}
+}
+
+// A host that reaps its children itself keeps no descriptor of them, and no signal goes to an id that may
+// belong to another process. Release names what the child would have left.
+func TestChild_reaped_by_the_host(t *testing.T) {
+	startShell(t, "echo; sleep 60") // keeps what all children share
+	before := openFileNames(t)["anon_inode:[pidfd]"]
+	for range 5 {
+		c := startShell(t, "sleep 60 & echo; read line")
+		require.False(t, c.group.isReaped())
+		pid := c.PID()
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP)) // so that it is not seen to exit before it is reaped
+		_, err := syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
+		require.NoError(t, err)
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		_, _ = syscall.Wait4(pid, nil, 0, nil) // ECHILD if the child was reaped first
+		<-c.reapDone
+		require.NoError(t, c.Release())
+	}
+	require.Equal(t, before, openFileNames(t)["anon_inode:[pidfd]"])
 }

@@ -128,9 +128,17 @@ func (g *processGroup) exiting() bool { return g.descendants.Exiting() }
 // dead reports whether nothing is left of the child but its process id.
 func (g *processGroup) dead() bool { return g.descendants.Dead() }
 
-// isReaped reports whether the child's id may belong to another process. It never does while
-// the group is signalled: the child stays a zombie until reap.
-func (*processGroup) isReaped() bool { return false }
+// isReaped reports whether the child's id may belong to another process. The child stays a zombie until
+// reap, unless the host reaps all its children, or ignores SIGCHLD.
+func (g *processGroup) isReaped() bool {
+	err := error(nil)
+	if g.pidfd != nil {
+		if raw, closed := g.pidfd.SyscallConn(); closed == nil {
+			_ = raw.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), 0, nil, 0) })
+		}
+	}
+	return err == unix.ESRCH
+}
 
 // reap calls wait, which collects the exit status, and releases what this process holds for
 // the group.

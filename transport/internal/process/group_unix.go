@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 
@@ -23,6 +24,9 @@ func (g *processGroup) kill() { g.signal(syscall.SIGKILL) }
 // signal sends a signal to the group (kill(2) with a negative pid), and to the
 // child itself if it has moved to another group, such as ours.
 func (g *processGroup) signal(sig syscall.Signal) {
+	if runtime.GOOS == "linux" && g.isReaped() { // by the host: its tag finds what it has left
+		return
+	}
 	_ = syscall.Kill(-g.pgid, sig)
 	if g.isReaped() {
 		return

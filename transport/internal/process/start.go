@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/environ"
+	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -150,6 +151,9 @@ func startCause(s *mcpvisor.Stdio, err error) *supervisor.Cause {
 	default:
 		c.Kind, c.Permanent = supervisor.CauseSpawn, false
 		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
+		if c.Host = hostlimit.Reached(err); c.Host {
+			c.Message += "; " + hostlimit.Hint
+		}
 	}
 	return c
 }

@@ -75,14 +75,65 @@ func (r Redactor) JSON(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	redacted := r.escapedStrings(raw)
-	// A secret may remain outside of strings: in a number, or in text that is not JSON.
-	text := string(redacted)
-	if rest := r(text); rest != text {
-		if redacted = json.RawMessage(rest); !json.Valid(redacted) {
-			return json.RawMessage(`"` + secret.Mask + `"`)
+	if !r.found(redacted) {
+		return redacted
+	}
+	if rest := json.RawMessage(r(string(redacted))); json.Valid(rest) {
+		return rest
+	}
+	// A secret is outside of strings: in a number, or in text that is not JSON.
+	if rest := r.numbers(redacted); json.Valid(rest) {
+		return rest
+	}
+	return json.RawMessage(`"` + secret.Mask + `"`)
+}
+
+// searchBytes is how much of a text is searched at once. r makes two copies of what it gets.
+const searchBytes = 256 << 10
+
+// found reports whether a text holds a secret. Each secret, or a part of it, is in one of the pieces that
+// are searched, because they overlap.
+func (r Redactor) found(text []byte) bool {
+	for at := 0; ; at += searchBytes {
+		piece := string(text[at:min(at+searchBytes+secret.PartLength, len(text))])
+		if r(piece) != piece {
+			return true
+		}
+		if at+searchBytes >= len(text) {
+			return false
 		}
 	}
-	return redacted
+}
+
+// numbers redacts the numbers and strings of a JSON value one by one: a number that holds a secret
+// becomes a string.
+func (r Redactor) numbers(raw json.RawMessage) json.RawMessage {
+	var out []byte
+	for at := 0; at < len(raw); {
+		end := at + 1
+		switch c := raw[at]; {
+		case c == '"':
+			s := jsonscan.Scanner{Text: raw, Pos: at}
+			if _, _, ok := s.String(); !ok {
+				return nil
+			}
+			end = s.Pos
+			out = append(out, r(string(raw[at:end]))...)
+		case c == '-' || c >= '0' && c <= '9':
+			for end < len(raw) && bytes.IndexByte([]byte("0123456789+-.eE"), raw[end]) >= 0 {
+				end++
+			}
+			if number := string(raw[at:end]); r(number) != number {
+				out = append(out, `"`+secret.Mask+`"`...)
+			} else {
+				out = append(out, number...)
+			}
+		default:
+			out = append(out, c)
+		}
+		at = end
+	}
+	return out
 }
 
 // escapedStrings redacts the strings of a JSON value that contain escapes. A string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -142,6 +143,11 @@ func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
 // endWait ends the wait of a caller whose context has ended. A response that has
 // arrived by then counts.
 func (c *conn) endWait(ctx context.Context, p *pending) answer {
+	select {
+	case a := <-p.answer:
+		return a
+	case <-overdue.Last(ctx):
+	}
 	outcome, gone := c.giveUpRequest(p)
 	if gone {
 		return <-p.answer // another goroutine has sent it, or is about to

@@ -96,6 +96,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // ReceiveLine implements [reader.Handler]. A line that is not JSON-RPC is counted and
 // skipped; it affects no call.
 func (c *conn) ReceiveLine(line []byte) {
+	c.remarks.LineEnded()
 	// "Implementations that parse JSON texts MAY ignore the presence of a byte order
 	// mark" (RFC 8259, 8.1). Some servers begin with one.
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
@@ -188,6 +189,7 @@ func (c *conn) receiveBatch(batch []byte) {
 
 // ReceiveResponse implements [reader.Handler].
 func (c *conn) ReceiveResponse(line []byte) (handled bool) {
+	c.remarks.LineEnded()
 	if env, ok := jsonrpc.ScanEnvelope(line); ok && env.IsMessage() && env.IsResponse() && c.split.depth == 0 {
 		if id, ok := env.NumericID(); ok {
 			c.receiveResponse(id, env)
@@ -244,6 +246,7 @@ func (c *conn) failEmptyResponse(line []byte, env *jsonrpc.Envelope) bool {
 // skipped.
 func (c *conn) ReceiveSkipped(head, tail []byte, noRoom bool) {
 	c.discarded.CountSkipped(noRoom)
+	c.remarks.LineEnded()
 	id, ok := jsonrpc.FindID(head, tail)
 	switch {
 	case !ok:

@@ -11,6 +11,7 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -57,16 +58,15 @@ func (h *handshake) call(ctx context.Context, r *sdkrpc.Request, text []byte) (*
 	p := h.conn.newPending()
 	p.entry.ID, _ = r.ID.Raw().(int64)
 	p.line.text, p.stream = append(text, '\n'), true // not a call, for which a caller may read
-	var timeout <-chan time.Time
+	var timeout chan struct{}
 	isDiscover := r.Method == "server/discover"
 	if isDiscover {
 		h.mu.Lock()
 		h.discover, h.answered = probeSent, make(chan struct{})
 		h.mu.Unlock()
 		if h.discoverTimeout > 0 {
-			t := time.NewTimer(h.discoverTimeout)
-			defer t.Stop()
-			timeout = t.C
+			timeout = make(chan struct{})
+			defer overdue.AfterFunc(h.discoverTimeout, func() { close(timeout) }).Stop()
 		}
 	}
 	if !h.conn.postRequest(p) {

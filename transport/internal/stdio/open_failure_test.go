@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -79,6 +80,26 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 				require.ErrorAs(t, s.Open(t.Context()), &cause)
 				require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
 			})
+		})
+	}
+}
+
+// TestOpenFailure_no_line_end: a server that writes messages and ends no line has not written nothing.
+func TestOpenFailure_no_line_end(t *testing.T) {
+	for end, want := range map[string]bool{"": true, "\r": true, "\n": false} {
+		synctest.Test(t, func(t *testing.T) {
+			message := `{"jsonrpc":"2.0","id":77,"result":{}}`
+			cause := failingOpen(t, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser) {
+				go func() { _, _ = io.Copy(io.Discard, stdin) }()
+				_, _ = io.WriteString(stdout, message[:9]) // a pause is no fault
+				time.Sleep(time.Second)
+				_, _ = io.WriteString(stdout, message[9:]+end)
+				<-ctx.Done()
+			})
+			require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+			text := fmt.Sprintf(`the server wrote %d bytes without a line end to its stdout: %q`, len(message+end), message)
+			require.Equal(t, want, strings.HasPrefix(cause.Message, text), "%q: %s", end, cause.Message)
+			require.Equal(t, want, strings.Contains(cause.Message, "without a line end"), cause.Message)
 		})
 	}
 }

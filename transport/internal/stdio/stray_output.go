@@ -85,10 +85,15 @@ func (c *conn) noteMalformed(line []byte) {
 }
 
 // ReceiveUnfinished implements [reader.Handler]. A prompt has no line end; a message begins
-// with a bracket.
+// with a bracket, and waits for its line end.
 func (c *conn) ReceiveUnfinished(line []byte) {
-	text := bytes.Trim(bytes.TrimPrefix(line, byteOrderMark), filler)
-	if len(text) > 0 && text[0] != '{' && text[0] != '[' && !bytes.HasPrefix(byteOrderMark, text) {
+	begin := line[:min(len(line), jsonrpc.StrayTaken)]
+	text := bytes.TrimLeft(bytes.TrimPrefix(begin, byteOrderMark), filler)
+	switch {
+	case len(text) == 0 || bytes.HasPrefix(byteOrderMark, text):
+	case text[0] == '{' || text[0] == '[':
+		c.remarks.SetUnfinished(text, len(line))
+	default:
 		c.remarks.AddStray(line, guessReason(line, false), false)
 	}
 }

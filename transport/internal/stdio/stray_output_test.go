@@ -99,4 +99,14 @@ func TestStrayOutput_in_a_timeout(t *testing.T) {
 		defer synctest.Wait()
 		require.ErrorContains(t, (<-ended).err, `meanwhile the server wrote to its stdout what is not JSON-RPC: "Continue?" (it asks a question`)
 	})
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Second})
+		p.readMessage()
+		_, err := io.WriteString(p.out, `{"jsonrpc":"2.0"`)
+		require.NoError(t, err)
+		go p.readMessage()
+		defer synctest.Wait()
+		require.ErrorContains(t, (<-ended).err, `meanwhile the server wrote 16 bytes without a line end to its stdout: "{\"jsonrpc\":\"2.0\""`)
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
@@ -213,7 +214,7 @@ func isErrorWithoutID(env *jsonrpc.Envelope) bool {
 // progressReader reads a body, and gives the server BodyTimeout again for each piece of it.
 type progressReader struct {
 	body io.Reader
-	late *time.Timer // of LimitTime
+	late *overdue.Timer // of LimitTime
 }
 
 // Read implements io.Reader.

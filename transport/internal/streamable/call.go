@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -217,7 +218,7 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 // ping asks the server whether it is alive. It ends the session if the server or the session
 // is gone.
 func (c *calls) ping() {
-	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
+	ctx, cancel := overdue.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
 	a := c.server.agreed.Load()
 	_, _ = c.ask(ctx, a, transport.ProbeMethod(a.info.Era))

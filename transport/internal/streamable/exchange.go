@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -159,7 +160,13 @@ func (t *exchangeTable) add(parent context.Context, request bool, r *transport.R
 		return ex
 	}
 	if parent.Done() != nil {
-		ex.unfollow = context.AfterFunc(parent, func() { ex.end(jsonrpc.ContextEnd(parent)) })
+		ex.unfollow = context.AfterFunc(parent, func() {
+			select {
+			case <-overdue.Last(parent):
+				ex.end(jsonrpc.ContextEnd(parent))
+			case <-ex.ctx.Done():
+			}
+		})
 	}
 	return ex
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 )
@@ -85,7 +86,7 @@ func (n *negotiation) retryOverSSE(fallback *exchange, id int64, body []byte, he
 	ctx := fallback.ctx
 	if limit := n.server.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		ctx, cancel = overdue.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	httpErr := n.openSSE(ctx, true)

@@ -22,6 +22,8 @@ type CallOptions struct {
 	Progress func(mcpvisor.Progress)
 	// Key names the call in the journal; empty names none.
 	Key string
+	// Dry sends nothing: the error says why the tool cannot be called, and is ErrCanceled if it can.
+	Dry bool
 }
 
 // CallTool calls a tool. The result is what the server sent, byte for byte.
@@ -32,6 +34,9 @@ func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMe
 	}
 	if o.Key != "" {
 		query.Set("key", o.Key)
+	}
+	if o.Dry {
+		query.Set("dry", "true")
 	}
 	if o.Progress != nil {
 		query.Set("progress", "true")

@@ -164,14 +164,27 @@ func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer a
 }
 
 // WaitForTask waits for the call of a key, and returns its result as the server sent it.
-func (c *Client) WaitForTask(ctx context.Context, key string) (json.RawMessage, error) {
-	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Key: key})
+func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json.RawMessage, error) {
+	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
 	if err != nil {
 		return nil, err
 	}
 	var answer api.CallAnswer
 	err = json.Unmarshal(data, &answer)
 	return answer.Result, err
+}
+
+// JournalEntry returns what the journal knows of the call of a key, without its result; nil if it does not know it.
+func (c *Client) JournalEntry(ctx context.Context, key mcpvisor.JournalKey) (*mcpvisor.JournalEntry, error) {
+	var answer control.Key
+	err := c.get(ctx, "run/key?"+url.Values{"principal": {key.Principal}, "key": {key.Key}}.Encode(), &answer)
+	return answer.Entry, err
+}
+
+// ResolveKey states what became of the call of a key.
+func (c *Client) ResolveKey(ctx context.Context, request control.ResolveRequest) error {
+	_, err := c.post(ctx, "run/resolve", request)
+	return err
 }
 
 // Tools returns the tools of one server, as --json prints them, or those of all servers if
@@ -186,8 +199,8 @@ func (c *Client) Tool(ctx context.Context, name string) (json.RawMessage, error)
 	return c.raw(ctx, "run/tools?tool="+url.QueryEscape(name))
 }
 
-// SentTool is Tool with the definition as the server sent it: secrets are not hidden, because
-// arguments are compared with it. Do not show it.
+// SentTool is Tool with the definition as the server sent it, also the last one of a server that is down:
+// secrets are not hidden, because arguments are compared with it. Do not show it.
 func (c *Client) SentTool(ctx context.Context, name string) (json.RawMessage, error) {
 	return c.raw(ctx, "run/tools?sent=true&tool="+url.QueryEscape(name))
 }

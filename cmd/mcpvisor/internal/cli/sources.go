@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // ConfigVariable names the variable that lists configuration files, as PATH lists
@@ -101,11 +102,14 @@ func (s Sources) Flags() string {
 	return strings.TrimSpace(b.String())
 }
 
+// maxFile is the longest file that is read, in bytes; package config reads less.
+const maxFile = 64 << 20
+
 // Digest returns a hash of the content of the files; empty if one cannot be read.
 func (s Sources) Digest() string {
 	sum := sha256.New()
 	for _, path := range s.Paths {
-		content, err := os.ReadFile(path)
+		content, err := regularfile.Read(path, maxFile)
 		if err != nil {
 			return ""
 		}

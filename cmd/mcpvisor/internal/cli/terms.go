@@ -24,6 +24,7 @@ var (
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler, WithRoots and WithCallHandlers`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
 		`; Refresh reads its lists`, ``,
 		`; StartTask waits longer`, ``,
+		`Client.ResolveKey`, `mcpvisor tasks resolve`,
 		`a client with a journal; make it with facade.WithJournal`, `a journal; start mcpvisor run with --journal FILE`,
 		`; raise MaxEntries or MaxBytes, or shorten Retention`, ``,
 		`register it first`, `mcpvisor status lists the servers`,

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // listKeys are the keys below which a file of mcpvisor lists its servers. The first one is
@@ -31,6 +33,9 @@ type File struct {
 	keys  []string // below which it lists its servers; the first one is written
 }
 
+// maxFile is the longest file that is read, in bytes: some hosts keep more than servers in theirs.
+const maxFile = 64 << 20
+
 // Open reads a file. A file that does not exist is like one with an empty list, and
 // [File.Write] makes it.
 func Open(path string) (*File, error) { return openFile(path, listKeys, Starter()) }
@@ -40,7 +45,7 @@ func Open(path string) (*File, error) { return openFile(path, listKeys, Starter(
 func OpenHost(path, key string) (*File, error) { return openFile(path, []string{key}, "{\n}\n") }
 
 func openFile(path string, keys []string, starter string) (*File, error) {
-	data, err := os.ReadFile(path)
+	data, err := regularfile.Read(path, maxFile)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		f, err := parse(path, []byte(starter))

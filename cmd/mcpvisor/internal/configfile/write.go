@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // newMode is the mode of a file that [File.Write] makes. Only its user can read it,
@@ -48,7 +49,7 @@ func (f *File) Backup(path string) error { return Replace(path, f.read) }
 
 // Replace writes a file, as [File.Write] does, whatever it held before.
 func Replace(path string, text []byte) error {
-	before, err := os.ReadFile(path)
+	before, err := regularfile.Read(path, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -106,7 +107,7 @@ func replaceFile(path string, before, after []byte, mode os.FileMode) (err error
 	if err := temp.Close(); err != nil {
 		return err
 	}
-	switch present, err := os.ReadFile(target); {
+	switch present, err := regularfile.Read(target, maxFile); {
 	case errors.Is(err, fs.ErrNotExist):
 		if before != nil {
 			return ErrChanged

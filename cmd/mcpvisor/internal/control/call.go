@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -26,7 +27,8 @@ type CallMessage struct {
 
 // postCall calls the tool ?tool=NAME with the body as arguments. ?timeout=DURATION replaces
 // the server's own timeout of calls, ?key=KEY names the call, and with ?progress=true the answer has the progress
-// that the server reports. The answer is a sequence of [CallMessage]. The call ends with the
+// that the server reports. With ?dry=true nothing is sent: the error says why the tool cannot be called,
+// and is ErrCanceled if it can. The answer is a sequence of [CallMessage]. The call ends with the
 // request.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
@@ -58,7 +60,12 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 			}
 		}))
 	}
-	result, err := h.client.CallToolRaw(r.Context(), query.Get("tool"), arguments, opts...)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if query.Get("dry") == "true" {
+		cancel()
+	}
+	result, err := h.client.CallToolRaw(ctx, query.Get("tool"), arguments, opts...)
 	body.Release()
 	if err == nil && len(result) > jsonanswer.SmallBytes {
 		if h.answers.Take(len(result)) {

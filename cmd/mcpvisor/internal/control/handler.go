@@ -149,6 +149,8 @@ func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvi
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
 	h.routes.HandleFunc("POST /run/reload", h.postReload)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
+	h.routes.HandleFunc("GET /run/key", h.getKey)
+	h.routes.HandleFunc("POST /run/resolve", h.postResolve)
 	h.routes.HandleFunc("POST /run/read", h.postRead)
 	h.routes.HandleFunc("POST /run/prompt", h.postPrompt)
 	return h, nil

@@ -68,15 +68,35 @@ func addList[T any](h *Handler, e *jsonanswer.Encoder, name string, list []T, se
 }
 
 // getTools answers with all tools, those of ?server=NAME, or the one that ?tool=NAME names.
-// The list is empty if no tool has that name now. Secrets of servers are hidden, except with
-// ?sent=true, because a call is compared with what the server has sent.
+// The list is empty if no tool has that name now. With ?sent=true, for the arguments of a call, secrets
+// of servers are not hidden, and a server that is down has the tools that it had last.
 func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	sent, tools := query.Get("sent") == "true", h.tools(query.Get("server"), query.Get("tool"))
+	if sent {
+		tools = h.knownTool(query.Get("tool"))
+	}
 	h.write(w, r, func(e *jsonanswer.Encoder) {
-		jsonanswer.List(e, "tools", h.tools(query.Get("server"), query.Get("tool")), func(t mcpvisor.Tool) any {
-			return h.entryOf(t, query.Get("sent") == "true")
-		})
+		jsonanswer.List(e, "tools", tools, func(t mcpvisor.Tool) any { return h.entryOf(t, sent) })
 	})
+}
+
+// knownTool yields the tool of a name that is listed, else the one that a server which is down had last.
+func (h *Handler) knownTool(name string) iter.Seq[mcpvisor.Tool] {
+	return func(yield func(mcpvisor.Tool) bool) {
+		if tool, ok := h.client.Tool(name); ok {
+			yield(tool)
+			return
+		}
+		for c := range h.client.Catalogs() {
+			for _, tool := range c.Tools {
+				if tool.Name == name || tool.Alias == name {
+					yield(tool)
+					return
+				}
+			}
+		}
+	}
 }
 
 // tools yields the tool of a name, else the tools of a server, else all.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // mcpPath is the path of the MCP server.
@@ -88,16 +90,18 @@ func sessionKeyPath() (string, error) {
 	return filepath.Join(dir, "session.key"), nil
 }
 
+// maxTokensFile is the longest file of tokens, in bytes.
+const maxTokensFile = 16 << 20
+
 // readTokens reads a file of tokens: a line has a name, the hash that `mcpvisor token` has printed,
 // and the profile of the client, if it has one.
 func readTokens(path string) (tokens []gateway.Token, err error) {
-	file, err := os.Open(path)
+	text, err := regularfile.Read(path, maxTokensFile)
 	if err != nil {
 		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
 	}
-	defer func() { _ = file.Close() }()
 	n := 0
-	for lines := bufio.NewScanner(file); ; {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); ; {
 		if !lines.Scan() {
 			err = lines.Err()
 			break

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -88,7 +89,7 @@ func (cmd *Serving) token() (string, error) {
 	if cmd.TokenFile == "" {
 		return strings.TrimSpace(os.Getenv(TokenVariable)), nil
 	}
-	text, err := os.ReadFile(cmd.TokenFile)
+	text, err := regularfile.Read(cmd.TokenFile, maxTokensFile)
 	if err != nil {
 		return "", cli.UsageError("the token cannot be read: %v", err)
 	}

@@ -252,9 +252,26 @@ func supervise(inv *servers.Opener, r *running) error {
 	return ran
 }
 
+// endOfReading is how long the end of the command waits for a reading of the configuration.
+const endOfReading = 2 * time.Second
+
 // followChanges reads the configuration again when its files change and at each SIGHUP, until
-// the command is interrupted.
+// the command is interrupted. A file system that hangs does not delay that end.
 func followChanges(inv *servers.Opener, r *reloader, signals *hangups) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		followUntil(inv, r, signals)
+	}()
+	<-inv.Context.Done()
+	select {
+	case <-ended:
+	case <-time.After(endOfReading):
+	}
+}
+
+// followUntil is followChanges without a bound of its end.
+func followUntil(inv *servers.Opener, r *reloader, signals *hangups) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	f, err := newFollower(r.files())

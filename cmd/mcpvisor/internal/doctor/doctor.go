@@ -119,7 +119,14 @@ func serverFindings(inv *servers.Opener, file *config.File, specs []mcpvisor.Ser
 		return nil, err
 	}
 	defer stop()
-	return findingsOf(inv, file, c)
+	findings, err = findingsOf(inv, file, c)
+	for _, spec := range specs {
+		if _, started := c.Specs[spec.Name]; !started {
+			findings = append(findings, finding{Server: spec.Name, Level: levelUnknown, Kind: "exclusive", Target: spec.Target(),
+				Summary: "not started, because it is exclusive and mcpvisor run has it; mcpvisor status tells how it is"})
+		}
+	}
+	return findings, err
 }
 
 // findingsOf waits for the servers, and diagnoses each.

@@ -55,7 +55,7 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 	if s.State == supervisor.StateReady {
 		f.OK, f.Level = true, levelOK
 		f.Summary = fmt.Sprintf("%s %s speaks %s: %s, %s, %s", s.Session.ServerName, s.Session.ServerVersion, s.Session.ProtocolVersion,
-			display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt"))
+			toolsText(s), display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt"))
 		return f
 	}
 	f.Stderr = servers.Stderr(s)
@@ -84,6 +84,14 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 		f.Advice = missingVariablesAdvice(names)
 	}
 	return f
+}
+
+// toolsText says how many tools a server that is ready has. One that does not declare tools is not asked for them.
+func toolsText(s mcpvisor.ServerStatus) string {
+	if c := s.Session.Capabilities; c == nil || c.Tools == nil {
+		return "no tools, because it does not declare the capability \"tools\""
+	}
+	return display.Count(s.Catalog.Tools, "tool")
 }
 
 const notOnlyMessages = "check that the command starts an MCP server, and that it writes only JSON-RPC to stdout"

@@ -36,6 +36,8 @@ type rule struct {
 // rules are tried in this order, each on all lines. The first one that matches counts: what
 // names its object stands before what guesses.
 var rules = []rule{
+	{name: "line-end", pattern: `without a line end to its stdout`,
+		says: `it ends its messages without a line feed, so none is complete: it must write "\n" behind each, as println does, and flush`},
 	// Package runners.
 	{name: "npm-package", pattern: `^npm (?:error|ERR!) 404 .*'(@?[\w./-]+)@[^']*' (?:could not be found|is not in)`,
 		says: `npm has no such package, or you may not read it: correct "$1" in "args"; npm search $1 finds names`},

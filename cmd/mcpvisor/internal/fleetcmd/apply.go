@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -155,7 +155,7 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 	var read configuration
 	files := map[string]*jsonFile{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := regularfile.Read(path, maxFile)
 		if err != nil {
 			return read, cli.UsageError("%v", err)
 		}

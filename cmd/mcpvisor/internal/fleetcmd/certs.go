@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 type certsCmd struct {
@@ -93,11 +94,11 @@ func (cmd *certsCmd) authority() (a *certs.Authority, made bool, err error) {
 		}
 		return a, true, writePair(certPath, cert, keyPath, key)
 	}
-	cert, err := os.ReadFile(certPath)
+	cert, err := regularfile.Read(certPath, maxFile)
 	if err != nil {
 		return nil, false, cli.UsageError("the authority cannot be read: %v", err)
 	}
-	key, err := os.ReadFile(keyPath)
+	key, err := regularfile.Read(keyPath, maxFile)
 	if err != nil {
 		return nil, false, cli.UsageError("the key of the authority cannot be read, so no certificate can be made: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // Command is `mcpvisor fleet`.
@@ -69,7 +70,7 @@ func (r *reach) config() (etcd.Config, error) {
 		return c, cli.UsageError("--etcd-user and --etcd-password-file belong together; set both")
 	}
 	if r.EtcdPasswordFile != "" {
-		password, err := os.ReadFile(r.EtcdPasswordFile)
+		password, err := regularfile.Read(r.EtcdPasswordFile, maxFile)
 		if err != nil {
 			return c, cli.UsageError("--etcd-password-file cannot be read: %v", err)
 		}
@@ -162,9 +163,12 @@ func unavailable(err error) error {
 	return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: cli.KindFailed, Message: err.Error()}}
 }
 
+// maxFile is the longest file that is read, in bytes.
+const maxFile = 4 << 20
+
 // readAuthorities reads a file of certificates in PEM. option names it in errors.
 func readAuthorities(option, path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := regularfile.Read(path, maxFile)
 	if err != nil {
 		return nil, cli.UsageError("%s: %v", option, err)
 	}

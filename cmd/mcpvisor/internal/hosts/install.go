@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // Installation is the entry by which a host starts mcpvisor, and the file that it belongs into.
@@ -108,7 +109,7 @@ func (i *Installation) planTOML() error {
 	}
 	fmt.Fprintf(&b, "[mcp_servers.%s]\ncommand = %s\nargs = [%s]\n", quote(i.name), quote(i.entry.Get("command").(string)), strings.Join(quoted, ", ")) //nolint:forcetypeassert // PlanInstall has made it
 	i.Text = b.String()
-	text, err := os.ReadFile(i.Path)
+	text, err := regularfile.Read(i.Path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -163,7 +164,7 @@ func (i *Installation) Write() (backup bool, err error) {
 
 // writeTOML adds the entry at the end: of TOML, the text of everything else stays.
 func (i *Installation) writeTOML() (backup bool, err error) {
-	before, err := os.ReadFile(i.Path)
+	before, err := regularfile.Read(i.Path, maxFile)
 	backup = err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err

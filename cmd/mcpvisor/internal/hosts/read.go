@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // object is a JSON object that keeps the order of its members.
@@ -38,15 +36,7 @@ const maxFile = 64 << 20
 
 // readFile reads the text of a host's file.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("it is longer than %d bytes", maxFile)
-	}
+	text, err := regularfile.Read(path, maxFile)
 	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), err
 }
 

@@ -112,11 +112,22 @@ func TestParse(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, want, string(arguments))
 				require.True(t, json.Valid(arguments))
+				again, err := params.New(nil).Like(arguments).Parse(strings.Split(words, " "))
+				require.NoError(t, err)
+				require.Equal(t, want, string(again), "without the schema, by what was sent before")
 				return
 			}
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// A value that was kept without its secret does not say its type: a number may be a text then.
+func TestLike_secret(t *testing.T) {
+	list := params.New([]byte(searchSchema)).Like([]byte(`{"limit":"***","query":"of ***","mode":3,"any":"***"}`))
+	arguments, err := list.Parse([]string{"limit=3", "query=of me", "mode=4", "any=5"})
+	require.NoError(t, err)
+	require.Equal(t, `{"limit":3,"query":"of me","mode":4,"any":"5"}`, string(arguments))
 }
 
 // An example of a list or an object has the types of the schema.

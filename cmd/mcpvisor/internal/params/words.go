@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
 // pair matches a word that sets one parameter.
@@ -21,6 +22,41 @@ var pair = regexp.MustCompile(`^([^\s={}\[\]"':]+|[^\s={}\[\]"']+?)(:?)=((?s).*)
 
 // IsPair reports whether a word is key=value or key:=json.
 func IsPair(word string) bool { return pair.MatchString(word) }
+
+// NeedsType reports whether the value of a word depends on the schema, as that of key=value.
+func NeedsType(word string) bool {
+	parts := pair.FindStringSubmatch(word)
+	return parts != nil && parts[2] == ""
+}
+
+// Like returns parameters of the types that the values of earlier arguments have, a JSON object in which
+// *** replaces secrets. So the same words make the same arguments. A value that holds a secret has the type of l.
+func (l List) Like(arguments json.RawMessage) List {
+	like := List{root: new(schema)}
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(arguments, &members) // nil if none were kept
+	for name, value := range members {
+		param, known := l.find(name)
+		if !known || !bytes.Contains(value, []byte(secret.Mask)) {
+			param = Param{Name: name, schema: newSchema(typeLike(value, maxDepth))}
+		}
+		like.Params = append(like.Params, param)
+	}
+	return like
+}
+
+// typeLike returns a schema of the values of one value's type. Items of a list are like the first one.
+func typeLike(value json.RawMessage, depth int) []byte {
+	kind := typeOf(value)
+	var items []json.RawMessage
+	switch {
+	case kind == "null":
+		return []byte(`{"enum":[null]}`)
+	case kind == "array" && json.Unmarshal(value, &items) == nil && len(items) > 0 && depth > 0:
+		return slices.Concat([]byte(`{"type":"array","items":`), typeLike(items[0], depth-1), []byte(`}`))
+	}
+	return []byte(`{"type":"` + kind + `"}`)
+}
 
 // Parse makes arguments, a JSON object, of words:
 //

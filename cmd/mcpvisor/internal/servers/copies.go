@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -105,6 +106,10 @@ func (o *Opener) Start(names ...string) (*Copies, func(), error) {
 // the problems of their entries.
 func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*Copies, func(), error) {
 	o.warnProblems(file, specs)
+	specs, refused := o.withoutExclusive(specs)
+	if len(specs) == 0 && refused != nil {
+		return nil, nil, refused
+	}
 	if len(specs) == 0 {
 		return nil, nil, NoServerError(file)
 	}
@@ -134,6 +139,29 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		return nil, nil, err
 	}
 	return c, stop, nil
+}
+
+// withoutExclusive returns specs without those of exclusive servers, if a `mcpvisor run` of the
+// configuration may have them: copies would be second processes. It warns of each, and refused is an error
+// with the last one.
+func (o *Opener) withoutExclusive(specs []mcpvisor.ServerSpec) (rest []mcpvisor.ServerSpec, refused error) {
+	exclusive := func(s mcpvisor.ServerSpec) bool { return s.Exclusive }
+	if !slices.ContainsFunc(specs, exclusive) {
+		return specs, nil
+	}
+	running, info, err := attach.Find(o.Context, o.Sources.Key)
+	if err != nil {
+		return specs, nil
+	}
+	running.Close()
+	return slices.DeleteFunc(slices.Clone(specs), func(s mcpvisor.ServerSpec) bool {
+		if exclusive(s) {
+			text := fmt.Sprintf("server %s is exclusive, and mcpvisor run (pid %d) has it; no second process was started", s.Name, info.PID)
+			refused = cli.UsageError("%s; leave out --fresh, or end mcpvisor run", text)
+			o.Warn("", "%s", text)
+		}
+		return exclusive(s)
+	}), refused
 }
 
 // warnProblems warns of the problems of the entries that specs were made from, or

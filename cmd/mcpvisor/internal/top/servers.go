@@ -173,11 +173,11 @@ func sinceText(kind api.AttentionKind, d time.Duration) string {
 }
 
 // keyOf shows the key of a call, if it has one.
-func keyOf(key string) string {
-	if key == "" {
+func keyOf(key mcpvisor.JournalKey) string {
+	if key.Key == "" {
 		return ""
 	}
-	return " " + key
+	return " " + key.String()
 }
 
 // unfinishedTitle is the heading of calls of an earlier run.
@@ -197,9 +197,9 @@ func (m *model) unfinishedEntries(server string) (all []entry) {
 			style, state = plain, "task, nobody waits for it"
 		}
 		name := display.Line(c.Server + "/" + c.Tool)
-		row := fmt.Sprintf("%s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+c.Tool+keyOf(c.Key)), state)
-		all = append(all, entry{key: "unfinished " + c.Key, lines: []string{fit(row, m.width-2, false)}, style: style, title: name, about: func() []fact {
-			return []fact{{"call", strong, name}, {"key", plain, c.Key}, {"outcome", style, state}, {"began", plain, m.clock(c.Began) + ", by an earlier run"}, notKept}
+		row := fmt.Sprintf("%s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+c.Tool+keyOf(c.JournalKey())), state)
+		all = append(all, entry{key: fmt.Sprintf("unfinished %q %q", c.Principal, c.Key), lines: []string{fit(row, m.width-2, false)}, style: style, title: name, about: func() []fact {
+			return []fact{{"call", strong, name}, {"key", plain, c.JournalKey().String()}, {"outcome", style, state}, {"began", plain, m.clock(c.Began) + ", by an earlier run"}, notKept}
 		}})
 	}
 	return all
@@ -231,9 +231,9 @@ func (m *model) flightEntries(server string) (all []entry) {
 			continue
 		}
 		name, state := display.Line(t.Server+"/"+t.Tool), strings.TrimSpace(display.Line(t.State+" "+t.Message))
-		row := fmt.Sprintf("%s  %s  task, %s", cell(age(t.Began), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), state)
+		row := fmt.Sprintf("%s  %s  task, %s", cell(age(t.Began), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.JournalKey())), state)
 		all = append(all, entry{key: fmt.Sprintf("task %d", t.Number), lines: []string{fit(row, m.width-2, false)}, style: plain, title: name, about: func() []fact {
-			return []fact{{"call", strong, name}, {"outcome", plain, "not ended: its server executes it as a task, for " + age(t.Began)}, {"state", plain, state}, {"key", plain, cmp.Or(t.Key, "none")}, {"began", plain, m.clock(t.Began)}, notKept}
+			return []fact{{"call", strong, name}, {"outcome", plain, "not ended: its server executes it as a task, for " + age(t.Began)}, {"state", plain, state}, {"key", plain, cmp.Or(t.JournalKey().String(), "none")}, {"began", plain, m.clock(t.Began)}, notKept}
 		}})
 	}
 	calls := slices.DeleteFunc(slices.Clone(m.data.calls.InFlight), func(c mcpvisor.CallInFlight) bool { return server != "" && c.Server != server })

@@ -120,7 +120,7 @@ func (l *lineReader) readLine() (line, tail []byte, skipped bool, err error) {
 			}
 			return line, tail, skipped, l.err
 		}
-		if l.searched > 0 && l.onUnfinished != nil && l.buf[l.start] != '{' {
+		if l.searched > 0 && l.onUnfinished != nil {
 			l.onUnfinished(l.buf[l.start:l.end])
 		}
 		if !l.fillBuffer() {

@@ -148,6 +148,8 @@
 //	                  MaxBufferBytes
 //	ErrCrashed        the server ended during the call, which may have run; if nothing
 //	                  was sent, the error is ErrUnavailable instead
+//	ErrEnded          somebody restarted, moved or fenced the server during the call, which
+//	                  may have run
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
 //	ErrProtocol       the server's answer was unusable: report it to the authors; or the

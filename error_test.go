@@ -26,6 +26,7 @@ var kinds = map[ErrorKind]struct {
 	KindUnknownTool:   {ErrUnknownTool, "never"},
 	KindUnavailable:   {ErrUnavailable, "if not sent"},
 	KindCrashed:       {ErrCrashed, "if not sent"},
+	KindEnded:         {ErrEnded, "if not sent"},
 	KindEvicted:       {ErrEvicted, "never"},
 	KindTimeout:       {ErrTimeout, "if not sent"},
 	KindCanceled:      {ErrCanceled, "never"},

@@ -110,7 +110,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // because the same context would fail the repeated request, too.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindUnavailable, KindOverloaded, KindCrashed, KindTimeout, KindStart:
+	case KindUnavailable, KindOverloaded, KindCrashed, KindEnded, KindTimeout, KindStart:
 		return e.Outcome == OutcomeNotSent
 	default:
 	}
@@ -138,6 +138,9 @@ const (
 	// KindCrashed: the session ended while the call was in flight. Cause is a
 	// *supervisor.Cause. If nothing of the call was sent, the kind is KindUnavailable.
 	KindCrashed ErrorKind = "crashed"
+	// KindEnded: as KindCrashed, but nothing crashed: the server was restarted on request, moved to another
+	// node of a fleet, or was fenced.
+	KindEnded ErrorKind = "ended"
 	// KindEvicted: the server was given up after its policy's last attempt, or for a
 	// permanent cause; then Restart brings it back. Or it was fenced (facade.Client.Fence). Register
 	// replaces it in either case.
@@ -198,6 +201,8 @@ var (
 	ErrUnavailable = errors.New("server unavailable")
 	// ErrCrashed: the session ended while the call was in flight.
 	ErrCrashed = errors.New("server crashed")
+	// ErrEnded: the session was ended on request while the call was in flight.
+	ErrEnded = errors.New("server ended on request")
 	// ErrEvicted: the server was given up, or fenced.
 	ErrEvicted = errors.New("server evicted")
 	// ErrTimeout: a timeout of the call ended it.
@@ -237,6 +242,7 @@ var sentinels = map[ErrorKind]error{
 	KindUnknownTool:   ErrUnknownTool,
 	KindUnavailable:   ErrUnavailable,
 	KindCrashed:       ErrCrashed,
+	KindEnded:         ErrEnded,
 	KindEvicted:       ErrEvicted,
 	KindTimeout:       ErrTimeout,
 	KindCanceled:      ErrCanceled,

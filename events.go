@@ -271,7 +271,7 @@ func (e Event) Severity() Severity {
 	switch {
 	case e.Kind == EventReady && !e.Change.IsZero():
 		return SeverityWarning
-	case e.Kind == EventDown && e.Cause != nil && (e.Cause.Kind == supervisor.CauseRequested || e.Cause.Kind == supervisor.CauseRestart):
+	case e.Kind == EventDown && e.Cause.Asked():
 		return SeverityInfo
 	case e.Kind == EventLog && e.Log != nil:
 		return severityOfLevel(e.Log.Level)

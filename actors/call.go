@@ -69,15 +69,20 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return raw, spent, err
 	}
 	switch e = inc.ownError(err); {
-	case e.Kind == mcpvisor.KindCrashed && e.Outcome == mcpvisor.OutcomeNotSent:
+	case ended(e) && e.Outcome == mcpvisor.OutcomeNotSent:
 		// Nothing was sent, so the call was not lost with the session.
 		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
-	case e.Kind == mcpvisor.KindCrashed:
+	case ended(e):
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
 		e.Hint = timeoutHint(r, spent)
 	}
 	return raw, spent, e
+}
+
+// ended reports whether the session ended during a call.
+func ended(e *mcpvisor.Error) bool {
+	return e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded
 }
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were

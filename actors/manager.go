@@ -262,7 +262,7 @@ func (m *manager) stop(c actor.Context, name string, r *registration) {
 	r.stopping = true
 	m.withdraw(name, r)
 	if r.supervisor != nil {
-		c.Send(r.supervisor, &messages.Stop{})
+		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing})
 	}
 }
 
@@ -279,7 +279,7 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 		m.reply(msg.Reply, nil) // its first start has only begun
 	default:
 		r.restart = append(r.restart, msg.Reply)
-		c.Send(r.supervisor, &messages.RestartServer{})
+		c.Send(r.supervisor, &messages.RestartServer{Cause: msg.Cause})
 	}
 }
 
@@ -302,7 +302,7 @@ func (m *manager) fence(c actor.Context, msg *messages.Fence) {
 
 // sendDecided tells a supervising actor what was decided before its address was known, or
 // before this manager. It may get it twice.
-func (*manager) sendDecided(c actor.Context, r *registration) {
+func (m *manager) sendDecided(c actor.Context, r *registration) {
 	if r.supervisor == nil {
 		return
 	}
@@ -310,7 +310,7 @@ func (*manager) sendDecided(c actor.Context, r *registration) {
 		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
 	}
 	if r.stopping {
-		c.Send(r.supervisor, &messages.Stop{})
+		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing})
 	}
 }
 

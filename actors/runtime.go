@@ -201,8 +201,13 @@ func (rt *Runtime) Fence(ctx context.Context, name, reason string) error {
 
 // Restart asks for a fresh start of a server, with a fresh budget.
 func (rt *Runtime) Restart(ctx context.Context, name string) error {
+	return rt.RestartFor(ctx, name, nil)
+}
+
+// RestartFor is Restart with the cause of the end of the session; nil: somebody has asked.
+func (rt *Runtime) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
 	reply := make(chan error, 1)
-	rt.post(&messages.Restart{Name: name, Reply: reply})
+	rt.post(&messages.Restart{Name: name, Cause: cause, Reply: reply})
 	return rt.awaitReply(ctx, name, reply, ClosedError(name))
 }
 

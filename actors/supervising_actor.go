@@ -87,14 +87,17 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *standbyDue:
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.token})
 	case *messages.RestartServer:
-		s.step(c, lifecycle.Input{Kind: lifecycle.InputRestart})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: m.Cause})
 		s.report(nil, true)
 	case *messages.FenceServer:
 		s.fence(c, m.Cause)
 	case *messages.Stop:
 		s.idleDialer() // so that the release of the session covers what the dialer keeps
-		s.step(c, lifecycle.Input{Kind: lifecycle.InputStop,
-			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
+		cause := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}
+		if m.Closing {
+			cause.Message = "the client is closed"
+		}
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputStop, Cause: cause})
 	case *catalogRefreshed:
 		s.onRefreshed(m)
 	case *messages.ReconcileRequest:

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
@@ -180,7 +181,13 @@ func (c *Client) Unregister(ctx context.Context, name string) error {
 //
 // Errors: ErrUnknownServer, ErrEvicted (it was fenced; register it again), ErrCanceled, ErrClosed.
 func (c *Client) Restart(ctx context.Context, name string) error {
-	return c.withServerOp(c.rt.Restart(ctx, name), name, "restart "+name)
+	return c.RestartFor(ctx, name, nil)
+}
+
+// RestartFor is [Client.Restart] for a program that restarts servers by itself: the session ends with the cause,
+// such as supervisor.CauseMoved.
+func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
+	return c.withServerOp(c.rt.RestartFor(ctx, name, cause), name, "restart "+name)
 }
 
 // Fence ends a server at once and keeps it from starting again until the name is registered
@@ -190,7 +197,7 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 // ends as with Unregister. Its copies ([Client.CopyServer]) end in the same way. When Fence returns nil,
 // nothing of the server is left.
 //
-// Calls in flight fail with ErrCrashed and OutcomeUnknown, as after a crash. Later calls fail with
+// Calls in flight fail with ErrEnded and OutcomeUnknown. Later calls fail with
 // ErrEvicted and OutcomeNotSent. Their cause has reason in it, one line for operators such as
 // "the lease is over"; it may be empty. The server is listed as evicted, and its policy, a standby,
 // Restart and Authorize do not start it. Register, Apply with another spec, and Unregister work as

@@ -67,6 +67,36 @@ func requireFenced(t *testing.T, c *facade.Client) {
 	require.Nil(t, status.Standby)
 }
 
+// TestRestart_is_no_crash: what was asked for is no crash in the error of a call that was in flight, its record, the
+// history, and what operators see.
+func TestRestart_is_no_crash(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		for _, cause := range []*supervisor.Cause{nil, {Kind: supervisor.CauseMoved, Message: "the server runs on node b now"}} {
+			require.NoError(t, c.WaitReady(t.Context(), "s"))
+			lost := startCall(t, c)
+			events := c.Watch(t.Context(), mcpvisor.EventDown)
+			require.NoError(t, c.RestartFor(t.Context(), "s", cause))
+			err := <-lost
+			require.ErrorIs(t, err, mcpvisor.ErrEnded)
+			require.NotContains(t, err.Error(), "crash")
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			down := <-events
+			require.True(t, down.Cause.Asked())
+			require.Equal(t, mcpvisor.SeverityInfo, down.Severity())
+			if cause != nil {
+				require.Equal(t, supervisor.CauseMoved, down.Cause.Kind)
+				require.ErrorContains(t, err, cause.Message)
+			}
+		}
+		status, _ := c.ServerStatus("s")
+		require.Zero(t, status.Totals.Failed[mcpvisor.KindCrashed], status.Totals)
+	})
+}
+
 // TestFence: the call in flight is lost, later calls are not sent, no policy and no Restart
 // starts the server, and a second registration does.
 func TestFence(t *testing.T) {
@@ -77,7 +107,7 @@ func TestFence(t *testing.T) {
 		require.NoError(t, c.Fence(t.Context(), "s", "the lease is over"))
 
 		err := <-lost
-		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrEnded)
 		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)

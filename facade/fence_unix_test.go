@@ -32,7 +32,7 @@ func TestFence_kills(t *testing.T) {
 	for _, pid := range pids {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d lives after Fence", pid)
 	}
-	require.ErrorIs(t, <-lost, mcpvisor.ErrCrashed)
+	require.ErrorIs(t, <-lost, mcpvisor.ErrEnded)
 	requireFenced(t, c)
 }
 

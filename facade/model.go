@@ -191,6 +191,8 @@ func failureText(tool string, e *mcpvisor.Error) string {
 		return tool + " did not answer in time."
 	case mcpvisor.KindCrashed:
 		return "the server of " + tool + " crashed during the call."
+	case mcpvisor.KindEnded:
+		return "the server of " + tool + " was restarted or moved during the call."
 	case mcpvisor.KindCanceled:
 		return "the call of " + tool + " was canceled."
 	case mcpvisor.KindClosed:

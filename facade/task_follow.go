@@ -132,10 +132,15 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 			err = nil
 		}
 	}
-	if err != nil && asError(err).Kind == mcpvisor.KindCrashed && (f.final || f.o.keyed == nil) {
+	if err != nil && sessionEnded(asError(err)) && (f.final || f.o.keyed == nil) {
 		f.c.rt.TaskLost(f.view, f.tool)
 	}
 	return got, err
+}
+
+// sessionEnded reports whether the session ended during a request.
+func sessionEnded(e *mcpvisor.Error) bool {
+	return e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded
 }
 
 // poll is run without the journal.
@@ -406,7 +411,7 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return f.ended(ctx)
-	case e.Kind == mcpvisor.KindCrashed, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindClosed):
+	case sessionEnded(e), e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindClosed):
 		f.lost, f.early, f.hasResult = true, nil, false
 		return nil
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):

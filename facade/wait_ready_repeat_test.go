@@ -94,7 +94,7 @@ func TestRestart_under_waiting_calls(t *testing.T) {
 				default:
 				}
 				_, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
-				if err != nil && !errors.Is(err, mcpvisor.ErrCrashed) {
+				if err != nil && !errors.Is(err, mcpvisor.ErrCrashed) && !errors.Is(err, mcpvisor.ErrEnded) {
 					wrong <- err
 					return
 				}

@@ -194,7 +194,7 @@ func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 		}
 		*after = snapshot.Revision
 	}
-	w := c.node.store.Watch(records.CatalogPrefix, *after)
+	w := c.node.store.Watch(ctx, records.CatalogPrefix, *after)
 	defer w.Close()
 	for {
 		waiting, cancel := context.WithTimeout(ctx, staleAfter) // a connection that is lost may only be silent

@@ -43,7 +43,7 @@ func (n *Node) awaitDrain(ctx context.Context, prefix string) (asked bool, err e
 			return true, nil
 		}
 	}
-	watch := n.store.Watch(prefix, snapshot.Revision)
+	watch := n.store.Watch(ctx, prefix, snapshot.Revision)
 	defer watch.Close()
 	for {
 		waiting, cancel := context.WithTimeout(ctx, staleAfter) // a connection that is lost may only be silent

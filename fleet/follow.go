@@ -44,7 +44,7 @@ func (n *Node) followNow(name string) {
 			cancel()
 			return
 		}
-		err := n.Client.Restart(ctx, name)
+		err := n.Client.RestartFor(ctx, name, n.routes.wayOf(name).cause())
 		cancel()
 		if err == nil {
 			return

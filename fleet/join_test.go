@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,4 +196,81 @@ func TestNode_Move(t *testing.T) {
 	}
 	require.ErrorContains(t, a.Move(ctx, "s0", "c"), `move server "s0" to node "c": the fleet has no such node`)
 	require.ErrorContains(t, a.Move(ctx, "nothing", "b"), "no such server")
+}
+
+// TestJoin_another_authority: a node whose certificate the others do not accept, or which does not accept theirs,
+// takes no server: it does not join. One that can trust those that there are does.
+func TestJoin_another_authority(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a")
+	other, err := certs.NewAuthority("other")
+	require.NoError(t, err)
+	both := w.authority.Pool()
+	pem, _, err := other.PEM()
+	require.NoError(t, err)
+	require.True(t, both.AppendCertsFromPEM(pem))
+	ours, err := w.authority.IssueTLS("b")
+	require.NoError(t, err)
+	foreign, err := other.IssueTLS("b")
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		identity peer.Identity
+		joins    bool
+	}{
+		"of another authority":              {peer.Identity{Certificate: foreign, Authorities: other.Pool()}, false},
+		"that the others do not know":       {peer.Identity{Certificate: foreign, Authorities: both}, false},
+		"that knows another one, too":       {peer.Identity{Certificate: ours, Authorities: both}, true},
+		"that does not know the others' CA": {peer.Identity{Certificate: ours, Authorities: other.Pool()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer func() { _ = listener.Close() }()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			n, err := Join(ctx, Config{Store: w.store, Identity: row.identity, Listener: listener, TTL: 3 * time.Second, AllowUnguarded: true})
+			if row.joins {
+				require.NoError(t, err)
+				require.Equal(t, row.identity.Expires(), n.Status().CertificateExpires)
+				require.NoError(t, n.Leave(ctx))
+				return
+			}
+			require.ErrorContains(t, err, `it and node "a" do not accept each other's certificates`)
+			require.Len(t, a.Status().Nodes, 1, "it has not joined")
+		})
+	}
+}
+
+// TestNode_certificate_expires: it is said before.
+func TestNode_certificate_expires(t *testing.T) {
+	w := newWorld(t)
+	var log syncLog
+	cert, err := w.authority.IssueTLS("a")
+	require.NoError(t, err)
+	leaf := *cert.Leaf
+	leaf.NotAfter = time.Now().Add(CertificateWarning - time.Hour)
+	cert.Leaf = &leaf
+	w.join("a", func(c *Config) {
+		c.Identity.Certificate = cert
+		c.Logger = zerolog.New(&log)
+	})
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the certificate of the node expires soon") }, time.Minute, 5*time.Millisecond)
+}
+
+// syncLog is a log that may be read while it is written.
+type syncLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *syncLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *syncLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

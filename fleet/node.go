@@ -50,6 +50,7 @@ type Node struct {
 	runner    *runner.Runner
 	starts    chan struct{} // a place for each process that is being started; see takeStart
 	resolving chan struct{} // a place for each definition that is being resolved
+	calls     turnstile     // calls of this process to servers of other nodes; leaving: Leave waits for them
 
 	ctx    context.Context // ends when the node ends
 	cancel context.CancelFunc
@@ -86,8 +87,11 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := config.checkTrust(ctx, id); err != nil {
+		return nil, err
+	}
 	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
-		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), ran: make(chan struct{}), over: make(chan struct{}),
+		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), calls: turnstile{idle: make(chan struct{})}, ran: make(chan struct{}), over: make(chan struct{}),
 		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, following: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
@@ -114,6 +118,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		defer close(n.ran)
 		_ = n.runner.Run(n.ctx)
 	})
+	n.work.Go(func() { n.warnOfExpiry(n.ctx) })
 	n.work.Go(func() { n.followSpecs(n.ctx) })
 	n.work.Go(func() { n.followDrain(n.ctx) })
 	n.work.Go(func() { n.followEvictions(n.ctx) })
@@ -164,12 +169,16 @@ func (n *Node) Drain(ctx context.Context) error {
 
 var errClosed = errors.New("the node has left the fleet")
 
-// Leave drains, gives the lease back, and ends the node. If ctx ends first, it continues as Close does.
+// Leave drains, gives the lease back, lets calls of this process to servers of other nodes end, for up to 30 s,
+// and ends the node. Calls that come then are not sent. If ctx ends first, it continues as Close does.
 func (n *Node) Leave(ctx context.Context) error {
 	n.runner.Leave()
 	var err error
 	select {
 	case <-n.ran:
+		calling, cancel := context.WithTimeout(ctx, drainTimeout)
+		n.calls.drain(calling)
+		cancel()
 	case <-ctx.Done():
 		err = fmt.Errorf("leave the fleet: %w", context.Cause(ctx))
 	}
@@ -182,6 +191,11 @@ func (n *Node) Leave(ctx context.Context) error {
 // Errors: those of facade.Client.Close.
 func (n *Node) Close(ctx context.Context) error {
 	if !n.closed.CompareAndSwap(false, true) {
+		select {
+		case <-n.over: // it has ended
+			return n.Client.Close(context.WithoutCancel(ctx))
+		default:
+		}
 		select {
 		case <-n.over:
 			return n.Client.Close(ctx)
@@ -445,7 +459,7 @@ func (s *servers) End(name string, epoch uint64, now bool) {
 		ctx, cancel := context.WithTimeout(s.ctx, drainTimeout)
 		defer cancel()
 		l.drain(ctx)
-		l.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is handed over to another node"}, false)
+		l.end(&supervisor.Cause{Kind: supervisor.CauseMoved, Message: "the server is handed over to another node"}, false)
 	})
 }
 

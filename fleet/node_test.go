@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
@@ -57,6 +59,16 @@ func TestNode_epoch_grows_with_a_move(t *testing.T) {
 	before := epochOf(t, a, "s0")
 	require.NoError(t, a.Move(ctx, "s0", map[string]string{"a": "b", "b": "a"}[nodeOf(a, "s0")]))
 	require.Greater(t, epochOf(t, b, "s0")>>epochBits, before>>epochBits)
+	for _, n := range []*Node{a, b} { // on the one where it was, and on the one that followed
+		require.Eventually(t, func() bool {
+			status, _ := n.ServerStatus("s0")
+			return slices.ContainsFunc(status.History, func(one mcpvisor.Incarnation) bool { return one.Served && one.Cause.Kind == supervisor.CauseMoved })
+		}, 30*time.Second, 5*time.Millisecond, n.id)
+		status, _ := n.ServerStatus("s0")
+		for _, one := range status.History {
+			require.True(t, !one.Served || one.Cause.Asked(), "node %s: %v", n.id, one.Cause)
+		}
+	}
 }
 
 func TestNode_Close_others_take_over(t *testing.T) {
@@ -233,4 +245,84 @@ func TestNode_other_labels(t *testing.T) {
 		status, _ := a.ServerStatus("s0")
 		return status.Gen > before.Gen && status.Session != nil
 	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// TestNode_Leave_lets_calls_end: a call of a node that leaves to a server of another node has its result; one that
+// comes later is not sent.
+func TestNode_Leave_lets_calls_end(t *testing.T) {
+	_, a, b := onB(t, mcptest.Script{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	called := make(chan error, 1)
+	go func() {
+		_, err := a.CallTool(ctx, "s/sleep", map[string]any{"ms": 3000})
+		called <- err
+	}()
+	require.Eventually(t, func() bool { return b.routes.localOf("s").calls.Load() == 1 }, 20*time.Second, time.Millisecond)
+	left := make(chan error, 1)
+	go func() { left <- a.Leave(ctx) }()
+	require.Eventually(t, a.calls.leaving.Load, 20*time.Second, time.Millisecond)
+	_, err := a.CallTool(ctx, "s/echo", map[string]any{"text": "x"})
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, err)
+	require.NoError(t, <-called)
+	require.NoError(t, <-left)
+	expired, end := context.WithCancel(ctx)
+	end()
+	require.NoError(t, a.Close(expired), "it has ended")
+}
+
+// waitingStore waits in Watch, as long as the store in memory is away.
+type waitingStore struct {
+	*memory.Store
+	away chan struct{} // closed while it is
+}
+
+func (s waitingStore) Watch(ctx context.Context, prefix string, after int64) store.Watcher {
+	select {
+	case <-s.away:
+		<-ctx.Done()
+	default:
+	}
+	return s.Store.Watch(ctx, prefix, after)
+}
+
+// TestNode_store_away: a node that is cut off says so, also when each call of the store waits, and ends when it is
+// asked to.
+func TestNode_store_away(t *testing.T) {
+	for name, end := range map[string]func(n *Node, ctx context.Context) error{"leave": (*Node).Leave, "close": (*Node).Close} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := waitingStore{w.store.(*memory.Store), make(chan struct{})}
+			w.store = s
+			a := w.join("a")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := a.Apply(ctx, someServers(2, 1))
+			require.NoError(t, err)
+			waitReady(t, a)
+			status := a.Status()
+			require.True(t, status.Member)
+			require.Zero(t, status.CutOffSince)
+			require.Zero(t, status.Fences)
+			began := time.Now()
+			close(s.away)
+			s.SetAway(true)
+			require.Eventually(t, func() bool { status = a.Status(); return !status.Member && !status.StaleSince.IsZero() }, 30*time.Second, 10*time.Millisecond)
+			require.EqualValues(t, 1, status.Fences)
+			require.WithinRange(t, status.CutOffSince, began, time.Now())
+			require.Zero(t, status.LeaseEnds)
+			exclusive, _ := a.ServerStatus("s0")
+			require.NotEqual(t, supervisor.StateReady, exclusive.State)
+			ended := make(chan error, 1)
+			go func() { ended <- end(a, ctx) }()
+			select {
+			case err := <-ended:
+				require.NoError(t, err)
+			case <-time.After(30 * time.Second):
+				require.FailNow(t, "it waits for the store")
+			}
+		})
+	}
 }

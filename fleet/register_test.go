@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -130,11 +132,22 @@ func TestNode_leaves_what_it_cannot_run(t *testing.T) {
 	require.Eventually(t, func() bool { return a.unable("s0") == nil }, 20*time.Second, time.Millisecond)
 }
 
-// A node that was never reached says why: here its certificate is of another authority.
+// aloneStore shows a node that joins no other.
+type aloneStore struct{ store.Store }
+
+func (s aloneStore) Read(ctx context.Context, prefix string) (store.Snapshot, error) {
+	if prefix == records.NodesPrefix {
+		return store.Snapshot{Revision: 1}, nil
+	}
+	return s.Store.Read(ctx, prefix)
+}
+
+// A node that was never reached says why: here its certificate is of another authority. It has joined when no other
+// node could be reached.
 func TestNode_says_why_another_cannot_be_reached(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
-	other.store = w.store
 	a := w.join("a")
+	other.store = aloneStore{w.store}
 	b := other.join("b", func(c *Config) { c.Labels = map[string]string{"on": "b"} })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

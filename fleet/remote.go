@@ -248,6 +248,11 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		defer context.AfterFunc(s.ctx, cancel)()
 		return nil, s.reader.Listen(ctx, r)
 	}
+	calls := &s.dialer.node.calls
+	if !calls.begin() {
+		return nil, moving(s.dialer.spec.Name, errClosed)
+	}
+	defer calls.done()
 	if !s.begin() {
 		return nil, moving(s.dialer.spec.Name, errPlaceChanged)
 	}
@@ -289,13 +294,10 @@ const settleTimeout = time.Second
 
 // over is the error of a request that ends with the session.
 func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome}
 	if cause := s.Cause(); cause != nil {
-		e.Cause = cause
-	} else {
-		e.Kind, e.Cause = mcpvisor.KindUnavailable, errNotConnected
+		return transport.DeathError(cause, outcome)
 	}
-	return e
+	return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: outcome, Cause: errNotConnected}
 }
 
 // pass makes the request on the other node.

@@ -235,8 +235,8 @@ type steppedWatcher struct {
 	of steppedWatch
 }
 
-func (s steppedWatch) Watch(prefix string, after int64) store.Watcher {
-	w := s.Store.Watch(prefix, after)
+func (s steppedWatch) Watch(ctx context.Context, prefix string, after int64) store.Watcher {
+	w := s.Store.Watch(ctx, prefix, after)
 	if prefix == records.CatalogPrefix {
 		return steppedWatcher{w, s}
 	}

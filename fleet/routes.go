@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // remote is a server on another node.
@@ -47,6 +48,18 @@ func (at *route) wayLocked() way {
 		return way{remote: *at.remote}
 	}
 	return way{}
+}
+
+// cause is that of the end of a session when the server goes this way.
+func (w way) cause() *supervisor.Cause {
+	text := "no node runs the server at present"
+	switch {
+	case w.local != nil:
+		text = "the server runs on this node now"
+	case w.remote != remote{}:
+		text = "the server runs on node " + w.remote.node + " now"
+	}
+	return &supervisor.Cause{Kind: supervisor.CauseMoved, Message: text}
 }
 
 // routes are the routes of all names. Safe for concurrent use.
@@ -129,6 +142,16 @@ func (r *routes) ask(name string) bool {
 	}
 	at.asked = true
 	return true
+}
+
+// wayOf returns the way to a server now.
+func (r *routes) wayOf(name string) way {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if at := r.byName[name]; at != nil {
+		return at.wayLocked()
+	}
+	return way{}
 }
 
 // unask takes ask back: there was no restart.

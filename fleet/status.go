@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -17,6 +18,12 @@ type Status struct {
 	Member bool   `json:"member"`
 	// LeaseEnds is when the lease of this node is over if it cannot be renewed; zero without a lease.
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
+	// CertificateExpires is when the certificate of this node does; zero without one.
+	CertificateExpires time.Time `json:"certificateExpires,omitzero"`
+	// CutOffSince is when this node ceased to be a member; zero while it is one. Fences counts how often
+	// that has happened because its lease had ended: its exclusive servers ended then.
+	CutOffSince time.Time `json:"cutOffSince,omitzero"`
+	Fences      uint64    `json:"fences,omitempty"`
 	// StaleSince is when the store last said something, if that is longer ago than it should be: the
 	// rest may be old. Zero: it is not.
 	StaleSince time.Time `json:"staleSince,omitzero"`
@@ -65,15 +72,20 @@ const staleAfter = 6 * time.Second
 
 // Status returns what this node knows of the fleet. It returns even when the store does not answer.
 func (n *Node) Status() Status {
-	known, err := n.runner.Snapshot(context.WithoutCancel(n.ctx))
-	if err != nil {
-		return Status{Node: n.id}
-	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), staleAfter)
+	defer cancel()
+	known, err := n.runner.Snapshot(asking)
 	now, clock := boottime.Now(), time.Now()
+	if err != nil { // it does not decide any longer
+		return Status{Node: n.id, CutOffSince: clock}
+	}
 	at := func(boot time.Duration) time.Time { return clock.Add(boot - now) }
-	s := Status{Node: n.id, Member: known.State == protocol.StateMember, Generation: known.Generation.Applied, Applying: known.Generation.Next != 0, Gateway: known.Gateway}
+	s := Status{Node: n.id, Member: known.State == protocol.StateMember && n.inForce(), Fences: known.Fences, CertificateExpires: n.config.Identity.Expires(), Generation: known.Generation.Applied, Applying: known.Generation.Next != 0, Gateway: known.Gateway}
 	if known.Life != "" && n.inForce() {
 		s.LeaseEnds = at(known.Deadline)
+	}
+	if !s.Member {
+		s.CutOffSince = at(cmp.Or(known.CutOff, known.Deadline))
 	}
 	if now-known.Heard > staleAfter {
 		s.StaleSince = at(known.Heard)

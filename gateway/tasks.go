@@ -188,7 +188,7 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 			err = request(t)
 		}
 		var e *mcpvisor.Error
-		if errors.As(err, &e) && e.Kind == mcpvisor.KindCrashed {
+		if errors.As(err, &e) && (e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded) {
 			again := *e
 			again.Outcome = mcpvisor.OutcomeNotSent
 			return &again
@@ -379,7 +379,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	case errors.Is(err, mcpvisor.ErrRPC): // the call has failed with it
 		h.forget()
 		return nil, c.protocolError(h.name.Server, err)
-	case errors.Is(err, mcpvisor.ErrCrashed):
+	case errors.Is(err, mcpvisor.ErrCrashed), errors.Is(err, mcpvisor.ErrEnded):
 		h.forget()
 		return nil, c.protocolError(h.name.Server, err)
 	case err != nil:

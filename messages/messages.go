@@ -50,6 +50,7 @@ type Unregister struct {
 type Restart struct {
 	Base
 	Name  string
+	Cause *supervisor.Cause // of the end of the session; nil: somebody has asked
 	Reply chan<- error
 }
 
@@ -75,7 +76,10 @@ type Start struct {
 }
 
 // Stop ends a registration.
-type Stop struct{ Base }
+type Stop struct {
+	Base
+	Closing bool // the client is: nobody has unregistered the server
+}
 
 // FenceServer ends the sessions of a registration at once; none follows.
 type FenceServer struct {
@@ -84,7 +88,10 @@ type FenceServer struct {
 }
 
 // RestartServer asks a supervising actor for a fresh start.
-type RestartServer struct{ Base }
+type RestartServer struct {
+	Base
+	Cause *supervisor.Cause // as in Restart
+}
 
 // ReconcileRequest asks a supervising actor for a fresh report.
 type ReconcileRequest struct{ Base }

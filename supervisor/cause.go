@@ -43,6 +43,8 @@ const (
 	CauseRequested CauseKind = "requested"
 	// CauseRestart: Restart ended the session, to start a fresh one.
 	CauseRestart CauseKind = "restart"
+	// CauseMoved: the server has moved to another node of a fleet, and its session follows it.
+	CauseMoved CauseKind = "moved"
 	// CauseFenced: Fence ended the server. Permanent.
 	CauseFenced CauseKind = "fenced"
 )
@@ -73,6 +75,11 @@ type Cause struct {
 	RetryAfter time.Duration `json:"retryAfterNs,omitempty"`
 	// Err is the underlying error; may be nil.
 	Err error `json:"-"`
+}
+
+// Asked reports whether the session was ended because somebody asked for it: nothing has failed.
+func (c *Cause) Asked() bool {
+	return c != nil && (c.Kind == CauseRequested || c.Kind == CauseRestart || c.Kind == CauseMoved)
 }
 
 // Clone returns a copy that shares nothing with c but the underlying error.

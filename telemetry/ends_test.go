@@ -81,6 +81,12 @@ func TestEnds_of_each_cause(t *testing.T) {
 			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
 			act:  func(f *fixture) { require.NoError(f.t, f.client.Restart(f.t.Context(), "s")) },
 		},
+		supervisor.CauseMoved: {
+			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
+			act: func(f *fixture) {
+				require.NoError(f.t, f.client.RestartFor(f.t.Context(), "s", &supervisor.Cause{Kind: supervisor.CauseMoved}))
+			},
+		},
 		supervisor.CauseFenced: {
 			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
 			act:  func(f *fixture) { require.NoError(f.t, f.client.Fence(f.t.Context(), "s", "")) },
@@ -113,7 +119,7 @@ func TestEnds_of_each_cause(t *testing.T) {
 			if len(ends) > 0 {
 				require.Equal(t, map[supervisor.CauseKind]int64{kind: 1}, ends, "the status agrees")
 			}
-			failed := kind != supervisor.CauseRequested && kind != supervisor.CauseRestart
+			failed := !(&supervisor.Cause{Kind: kind}).Asked()
 			if row.act == nil {
 				require.EqualValues(t, 1, f.sum(nameStart, keyErrorType.String(string(kind))))
 				require.Zero(t, f.sum(nameSession))

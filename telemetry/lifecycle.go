@@ -19,7 +19,7 @@ const maxServers = 1000
 var causeKinds = []supervisor.CauseKind{
 	supervisor.CauseSpawn, supervisor.CauseConfig, supervisor.CauseHandshake, supervisor.CauseVersion, supervisor.CauseAuth,
 	supervisor.CauseExit, supervisor.CauseSignal, supervisor.CauseClosed, supervisor.CauseProtocol, supervisor.CauseTimeout,
-	supervisor.CauseProbe, supervisor.CausePanic, supervisor.CauseRequested, supervisor.CauseRestart, supervisor.CauseFenced,
+	supervisor.CauseProbe, supervisor.CausePanic, supervisor.CauseRequested, supervisor.CauseRestart, supervisor.CauseMoved, supervisor.CauseFenced,
 }
 
 // lifecycle records what the events of a client say about its servers. One goroutine owns
@@ -146,7 +146,7 @@ func (l *lifecycle) served(ctx context.Context, server attribute.KeyValue, phase
 	if phase.protocol != "" {
 		all = append(all, keyProtocol.String(phase.protocol))
 	}
-	if c := e.Cause; c != nil && c.Kind != supervisor.CauseRequested && c.Kind != supervisor.CauseRestart {
+	if c := e.Cause; c != nil && !c.Asked() {
 		all = append(all, keyErrorType.String(string(c.Kind)))
 	}
 	l.session.Record(ctx, e.Time.Sub(phase.ready).Seconds(), l.with(all...))

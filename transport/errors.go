@@ -170,3 +170,19 @@ func (e *keptError) Unwrap() error { return e.err }
 
 // keptText returns a text of at most MaxErrorText bytes.
 func keptText(text string) string { return display.Shorten(text, MaxErrorText) }
+
+// DeathError returns the error of a request whose session ended. Its kind follows from the cause, here and
+// nowhere else.
+func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
+	switch died.Kind {
+	case supervisor.CauseRequested:
+		e.Kind = mcpvisor.KindClosed
+	case supervisor.CauseRestart, supervisor.CauseMoved, supervisor.CauseFenced:
+		e.Kind = mcpvisor.KindEnded
+	case supervisor.CauseAuth:
+		e.Kind = mcpvisor.KindAuthRequired
+	default:
+	}
+	return e
+}

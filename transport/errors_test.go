@@ -116,3 +116,15 @@ func TestKeptError_certificates(t *testing.T) {
 	require.LessOrEqual(t, len(invalid.Detail), MaxErrorText)
 	require.ErrorContains(t, KeptError(x509.HostnameError{Certificate: cert, Host: "b.example"}), "a.example")
 }
+
+// The kind of the error follows from the cause.
+func TestDeathError(t *testing.T) {
+	for cause, kind := range map[supervisor.CauseKind]mcpvisor.ErrorKind{
+		supervisor.CauseExit: mcpvisor.KindCrashed, supervisor.CauseSignal: mcpvisor.KindCrashed, supervisor.CauseProbe: mcpvisor.KindCrashed,
+		supervisor.CauseRequested: mcpvisor.KindClosed, supervisor.CauseRestart: mcpvisor.KindEnded, supervisor.CauseMoved: mcpvisor.KindEnded, supervisor.CauseFenced: mcpvisor.KindEnded, supervisor.CauseAuth: mcpvisor.KindAuthRequired,
+	} {
+		e := DeathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
+		require.Equal(t, kind, e.Kind, cause)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	}
+}

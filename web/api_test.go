@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,6 +196,12 @@ func TestHealth_and_readiness(t *testing.T) {
 	answer = decoded[api.Readiness](some, "/readyz?server=bad&server=none", 503)
 	require.Len(t, answer.NotReady, 2)
 	require.Contains(t, answer.NotReady[1].Reason, "no server of that name")
+
+	leaving := new(atomic.Bool)
+	host := serve(t, c, web.WithRequired("good"), web.WithLeaving(leaving.Load))
+	require.True(t, decoded[api.Readiness](host, "/readyz", 200).Ready)
+	leaving.Store(true)
+	require.True(t, decoded[api.Readiness](host, "/readyz", 503).Closed)
 
 	// A kubelet has no token and uses the address of the pod: it learns the status alone.
 	closed := serve(t, c, web.WithToken("secret-secret"))

@@ -136,7 +136,7 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time) {
 	for i := range s.History {
 		one := &s.History[i]
-		if one.Cause != nil && (one.Cause.Kind == supervisor.CauseRestart || one.Cause.Kind == supervisor.CauseRequested) {
+		if one.Cause.Asked() {
 			continue
 		}
 		ended := one.Ended

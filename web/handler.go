@@ -73,7 +73,7 @@ func New(client *facade.Client, opts ...Option) (*Handler, error) {
 	if client == nil {
 		return nil, errors.New("web: the client is nil; make one with facade.New")
 	}
-	o := options{title: "mcpvisor"}
+	o := options{title: "mcpvisor", leaving: func() bool { return false }}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

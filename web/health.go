@@ -19,7 +19,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	answer := api.Readiness{Closed: h.client.Closed(), NotReady: h.notReady(h.required(r))}
+	answer := api.Readiness{Closed: h.client.Closed() || h.opts.leaving(), NotReady: h.notReady(h.required(r))}
 	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
 	if refused != nil {
 		answer = api.Readiness{Ready: answer.Ready}

@@ -25,6 +25,7 @@ type options struct {
 	metrics     http.Handler
 	required    []string
 	requiredSet bool
+	leaving     func() bool
 	title       string
 	attention   func() []api.Attention
 	terms       func(string) string
@@ -84,6 +85,10 @@ func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metr
 func WithRequired(servers ...string) Option {
 	return func(o *options) { o.required, o.requiredSet = slices.Clone(servers), true }
 }
+
+// WithLeaving lets /readyz answer as after the Close of the client from when leaving returns true: a host that ends
+// its work first says so, and should get no new one. It is called by several goroutines at once.
+func WithLeaving(leaving func() bool) Option { return func(o *options) { o.leaving = leaving } }
 
 // WithTitle sets the name of the page, such as the name of the service. Default:
 // "mcpvisor".

@@ -80,7 +80,7 @@ func removed(t *testing.T, s store.Store, snapshot store.Snapshot) time.Duration
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := s.Watch(snapshot.Pairs[0].Key, snapshot.Revision)
+	w := s.Watch(t.Context(), snapshot.Pairs[0].Key, snapshot.Revision)
 	defer w.Close()
 	for {
 		batch, err := w.Next(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 )
@@ -193,10 +194,26 @@ func TestStop(t *testing.T) {
 	t.Logf("calls of b: %v", b.unload("b"))
 }
 
-// TestCutFromStore is line 3: a node that cannot reach etcd fences itself. Its exclusive servers run
+// requireCutOff requires that the node says what a node without a lease is: no member, fenced once more, cut off
+// since its lease has ended.
+func (n *Node) requireCutOff(since time.Time, fences uint64) {
+	n.fleet.t.Helper()
+	s := must[fleet.Status](n, "status", nil)
+	require.False(n.fleet.t, s.Member, "node %s says that it is a member", n.ID)
+	require.Equal(n.fleet.t, fences, s.Fences, "fences of node %s", n.ID)
+	require.WithinRange(n.fleet.t, s.CutOffSince, since, since.Add(ttl()), "node %s is cut off", n.ID)
+}
+
+// TestCutFromStore is line 3: a node that cannot reach etcd fences itself, and says so. Its exclusive servers run
 // elsewhere; its shared ones continue, and answer its own callers.
 func TestCutFromStore(t *testing.T) {
-	f := startReady(t, Options{})
+	for name, noGuard := range map[string]bool{"guard": false, "no guard": true} {
+		t.Run(name, func(t *testing.T) { testCutFromStore(t, Options{NoGuard: noGuard}) })
+	}
+}
+
+func testCutFromStore(t *testing.T, o Options) {
+	f := startReady(t, o)
 	a, b := f.Nodes["a"], f.Nodes["b"]
 	places := f.places(b)
 	shared := f.on(places, []string{"a"}, false)
@@ -204,9 +221,10 @@ func TestCutFromStore(t *testing.T) {
 	a.load("shared", shared, callOptions{Timeout: 2 * time.Second})
 	a.load("all", f.Names(), callOptions{Timeout: 2 * time.Second})
 	b.load("all", f.Names(), callOptions{Timeout: 2 * time.Second})
-	cut := boottime.Now()
+	cut, since := boottime.Now(), time.Now()
 	a.CutStore()
 	time.Sleep(pick(ttl()+3*time.Second, 20*time.Second)) // the fault
+	a.requireCutOff(since, 1)
 	evidence := f.Evidence()
 	for _, l := range evidence.livesOf(a.PID()) {
 		require.Less(t, l.Last-cut, ttl(), "%s of a node that is cut off", l)
@@ -221,6 +239,14 @@ func TestCutFromStore(t *testing.T) {
 	within(t, "every name answers the node after the cut", last-healed, 5*time.Second)
 	t.Logf("calls of a: %v", a.unload("all"))
 	t.Logf("calls of b: %v", b.unload("all"))
+	status := must[fleet.Status](a, "status", nil)
+	require.True(t, status.Member)
+	require.Zero(t, status.CutOffSince)
+	a.CutStore()
+	time.Sleep(ttl())
+	asked := boottime.Now()
+	a.Leave() // as SIGTERM: it has nothing to hand over
+	within(t, "a node that is cut off ends", boottime.Now()-asked, 5*time.Second)
 }
 
 // TestPeersCut is line 4: nodes that reach etcd and not each other move nothing, and calls fail soon
@@ -287,7 +313,7 @@ func TestEtcd(t *testing.T) {
 		n.load("shared", shared, callOptions{Timeout: 5 * time.Second})
 	}
 	f.Etcd[leader].Run(t)
-	killed := boottime.Now()
+	killed, since := boottime.Now(), time.Now()
 	for _, s := range f.Etcd {
 		s.Kill()
 	}
@@ -298,6 +324,7 @@ func TestEtcd(t *testing.T) {
 		}
 	}
 	for _, n := range nodes {
+		n.requireCutOff(since, 1)
 		l := n.unload("shared")
 		t.Logf("calls of %s to shared servers without etcd: %v", n.ID, l)
 		require.Zero(t, l.Failed(), "%v %v", l, l.Samples)

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,10 +99,11 @@ type servers struct {
 	// dying are the processes that were killed and are not gone, by their pids, with their starts. A
 	// process that exits has no environment any longer while it still holds files and locks.
 	dying map[int]string
+	pids  func() ([]int, error) // of all processes
 }
 
 func newServers(node int) *servers {
-	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}}
+	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}, pids: pids}
 }
 
 // leader is a process that the node has named, held by a pidfd.
@@ -137,18 +141,53 @@ func (l *leader) exists() bool {
 	return unix.PidfdSendSignal(l.fd, 0, nil, 0) == nil
 }
 
-// find returns all living processes of the servers: those with the entry, those of the groups that
-// are held, and their descendants.
-func (s *servers) find() (map[int]stat, error) {
-	all, err := pids()
-	if err != nil {
-		return nil, err
-	}
+// groups are the groups that are held.
+func (s *servers) groups() map[int]bool {
 	groups := map[int]bool{}
 	for _, l := range s.leaders {
 		if l.exists() {
 			groups[l.pid] = true
 		}
+	}
+	return groups
+}
+
+// descendants are the leaders of the groups that live, and what is below them, without a search of all
+// processes; ok is false if this kernel does not tell them.
+func descendants(groups map[int]bool) (living map[int]stat, ok bool) {
+	living = map[int]stat{}
+	queue := slices.Collect(maps.Keys(groups))
+	for len(queue) > 0 {
+		pid := queue[0]
+		queue = queue[1:]
+		st, exists := readStat(pid)
+		if !exists || st.zombie || living[pid].pid != 0 {
+			continue
+		}
+		living[pid] = st
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+		if _, exists = readStat(pid); len(threads) == 0 && exists {
+			return nil, false
+		}
+		for _, file := range threads {
+			text, _ := os.ReadFile(file)
+			for _, field := range strings.Fields(string(text)) {
+				child, err := strconv.Atoi(field)
+				if st, exists := readStat(child); err == nil && exists && st.parent == pid {
+					queue = append(queue, child)
+				}
+			}
+		}
+	}
+	return living, true
+}
+
+// find returns all living processes of the servers: those with the entry, those of the groups that
+// are held, and their descendants.
+func (s *servers) find(groups map[int]bool) (map[int]stat, error) {
+	all, err := s.pids()
+	if err != nil {
+		return nil, err
 	}
 	children := map[int][]stat{}
 	var found []stat
@@ -179,21 +218,36 @@ func (s *servers) find() (map[int]stat, error) {
 	return living, nil
 }
 
-// kill kills all living processes of the servers, and returns how many there were. The processes are
-// held while they are compared with what was found, because an id may have a new owner.
+// kill kills all living processes of the servers; it returns 0 when there were none. What is held comes first:
+// the search reads something of every process of the machine, which takes long on a busy one. Whether a group was
+// held is decided before, because its leader may be reaped before the others have ended.
 func (s *servers) kill() (int, error) {
-	living, err := s.find()
+	groups := s.groups()
+	held, ok := descendants(groups)
+	if ok { // they have other parents when the leaders have ended
+		killGroups(groups)
+		_ = s.killEach(held) // what lives then is found below
+	}
+	living, err := s.find(groups)
 	if err != nil {
 		return 0, err
 	}
-	for _, l := range s.leaders {
-		if l.exists() {
-			_ = unix.Kill(-l.pid, unix.SIGKILL)
-		}
-	}
 	clear(s.dying)
+	killGroups(s.groups())
+	return max(len(held), len(living)), s.killEach(living)
+}
+
+func killGroups(groups map[int]bool) {
+	for pid := range groups {
+		_ = unix.Kill(-pid, unix.SIGKILL)
+	}
+}
+
+// killEach kills processes. They are held while they are compared with what was found, because an id may have
+// a new owner.
+func (s *servers) killEach(all map[int]stat) error {
 	var errs []error
-	for pid, st := range living {
+	for pid, st := range all {
 		s.dying[pid] = st.start
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
@@ -206,5 +260,5 @@ func (s *servers) kill() (int, error) {
 		}
 		_ = unix.Close(fd)
 	}
-	return len(living), errors.Join(errs...)
+	return errors.Join(errs...)
 }

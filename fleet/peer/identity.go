@@ -1,10 +1,13 @@
 package peer
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 )
@@ -20,17 +23,56 @@ type Identity struct {
 
 // Node returns the id of the node that the certificate names.
 func (i *Identity) Node() (string, error) {
-	if i.Authorities == nil || len(i.Certificate.Certificate) == 0 {
-		return "", errors.New("peer: an identity needs a certificate and authorities")
-	}
-	leaf := i.Certificate.Leaf
-	if leaf == nil {
-		var err error
-		if leaf, err = x509.ParseCertificate(i.Certificate.Certificate[0]); err != nil {
-			return "", fmt.Errorf("peer: %w", err)
-		}
+	leaf, err := i.leaf()
+	if err != nil {
+		return "", err
 	}
 	return certs.NodeOf(leaf)
+}
+
+// Expires returns when the certificate does; zero without one.
+func (i *Identity) Expires() time.Time {
+	leaf, err := i.leaf()
+	if err != nil {
+		return time.Time{}
+	}
+	return leaf.NotAfter
+}
+
+func (i *Identity) leaf() (*x509.Certificate, error) {
+	if i.Authorities == nil || len(i.Certificate.Certificate) == 0 {
+		return nil, errors.New("peer: an identity needs a certificate and authorities")
+	}
+	if i.Certificate.Leaf != nil {
+		return i.Certificate.Leaf, nil
+	}
+	leaf, err := x509.ParseCertificate(i.Certificate.Certificate[0])
+	if err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	return leaf, nil
+}
+
+// Refused reports why this node and the one at an address do not accept each other's certificates. reached is
+// false if that node does not answer.
+func (i *Identity) Refused(ctx context.Context, node, address string) (reached bool, refusal error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false, nil
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() { _ = conn.Close() }()
+	config := i.clientTLS(node)
+	config.NextProtos = []string{"h2"}
+	_, err = tls.Client(conn, config).Read(make([]byte, 1)) // a server that accepts the client speaks first
+	var remote *net.OpError
+	if err == nil {
+		return true, nil
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, &remote) && remote.Op == "remote error" {
+		return true, err
+	}
+	return false, nil
 }
 
 // clientTLS returns the configuration of connections to the node with this id.

@@ -47,6 +47,31 @@ func TestPlanner_moves(t *testing.T) {
 	require.Equal(t, to, f.owner(server), "it stays")
 }
 
+// TestPlanner_movesAgain: a node takes a name at once that it was a late candidate of a moment before, however
+// soon the moves follow each other, and what it had planned for then is not kept.
+func TestPlanner_movesAgain(t *testing.T) {
+	for _, pause := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second} {
+		f, server, _, _ := moved(t)
+		nodes := f.view.Nodes()
+		for i := range 24 {
+			to := nodes[i%3].ID
+			if to == f.owner(server) {
+				continue
+			}
+			f.view.SetMove(server, to)
+			f.run(time.Second, short)
+			require.Equal(t, to, f.owner(server), "move %d, %v after the one before", i, pause)
+			f.view.SetMove(server, "")
+			f.run(pause, short)
+		}
+		f.run(10*time.Second, short)
+		for id, p := range f.planners {
+			require.Empty(t, p.queue, id)
+			require.Empty(t, p.queued, id)
+		}
+	}
+}
+
 // TestView_moveTarget: it is the first candidate, once.
 func TestView_moveTarget(t *testing.T) {
 	f, server, _, _ := moved(t)

@@ -71,9 +71,9 @@ type Planner struct {
 	// take it.
 	releases map[string]released
 
-	queue      []candidacy // a heap; the first is due first
-	queued     map[*name]bool
-	news       int // how many of the view's news were read
+	queue      []candidacy             // a heap; the first is due first
+	queued     map[*name]time.Duration // when the candidacy that counts is due; another one of the name is stale
+	news       int                     // how many of the view's news were read
 	generation uint64
 	due        time.Duration
 }
@@ -92,7 +92,7 @@ type candidacy struct {
 func NewPlanner(p Policy, lifeID string, now time.Duration) *Planner {
 	return &Planner{
 		policy: p.withDefaults(), life: lifeID, joined: now, held: map[string]bool{}, refused: map[string]bool{},
-		claims: map[string]bool{}, releases: map[string]released{}, queued: map[*name]bool{},
+		claims: map[string]bool{}, releases: map[string]released{}, queued: map[*name]time.Duration{},
 	}
 }
 
@@ -142,8 +142,8 @@ func (p *Planner) claim(now time.Duration, v *View, self *life) (effects []Effec
 	}
 	var later []candidacy
 	for len(p.queue) > 0 && p.queue[0].due <= now && len(p.claims) < p.policy.MaxClaims {
-		n := p.pop().name
-		if !n.unplaced {
+		n, stale := p.pop()
+		if stale || !n.unplaced {
 			continue
 		}
 		due, candidate := p.dueOf(v, n)
@@ -188,14 +188,14 @@ func (p *Planner) read(now time.Duration, v *View) {
 }
 
 func (p *Planner) consider(now time.Duration, v *View, n *name) {
-	if !n.unplaced || p.queued[n] {
+	if !n.unplaced {
 		return
 	}
 	due, candidate := p.dueOf(v, n)
 	if p.claims[n.name] {
 		due = max(due, now+p.policy.Retry)
 	}
-	if candidate {
+	if before, queued := p.queued[n]; candidate && (!queued || due < before) {
 		p.push(candidacy{due, n})
 	}
 }
@@ -289,7 +289,7 @@ func (v *View) wanted(n *name, self *life) bool {
 func (p *Planner) wake(at time.Duration) { p.due = min(p.due, at) }
 
 func (p *Planner) push(c candidacy) {
-	p.queued[c.name] = true
+	p.queued[c.name] = c.due
 	p.queue = append(p.queue, c)
 	for i := len(p.queue) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -301,7 +301,7 @@ func (p *Planner) push(c candidacy) {
 	}
 }
 
-func (p *Planner) pop() candidacy {
+func (p *Planner) pop() (n *name, stale bool) {
 	first, last := p.queue[0], len(p.queue)-1
 	p.queue[0] = p.queue[last]
 	p.queue = p.queue[:last]
@@ -319,8 +319,11 @@ func (p *Planner) pop() candidacy {
 		p.queue[i], p.queue[child] = p.queue[child], p.queue[i]
 		i = child
 	}
+	if due, queued := p.queued[first.name]; queued && due != first.due {
+		return first.name, true
+	}
 	delete(p.queued, first.name)
-	return first
+	return first.name, false
 }
 
 func (c candidacy) before(other candidacy) bool {

@@ -35,7 +35,7 @@ var ErrCompacted = errors.New("the store no longer keeps the events after this r
 var ErrClosed = errors.New("the store is closed")
 
 // Store is a key-value store with leases. It is safe for concurrent use. Every call ends with its
-// context.
+// context, also while the store is away.
 type Store interface {
 	// Grant makes a lease that ends ttl after the store has received the call, or later, but not
 	// before. Its number was never given to another lease of the store.
@@ -57,11 +57,11 @@ type Store interface {
 	// otherwise. See the package comment for what an error means.
 	Commit(ctx context.Context, txn Txn) (Result, error)
 
-	// Watch returns what changes below prefix after the revision. It does not wait for the store:
-	// errors come from [Watcher.Next].
-	Watch(prefix string, after int64) Watcher
+	// Watch returns what changes below prefix after the revision. It returns at once, and does not wait for
+	// the store: errors come from [Watcher.Next]. The watch ends with ctx, too.
+	Watch(ctx context.Context, prefix string, after int64) Watcher
 
-	// Close ends watches and connections. Leases are not revoked.
+	// Close ends watches and connections, and does not wait for the store either. Leases are not revoked.
 	Close() error
 }
 

@@ -496,8 +496,7 @@ func (v *subject) findDeaths(events []mcpvisor.Event) {
 		switch {
 		case e.Kind == mcpvisor.EventReady:
 			pid = e.PID
-		case e.Kind != mcpvisor.EventDown || e.Cause == nil || v.cut != nil,
-			e.Cause.Kind == supervisor.CauseRequested, e.Cause.Kind == supervisor.CauseRestart:
+		case e.Kind != mcpvisor.EventDown || e.Cause == nil || v.cut != nil, e.Cause.Asked():
 		case !slices.ContainsFunc(v.injected, func(i Injection) bool {
 			return pid != 0 && i.PID == pid && (i.Fault == FaultKill || i.Fault == FaultStopKill)
 		}):

@@ -43,7 +43,7 @@ const maxLateness = 10 * time.Second
 // allowedKinds are the kinds of errors that faults explain. Other kinds would mean that
 // an answer was garbled or the client is broken.
 var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
-	mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
+	mcpvisor.KindEnded, mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
 
 // violations checks every invariant and returns a text for each violation.
 func violations(ev evidence) []string {
@@ -142,7 +142,7 @@ func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc)
 	if e.Outcome == mcpvisor.OutcomeNone {
 		violated(r, "does not say whether the request was sent")
 	}
-	if e.Kind != mcpvisor.KindCrashed {
+	if e.Kind != mcpvisor.KindCrashed && e.Kind != mcpvisor.KindEnded {
 		return
 	}
 	if !slices.ContainsFunc(all, func(l *incarnation) bool {

@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,6 +28,8 @@ type shape struct {
 	state func(second int) supervisor.State
 	// ends is how often the server ended until a second of the outage.
 	ends func(second int) int
+	// cause of the ends; empty: "exit".
+	cause supervisor.CauseKind
 	// fires is the alert that must fire within 15 minutes of the beginning, and last to the end of
 	// the test; empty: none fires.
 	fires string
@@ -92,6 +95,8 @@ var shapes = []shape{
 	{name: "replaced by a reload", state: once(supervisor.StateConnecting, 90, supervisor.StateReady, 15), ends: first(0, 1)},
 	{name: "a slow first start", state: once(supervisor.StateConnecting, 240, supervisor.StateReady, 15), ends: first(0, 1), unseen: true},
 	{name: "moved to this host", state: once(supervisor.StateConnecting, 15, supervisor.StateReady, 15), ends: first(0, 1), unseen: true},
+	{name: "moves to another node of its fleet again and again", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 105), ends: every(120), cause: supervisor.CauseMoved},
+	{name: "is restarted again and again", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 105), ends: every(120), cause: supervisor.CauseRestart},
 }
 
 // Of a server that is down for good, in whichever states, exactly one alert fires within 15
@@ -154,7 +159,7 @@ func TestAlerts(t *testing.T) {
 				return "0"
 			})
 		}
-		series(fmt.Sprintf(`mcpvisor_server_ends_total{%s,mcpvisor_cause_kind="exit"}`, all), func(second int) string { return fmt.Sprint(s.ends(max(second, 0))) })
+		series(fmt.Sprintf(`mcpvisor_server_ends_total{%s,mcpvisor_cause_kind=%q}`, all, cmp.Or(s.cause, supervisor.CauseExit)), func(second int) string { return fmt.Sprint(s.ends(max(second, 0))) })
 		for alert, severity := range severities {
 			for second := scrape; second <= watched; second += 8 * scrape {
 				c := check{At: fmt.Sprintf("%ds", second), Alert: alert, Alerts: []expected{}}

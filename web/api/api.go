@@ -426,8 +426,8 @@ type Health struct {
 // servers the answer is 200: see web.WithRequired.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Closed is whether the Close of the client has begun. It is left out for clients that
-	// may not see the page.
+	// Closed is whether the Close of the client has begun, or the host is about to. It is left out for
+	// clients that may not see the page.
 	Closed bool `json:"closed,omitempty"`
 	// NotReady says which required servers are not ready, and why. It is left out for
 	// clients that may not see the page, such as a kubelet without the token.

@@ -20,6 +20,9 @@ type FleetStatus struct {
 	// CutOffSince is since when this node has no lease; nil while it has one. It then runs no
 	// exclusive server, and the rest is what it knew last.
 	CutOffSince *time.Time `json:"cutOffSince,omitempty"`
+	// CertificateExpires is when the certificate of this node does, after which other nodes cannot reach it; nil
+	// without one.
+	CertificateExpires *time.Time `json:"certificateExpires,omitempty"`
 	// Fences counts how often this node has ended its exclusive servers because its lease had ended.
 	Fences uint64 `json:"fences"`
 	// Nodes are the nodes that have a lease, and this one, sorted by id.

@@ -191,7 +191,7 @@ export function lane(s, from, to) {
 		if (last) piece("wait", x(last), x(i.started), "not ready");
 		const started = last && i.started < last ? last : i.started;
 		piece(i.served ? "ready" : "failed", x(started), ended, "epoch " + i.epoch + (i.served ? " served " : " did not start, ") + span(Date.parse(i.ended) - Date.parse(i.started)));
-		if (i.cause?.kind !== "restart") {
+		if (!["restart", "moved"].includes(i.cause?.kind)) {
 			ends++;
 			marks.push(h("path", { class: "lane-end", d: `M${ended.toFixed(1)} 0v16` }, h("title", null, i.cause?.message ?? "ended")));
 		}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
@@ -142,7 +143,7 @@ func (n *Node) takeRecord(r request, in Input) {
 
 // join makes the node a member.
 func (n *Node) join() {
-	n.state = StateMember
+	n.state, n.cutOff = StateMember, 0
 	n.planner = placement.NewPlanner(n.config.Placement, n.life, n.now)
 	for name := range n.servers {
 		n.planner.Hold(name, true)
@@ -168,6 +169,10 @@ func (n *Node) keyGone(key string, revision int64) {
 
 // fence ends the life. It claims, releases and starts nothing further.
 func (n *Node) fence() {
+	if n.state == StateMember {
+		n.fences++
+		n.cutOff = n.now
+	}
 	n.state, n.planner, n.asked = StateFencing, nil, false
 	n.do(Effect{Kind: EffectDeadline})
 	for _, name := range sortedKeys(n.servers) {
@@ -222,6 +227,6 @@ func (n *Node) claimsOpen() bool {
 }
 
 func (n *Node) leave() {
-	n.state = StateLeft
+	n.state, n.cutOff = StateLeft, cmp.Or(n.cutOff, n.now)
 	n.do(Effect{Kind: EffectLeft})
 }

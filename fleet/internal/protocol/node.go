@@ -75,6 +75,10 @@ type Node struct {
 	asked       bool  // for a lease or to write the key, and not answered
 	registered  int64 // the revision of the key, as far as it is known
 	renewals    int   // not answered
+	// fences counts the lives whose end was a fence; cutOff is since when the node is no member, 0 while it
+	// is one.
+	fences uint64
+	cutOff time.Duration
 
 	draining bool
 	leaving  bool

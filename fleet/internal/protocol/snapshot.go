@@ -14,9 +14,13 @@ type Snapshot struct {
 	Life  string // "" without a lease
 	// Deadline is when the life is over; without one it means nothing.
 	Deadline time.Duration
+	// Fences counts the lives that have ended because their lease had. CutOff is since when the node is no
+	// member; 0 while it is one, and before it was one for the first time.
+	Fences uint64
+	CutOff time.Duration
 	// Draining: the node hands over its servers and takes none. Drained: it has none left.
 	Draining, Drained bool
-	// Revision of the store that the node has seen, and when its watch last yielded something. If
+	// Revision of the store that the node has seen, and when the store last said something. If
 	// Heard is long ago, what follows may be old.
 	Revision   int64
 	Heard      time.Duration
@@ -42,7 +46,7 @@ type Name struct {
 // Snapshot copies what the node knows.
 func (n *Node) Snapshot() Snapshot {
 	s := Snapshot{
-		State: n.state, Life: n.life, Deadline: n.deadline, Draining: n.draining, Drained: n.saidDrained,
+		State: n.state, Life: n.life, Deadline: n.deadline, Fences: n.fences, CutOff: n.cutOff, Draining: n.draining, Drained: n.saidDrained,
 		Revision: n.watch.revision, Heard: n.watch.heard, Generation: n.generation, Gateway: n.gateway,
 		Nodes: n.view.Lives(), Malformed: n.malformed,
 	}

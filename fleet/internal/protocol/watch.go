@@ -21,29 +21,30 @@ type watchState struct {
 	retryAt  time.Duration
 	current  bool // a watch is open
 	number   uint64
-	heard    time.Duration // when it last yielded something
+	begun    time.Duration // when the watch was begun, or last yielded something
+	heard    time.Duration // when the store last said something
 }
 
 // advanceWatch reads, and watches what was read.
 func (n *Node) advanceWatch() {
 	w := &n.watch
-	if w.current && n.now >= w.heard+n.config.Silence {
+	if w.current && n.now >= w.begun+n.config.Silence {
 		w.current = false
 	}
 	switch {
 	case w.reading:
 	case w.current:
-		n.wake(w.heard + n.config.Silence)
+		n.wake(w.begun + n.config.Silence)
 	case n.now < w.retryAt:
 		n.wake(w.retryAt)
 	case w.revision == 0 || w.reread:
 		w.reading = true
 		n.ask(Effect{Kind: EffectRead}, request{})
 	default:
-		w.current, w.heard = true, n.now
+		w.current, w.begun = true, n.now
 		w.number++
 		n.do(Effect{Kind: EffectWatch, Watch: w.number, After: w.revision})
-		n.wake(w.heard + n.config.Silence)
+		n.wake(w.begun + n.config.Silence)
 	}
 }
 
@@ -61,7 +62,7 @@ func (n *Node) takeBatch(in Input) {
 	if !w.current || in.Watch != w.number {
 		return
 	}
-	w.heard, w.revision = n.now, in.Batch.Revision
+	w.begun, w.heard, w.revision = n.now, n.now, in.Batch.Revision
 	for _, event := range in.Batch.Events {
 		n.apply(event)
 	}
@@ -74,7 +75,7 @@ func (n *Node) takeSnapshot(in Input) {
 		w.retryAt = n.now + n.config.Retry
 		return
 	}
-	w.revision, w.reread = in.Snapshot.Revision, false
+	w.heard, w.revision, w.reread = n.now, in.Snapshot.Revision, false
 	lives, specs, moves, gateway := map[string]bool{}, map[string]bool{}, map[string]bool{}, false
 	for _, pair := range in.Snapshot.Pairs {
 		if id, life, ok := records.SplitNodeKey(pair.Key); ok {

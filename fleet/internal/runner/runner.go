@@ -50,7 +50,8 @@ type Runner struct {
 	store   store.Store
 	servers Servers
 	node    *protocol.Node
-	timeout time.Duration // of a request
+	timeout time.Duration        // of a request
+	now     func() time.Duration // boottime.Now; tests have a clock of their own
 
 	mu     sync.Mutex
 	inputs []protocol.Input
@@ -75,7 +76,7 @@ const (
 // New makes a node that does nothing before [Runner.Run].
 func New(c protocol.Config, s store.Store, servers Servers) *Runner {
 	return &Runner{
-		store: s, servers: servers, node: protocol.New(c), timeout: requestTimeout,
+		store: s, servers: servers, node: protocol.New(c), timeout: requestTimeout, now: boottime.Now,
 		wake: make(chan struct{}, 1), stopWatch: func() {}, drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -159,7 +160,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer timer.Stop()
 	left := r.step(ctx, protocol.Input{})
 	for !left {
-		timer.Reset(max(r.node.Due()-boottime.Now(), 0))
+		timer.Reset(max(r.node.Due()-r.now(), 0))
 		select {
 		case <-ctx.Done():
 			r.servers.Deadline(0, 0)
@@ -181,7 +182,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // step reports whether the node has left.
 func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
-	for _, e := range r.node.Step(boottime.Now(), in) {
+	for _, e := range r.node.Step(r.now(), in) {
 		switch e.Kind {
 		case protocol.EffectGrant, protocol.EffectRenew, protocol.EffectRead, protocol.EffectCommit:
 			r.work.Go(func() { r.put(r.ask(ctx, e)) })
@@ -271,8 +272,8 @@ const revokeAgain = 100 * time.Millisecond
 func (r *Runner) watch(ctx context.Context, e protocol.Effect) {
 	r.stopWatch()
 	ctx, r.stopWatch = context.WithCancel(ctx)
-	w := r.store.Watch("", e.After)
 	r.work.Go(func() {
+		w := r.store.Watch(ctx, "", e.After)
 		defer w.Close()
 		for {
 			batch, err := w.Next(ctx)

@@ -86,19 +86,22 @@ func placed(names int, nodes ...string) func(map[string]map[string]uint64) bool 
 	}
 }
 
-// local are the servers of one node. They end at once, and at the deadline by themselves, as with
-// a guard.
+// local are the servers of one node. They end at once, and, if they have a guard, at the deadline by
+// themselves.
 type local struct {
 	*board
-	id    string
-	mu    sync.Mutex
-	node  *runner.Runner
-	timer *time.Timer
-	at    time.Duration
-	runs  map[string]uint64
-	only  map[string]bool // exclusive
-	specs map[string]records.Spec
-	owner map[string]string // as told; "" if its life has ended
+	id        string
+	unguarded bool
+	now       func() time.Duration
+	lasts     func() time.Duration // the end of a server; nil: no time
+	mu        sync.Mutex
+	node      *runner.Runner
+	timer     *time.Timer
+	at        time.Duration
+	runs      map[string]uint64
+	only      map[string]bool // exclusive
+	specs     map[string]records.Spec
+	owner     map[string]string // as told; "" if its life has ended
 }
 
 func (l *local) Spec(name string, spec *records.Spec) {
@@ -127,11 +130,14 @@ func (l *local) Deadline(_ store.Lease, at time.Duration) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
+	if l.unguarded {
+		return
+	}
 	if at == 0 {
 		l.endExclusive()
 		return
 	}
-	l.timer = time.AfterFunc(at-boottime.Now(), func() {
+	l.timer = time.AfterFunc(at-l.now(), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.at == at {
@@ -144,7 +150,7 @@ func (l *local) Deadline(_ store.Lease, at time.Duration) {
 func (l *local) endExclusive() {
 	for name, epoch := range l.runs {
 		if l.only[name] {
-			l.remove(name, epoch)
+			l.finish(name, epoch)
 		}
 	}
 }
@@ -152,7 +158,7 @@ func (l *local) endExclusive() {
 func (l *local) Start(name string, epoch uint64, spec placement.Spec) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if spec.Exclusive && boottime.Now() >= l.at {
+	if spec.Exclusive && l.now() >= l.at {
 		l.node.Ended(name, epoch)
 		return
 	}
@@ -181,12 +187,35 @@ func (l *local) Adopt(name string, epoch uint64) {
 func (l *local) End(name string, epoch uint64, _ bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.runs[name] == epoch {
+	l.finish(name, epoch)
+}
+
+// endAll ends all servers, as the end of a node does.
+func (l *local) endAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, epoch := range l.runs {
 		l.remove(name, epoch)
 	}
 }
 
+// finish ends a server, which takes its time.
+func (l *local) finish(name string, epoch uint64) {
+	if l.lasts == nil {
+		l.remove(name, epoch)
+		return
+	}
+	time.AfterFunc(l.lasts(), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.remove(name, epoch)
+	})
+}
+
 func (l *local) remove(name string, epoch uint64) {
+	if l.runs[name] != epoch {
+		return
+	}
 	delete(l.runs, name)
 	l.change(func() { delete(l.alive[name], l.id) })
 	l.node.Ended(name, epoch)
@@ -198,15 +227,24 @@ type fleet struct {
 	board *board
 	ttl   time.Duration
 	open  func(t *testing.T) store.Store
+	// clock is nil for that of the machine.
+	clock     *clock
+	unguarded bool
+	lasts     func() time.Duration
 }
+
+type clock struct{ now func() time.Duration }
+
+var realClock = clock{boottime.Now}
 
 func (f *fleet) join(id string) (node *runner.Runner, stop func() error) {
 	s := f.open(f.t)
-	l := &local{board: f.board, id: id, runs: map[string]uint64{}, only: map[string]bool{}, specs: map[string]records.Spec{}, owner: map[string]string{}}
+	l := &local{board: f.board, id: id, unguarded: f.unguarded, now: cmp.Or(f.clock, &realClock).now, lasts: f.lasts, runs: map[string]uint64{}, only: map[string]bool{}, specs: map[string]records.Spec{}, owner: map[string]string{}}
 	f.board.change(func() { f.board.nodes = append(f.board.nodes, l) })
 	node = runner.New(protocol.Config{
 		Node: placement.Node{ID: id}, TTL: f.ttl, Placement: placement.Policy{Settle: 200 * time.Millisecond, Step: 200 * time.Millisecond},
 	}, s, l)
+	node.SetClock(l.now)
 	l.node = node
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

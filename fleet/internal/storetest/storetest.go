@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +19,9 @@ type Subject struct {
 	Store store.Store
 	// Compact forgets the events up to a revision.
 	Compact func(revision int64)
-	// Interrupt breaks the connection to the store, and ends when the store can be reached again.
-	Interrupt func()
+	// Away breaks the connection to the store, whose database stays away until back, which returns when it
+	// can be reached again.
+	Away func() (back func())
 }
 
 // Run tests the stores that open makes. All may share one database: each test has keys of its own.
@@ -31,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 	// Alone, because they disturb others.
 	t.Run("a lost connection", func(t *testing.T) { run(t, testInterrupt) })
+	t.Run("the store is away", func(t *testing.T) { testAway(t, open) })
 	t.Run("compaction", func(t *testing.T) { run(t, testCompaction) })
 	for name, test := range map[string]func(t *testing.T, s Subject){
 		"conditions":                testConditions,
@@ -163,7 +166,7 @@ func testLeaseEnds(t *testing.T, s Subject) {
 	from := read(t, s.Store, "").Revision
 	begin := time.Now()
 	lease := leased(t, s.Store, "ends/a", shortest)
-	w := s.Store.Watch("ends/", from)
+	w := s.Store.Watch(t.Context(), "ends/", from)
 	defer w.Close()
 	require.False(t, next(t, w).Events[0].Removed)
 	event := next(t, w).Events[0]
@@ -201,7 +204,7 @@ func testRevoke(t *testing.T, s Subject) {
 	require.NoError(t, s.Store.Revoke(testContext(t), lease), "a lease that is gone")
 	require.ErrorIs(t, s.Store.Renew(testContext(t), lease), store.ErrLeaseGone)
 
-	w := s.Store.Watch("revoke/", from)
+	w := s.Store.Watch(t.Context(), "revoke/", from)
 	defer w.Close()
 	removed := map[int64]int{}
 	for n := 0; n < 4; {
@@ -250,7 +253,7 @@ func testWatch(t *testing.T, s Subject) {
 			_, _ = s.Store.Commit(context.Background(), store.Txn{Then: []store.Change{change, store.Put("watch/last", []byte(fmt.Sprint(i)))}})
 		}
 	}()
-	w := s.Store.Watch("watch/", snapshot.Revision)
+	w := s.Store.Watch(t.Context(), "watch/", snapshot.Revision)
 	defer func() { w.Close() }()
 	last := snapshot.Revision
 	for batches := 0; state["watch/last"] != fmt.Sprint(writes-1); batches++ {
@@ -266,7 +269,7 @@ func testWatch(t *testing.T, s Subject) {
 		last = batch.Revision
 		if batches%10 == 9 { // from where it was
 			w.Close()
-			w = s.Store.Watch("watch/", last)
+			w = s.Store.Watch(t.Context(), "watch/", last)
 		}
 	}
 	require.Equal(t, values(read(t, s.Store, "watch/")), state)
@@ -274,7 +277,7 @@ func testWatch(t *testing.T, s Subject) {
 
 func testProgress(t *testing.T, s Subject) {
 	revision := put(t, s.Store, "progress/a", "1")
-	w := s.Store.Watch("progress/", revision)
+	w := s.Store.Watch(t.Context(), "progress/", revision)
 	defer w.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -293,7 +296,7 @@ func testCompaction(t *testing.T, s Subject) {
 	put(t, s.Store, "compact/a", "2")
 	last := put(t, s.Store, "compact/a", "3")
 	s.Compact(last)
-	w := s.Store.Watch("compact/", first-1)
+	w := s.Store.Watch(t.Context(), "compact/", first-1)
 	defer w.Close()
 	for {
 		if _, err := w.Next(testContext(t)); err != nil {
@@ -306,7 +309,7 @@ func testCompaction(t *testing.T, s Subject) {
 
 	snapshot := read(t, s.Store, "compact/")
 	require.Equal(t, map[string]string{"compact/a": "3"}, values(snapshot))
-	again := s.Store.Watch("compact/", snapshot.Revision)
+	again := s.Store.Watch(t.Context(), "compact/", snapshot.Revision)
 	defer again.Close()
 	put(t, s.Store, "compact/a", "4")
 	require.Equal(t, "4", string(next(t, again).Events[0].Pair.Value))
@@ -315,10 +318,10 @@ func testCompaction(t *testing.T, s Subject) {
 func testInterrupt(t *testing.T, s Subject) {
 	revision := put(t, s.Store, "interrupt/a", "1")
 	lease := leased(t, s.Store, "interrupt/lease", time.Minute)
-	w := s.Store.Watch("interrupt/", revision)
+	w := s.Store.Watch(t.Context(), "interrupt/", revision)
 	defer func() { w.Close() }()
 	require.Equal(t, "interrupt/lease", next(t, w).Events[0].Pair.Key)
-	s.Interrupt()
+	s.Away()()
 	put(t, s.Store, "interrupt/a", "2")
 	require.NoError(t, s.Store.Renew(testContext(t), lease), "the lease has outlived the connection")
 	// Either the watch continues, or it ends and another begins where it was.
@@ -328,7 +331,7 @@ func testInterrupt(t *testing.T, s Subject) {
 		if err != nil {
 			require.NotErrorIs(t, err, store.ErrCompacted)
 			require.NoError(t, testContext(t).Err())
-			w = s.Store.Watch("interrupt/", last)
+			w = s.Store.Watch(t.Context(), "interrupt/", last)
 			continue
 		}
 		if len(batch.Events) > 0 {
@@ -336,6 +339,77 @@ func testInterrupt(t *testing.T, s Subject) {
 			break
 		}
 	}
+}
+
+// testAway: while the store is away, each call ends with its context, a watch begins without it, and Close
+// ends them all. A node whose one goroutine waited here would not notice that its lease ends.
+func testAway(t *testing.T, open func(t *testing.T) Subject) {
+	s, other := open(t), open(t)
+	revision := put(t, s.Store, "away/a", "1")
+	put(t, other.Store, "away/other", "1") // it is connected
+	lease := leased(t, s.Store, "away/lease", time.Minute)
+	one, two := s.Away(), other.Away()
+	back := sync.OnceFunc(func() { one(); two() })
+	defer back()
+	returns := func(what string, f func()) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() { defer close(done); f() }()
+		select {
+		case <-done:
+		case <-time.After(30 * time.Second):
+			require.FailNow(t, what+" waits for a store that is away")
+		}
+	}
+	for what, call := range map[string]func(ctx context.Context, s store.Store) error{
+		"Grant":  func(ctx context.Context, s store.Store) error { _, err := s.Grant(ctx, time.Minute); return err },
+		"Renew":  func(ctx context.Context, s store.Store) error { return s.Renew(ctx, lease) },
+		"Revoke": func(ctx context.Context, s store.Store) error { return s.Revoke(ctx, lease) },
+		"Read":   func(ctx context.Context, s store.Store) error { _, err := s.Read(ctx, "away/"); return err },
+		"Commit": func(ctx context.Context, s store.Store) error { _, err := s.Commit(ctx, store.Txn{}); return err },
+		"Next": func(ctx context.Context, s store.Store) error {
+			w := s.Watch(t.Context(), "away/", revision)
+			defer w.Close()
+			for {
+				if _, err := w.Next(ctx); err != nil {
+					return err
+				}
+			}
+		},
+	} {
+		returns(what, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := call(ctx, s.Store); err == nil || errors.Is(err, store.ErrLeaseGone) {
+				t.Errorf("%s: the store is away, and it returns %v", what, err)
+			}
+		})
+	}
+	var w store.Watcher
+	returns("Watch", func() {
+		s.Store.Watch(t.Context(), "away/", revision).Close()
+		w = s.Store.Watch(t.Context(), "away/", revision)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	returns("a watch whose context has ended", func() {
+		_, err := s.Store.Watch(ctx, "away/", revision).Next(t.Context())
+		require.Error(t, err)
+	})
+	ended := make(chan error, 1)
+	returns("Close", func() {
+		all := other.Store.Watch(t.Context(), "away/", revision)
+		go func() {
+			_, err := all.Next(context.Background())
+			ended <- err
+		}()
+		require.NoError(t, other.Store.Close())
+		require.ErrorIs(t, <-ended, store.ErrClosed)
+	})
+	back()
+	defer w.Close()
+	require.Equal(t, "away/lease", next(t, w).Events[0].Pair.Key)
+	require.NoError(t, s.Store.Close())
 }
 
 func testRace(t *testing.T, s Subject) {
@@ -367,7 +441,7 @@ func testEnds(t *testing.T, s Subject) {
 	_, err = s.Store.Commit(ctx, store.Txn{Then: []store.Change{store.Put("contexts/a", nil)}})
 	require.Error(t, err)
 
-	w := s.Store.Watch("contexts/", read(t, s.Store, "").Revision)
+	w := s.Store.Watch(t.Context(), "contexts/", read(t, s.Store, "").Revision)
 	ended := make(chan error, 1)
 	go func() {
 		for {

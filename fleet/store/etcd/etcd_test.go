@@ -35,9 +35,9 @@ func TestStore(t *testing.T) {
 					_, err := raw.Compact(t.Context(), revision)
 					require.NoError(t, err)
 				},
-				Interrupt: func() {
+				Away: func() func() {
 					server.Kill()
-					server.Run(t)
+					return func() { server.Run(t) }
 				},
 			}
 		})

@@ -36,7 +36,7 @@ func TestStore_rates(t *testing.T) {
 		from, err := s.Read(ctx, "none")
 		require.NoError(t, err)
 		for range watchers {
-			w := s.Watch("place/", from.Revision)
+			w := s.Watch(ctx, "place/", from.Revision)
 			open.Go(func() {
 				defer w.Close()
 				for {

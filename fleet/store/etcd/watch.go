@@ -21,11 +21,14 @@ func (s *Store) pair(kv *mvccpb.KeyValue) store.Pair {
 
 // Watch yields what changes below a prefix after a revision. The client of etcd connects again by
 // itself, and continues after the last event that it has received.
-func (s *Store) Watch(prefix string, after int64) store.Watcher {
+func (s *Store) Watch(ctx context.Context, prefix string, after int64) store.Watcher {
 	// A member that has lost its leader ends the watch, and does not stay silent.
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.closed))
-	w := &watcher{store: s, ctx: ctx, cancel: cancel, revision: after}
-	w.responses = s.client.Watch(ctx, s.prefix+prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1))
+	ctx, cancel := s.untilClosed(clientv3.WithRequireLeader(ctx))
+	w := &watcher{store: s, ctx: ctx, cancel: cancel, revision: after, begun: make(chan clientv3.WatchChan, 1)}
+	// The client returns when etcd has confirmed the watch, or ctx ends.
+	go func() {
+		w.begun <- s.client.Watch(ctx, s.prefix+prefix, clientv3.WithPrefix(), clientv3.WithRev(after+1))
+	}()
 	return w
 }
 
@@ -33,7 +36,8 @@ type watcher struct {
 	store     *Store
 	ctx       context.Context
 	cancel    func()
-	responses clientv3.WatchChan
+	begun     chan clientv3.WatchChan // yields responses once
+	responses clientv3.WatchChan      // nil before
 	revision  int64
 	err       error
 }
@@ -52,7 +56,10 @@ func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 			return store.Batch{}, context.Cause(ctx)
 		case <-progress.C:
 			// An error shows in the watch, too, or as its silence.
-			go func() { _ = w.store.client.RequestProgress(w.ctx) }()
+			if w.responses != nil {
+				go func() { _ = w.store.client.RequestProgress(w.ctx) }()
+			}
+		case w.responses = <-w.begun:
 		case response, open := <-w.responses:
 			if w.err = w.failure(response, open); w.err != nil {
 				w.cancel()

@@ -123,10 +123,10 @@ func (s *Store) Commit(ctx context.Context, txn store.Txn) (result store.Result,
 }
 
 // Watch yields what changes below a prefix after a revision.
-func (s *Store) Watch(prefix string, after int64) store.Watcher {
+func (s *Store) Watch(ctx context.Context, prefix string, after int64) store.Watcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &watcher{store: s, prefix: prefix, after: after, cut: s.cut}
+	return &watcher{ctx: ctx, store: s, prefix: prefix, after: after, cut: s.cut}
 }
 
 // Close ends watches and calls.
@@ -165,6 +165,7 @@ func (s *Store) SetAway(away bool) {
 }
 
 type watcher struct {
+	ctx    context.Context // of the watch
 	store  *Store
 	prefix string
 	after  int64
@@ -185,6 +186,8 @@ func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 		case <-changed:
 		case <-progress.C:
 			quiet = true
+		case <-w.ctx.Done():
+			w.err = context.Cause(w.ctx)
 		case <-ctx.Done():
 			return store.Batch{}, context.Cause(ctx)
 		}

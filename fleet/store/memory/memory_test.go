@@ -18,7 +18,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		s := memory.New()
-		return storetest.Subject{Store: s, Compact: s.Compact, Interrupt: s.Disconnect}
+		return storetest.Subject{Store: s, Compact: s.Compact, Away: func() func() {
+			s.Disconnect()
+			s.SetAway(true)
+			return func() { s.SetAway(false) }
+		}}
 	})
 }
 

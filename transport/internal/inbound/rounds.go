@@ -187,7 +187,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		responses, err := h.answerInputs(inputCtx, h.answererOf(r.Caller), required.requests)
 		switch {
 		case h.lifetime.Cause() != nil:
-			return nil, jsonrpc.DeathError(h.lifetime.Cause(), mcpvisor.OutcomeUnknown)
+			return nil, transport.DeathError(h.lifetime.Cause(), mcpvisor.OutcomeUnknown)
 		case inputCtx.Err() != nil:
 			return nil, jsonrpc.RequestError(inputCtx, nil, mcpvisor.OutcomeAnswered, nil)
 		case err != nil:

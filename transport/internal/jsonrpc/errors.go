@@ -101,7 +101,7 @@ func isAnswerFault(rpc *sdkrpc.Error) bool {
 func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
 	switch {
 	case died != nil:
-		return DeathError(died, outcome)
+		return transport.DeathError(died, outcome)
 	case ctx.Err() != nil:
 		err, cause := ContextEnd(ctx)
 		if cause == ErrOverdue { // not errors.Is: a wrapped ErrOverdue belongs to another call
@@ -122,20 +122,6 @@ func contextError(err, cause error) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// DeathError returns the error of a request whose session ended. Its kind follows from the
-// cause.
-func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
-	switch died.Kind {
-	case supervisor.CauseRequested:
-		e.Kind = mcpvisor.KindClosed
-	case supervisor.CauseAuth:
-		e.Kind = mcpvisor.KindAuthRequired
-	default:
-	}
-	return e
 }
 
 // IsUnsupportedVersion reports whether err is the go-sdk's error for an unsupported

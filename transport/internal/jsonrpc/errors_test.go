@@ -8,7 +8,6 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,18 +25,6 @@ func TestOpenCause_returns_a_copy(t *testing.T) {
 			require.Equal(t, "exit status 1", died.Message)
 			require.Equal(t, []string{"boom"}, died.Stderr)
 		})
-	}
-}
-
-// The kind of the error follows from the cause.
-func TestDeathError(t *testing.T) {
-	for cause, kind := range map[supervisor.CauseKind]mcpvisor.ErrorKind{
-		supervisor.CauseExit: mcpvisor.KindCrashed, supervisor.CauseSignal: mcpvisor.KindCrashed, supervisor.CauseProbe: mcpvisor.KindCrashed,
-		supervisor.CauseRequested: mcpvisor.KindClosed, supervisor.CauseAuth: mcpvisor.KindAuthRequired,
-	} {
-		e := DeathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
-		require.Equal(t, kind, e.Kind, cause)
-		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	}
 }
 

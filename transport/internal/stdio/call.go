@@ -27,7 +27,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	if c.table.Ended() != nil {
 		c.table.Mu.Unlock()
 		c.recyclePending(p)
-		return nil, jsonrpc.DeathError(c.lifetime.Cause(), mcpvisor.OutcomeNotSent)
+		return nil, transport.DeathError(c.lifetime.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	c.table.AddLocked(&p.entry)
 	concurrent, leads := false, false
@@ -319,7 +319,7 @@ func (c *conn) failAll() {
 	for e := range c.table.Open.All() {
 		p := e.Owner.(*pending)
 		outcome := c.removeLocked(p)
-		p.answer <- answer{err: jsonrpc.DeathError(died, outcome)}
+		p.answer <- answer{err: transport.DeathError(died, outcome)}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
@@ -224,7 +225,7 @@ func (c *conn) receiveResponse(id int64, env jsonrpc.Envelope) {
 // connection ends the wait for memory, too; the call fails by that end then, as all others.
 func (c *conn) noRoomError() *mcpvisor.Error {
 	if died := c.lifetime.Cause(); died != nil {
-		return jsonrpc.DeathError(died, mcpvisor.OutcomeUnknown)
+		return transport.DeathError(died, mcpvisor.OutcomeUnknown)
 	}
 	return jsonrpc.NoRoomError()
 }

@@ -64,7 +64,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 		return o.sender.Request(ctx, &r)
 	}
 	if cause := s.Cause(); cause != nil {
-		return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)
+		return nil, transport.DeathError(cause, mcpvisor.OutcomeNotSent)
 	}
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }

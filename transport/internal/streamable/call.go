@@ -51,7 +51,7 @@ type calls struct {
 // a call costs here is memory that is not in the cache: each copy makes its stack larger.
 func (c *calls) request(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
 	if died := c.life.cause(); died != nil {
-		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
+		return nil, transport.DeathError(died, mcpvisor.OutcomeNotSent)
 	}
 	a := c.server.agreed.Load()
 	if a == nil {
@@ -79,7 +79,7 @@ func (c *calls) send(ctx context.Context, r transport.Request) (json.RawMessage,
 // sendOnce is send without a copy of the request.
 func (c *calls) sendOnce(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
 	if !c.life.startTask() {
-		return nil, jsonrpc.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
+		return nil, transport.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
 	}
 	ex := c.exchanger.table.startRequest(ctx, r)
 	jsonrpc.NotifySent(r, ex.id())
@@ -200,7 +200,7 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 		return httpErr.CallError()
 	}
 	if died := c.life.cause(); died != nil {
-		return jsonrpc.DeathError(died, httpErr.Outcome)
+		return transport.DeathError(died, httpErr.Outcome)
 	}
 	if ex.ctx.Err() != nil {
 		if httpErr.Outcome == mcpvisor.OutcomeUnknown && !c.server.isModern() { // for a modern server the end of the connection is the cancellation

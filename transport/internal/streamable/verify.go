@@ -130,7 +130,7 @@ func (c *calls) ask(ctx context.Context, a *agreement, method string) (verdict, 
 // count as an answer.
 func (c *calls) probe(ctx context.Context) (json.RawMessage, error) {
 	if !c.life.startTask() {
-		return nil, jsonrpc.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
+		return nil, transport.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
 	}
 	defer c.life.tasks.Done()
 	v, httpErr := c.examine(ctx)
@@ -139,7 +139,7 @@ func (c *calls) probe(ctx context.Context) (json.RawMessage, error) {
 	}
 	switch died := c.life.cause(); {
 	case died != nil:
-		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeUnknown)
+		return nil, transport.DeathError(died, mcpvisor.OutcomeUnknown)
 	case v == provesLife, v == refused && httpErr.Status == 0:
 		return json.RawMessage("{}"), nil
 	case ctx.Err() != nil:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -164,8 +165,10 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 			},
 			fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
 		}
+		leaving := new(atomic.Bool)
+		r.served.pageOptions = []web.Option{web.WithLeaving(leaving.Load)}
 		if len(cmd.Require) == 0 { // a node is ready when it has joined, even while a server has no node
-			r.served.pageOptions = []web.Option{web.WithRequired()}
+			r.served.pageOptions = append(r.served.pageOptions, web.WithRequired())
 		}
 		r.run = func(ready func()) error {
 			ready()
@@ -173,9 +176,10 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 			return nil
 		}
 		r.end = func(ctx context.Context) error {
-			leaving, cancel := context.WithTimeout(context.Background(), f.LeaveTimeout)
+			leaving.Store(true) // first of all: hosts find another node
+			until, cancel := context.WithTimeout(context.Background(), f.LeaveTimeout)
 			defer cancel()
-			if err := node.Leave(leaving); err != nil && leaving.Err() != nil {
+			if err := node.Leave(until); err != nil && until.Err() != nil {
 				inv.Warn("", "not all servers were handed over: %v; other nodes take them now", err)
 			}
 			return node.Close(ctx)
@@ -201,7 +205,7 @@ func nodePrinter(inv *servers.Opener, id string, c *facade.Client) *changePrinte
 type fleetMetrics struct {
 	status                                         func() api.FleetStatus
 	nodes, draining, servers, here, fences, member *prometheus.Desc
-	generation                                     *prometheus.Desc
+	generation, certificate                        *prometheus.Desc
 }
 
 func newFleetMetrics(status func() api.FleetStatus) *fleetMetrics {
@@ -216,12 +220,14 @@ func newFleetMetrics(status func() api.FleetStatus) *fleetMetrics {
 		fences:     desc("fences_total", "How often this node has ended its exclusive servers because its lease had ended."),
 		member:     desc("member", "1 if this node has a lease, else 0."),
 		generation: desc("generation", "The generation of the definitions that this node knows."),
+
+		certificate: desc("certificate_expiry_timestamp_seconds", "When the certificate of this node expires, in Unix time."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *fleetMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.nodes, m.draining, m.servers, m.here, m.fences, m.member, m.generation} {
+	for _, d := range []*prometheus.Desc{m.nodes, m.draining, m.servers, m.here, m.fences, m.member, m.generation, m.certificate} {
 		to <- d
 	}
 }
@@ -256,5 +262,8 @@ func (m *fleetMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.here, here)
 	gauge(m.member, member)
 	gauge(m.generation, int(s.Generation))
+	if s.CertificateExpires != nil {
+		gauge(m.certificate, int(s.CertificateExpires.Unix()))
+	}
 	to <- prometheus.MustNewConstMetric(m.fences, prometheus.CounterValue, float64(s.Fences))
 }

@@ -72,16 +72,15 @@ func (v *view) read(now time.Time) { v.take(v.node.Status(), now.Round(0)) }
 func (v *view) take(s fleet.Status, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := api.FleetStatus{Node: s.Node, Generation: s.Generation, Fences: v.last.Fences, CutOffSince: v.last.CutOffSince,
+	next := api.FleetStatus{Node: s.Node, Generation: s.Generation, Fences: max(s.Fences, v.last.Fences), CutOffSince: v.last.CutOffSince,
 		Nodes: make([]api.Node, 0, len(s.Nodes)+1), Placements: make([]api.Placement, 0, len(s.Servers))}
-	switch cutOff := !s.Member || s.LeaseEnds.IsZero(); {
-	case !cutOff:
+	if s.CutOffSince.IsZero() {
 		next.CutOffSince = nil
-	case v.last.CutOffSince == nil:
-		if v.last.Node != "" {
-			next.Fences++
-		}
-		next.CutOffSince = &now
+	} else if next.CutOffSince == nil || next.Fences > v.last.Fences {
+		next.CutOffSince = &s.CutOffSince
+	}
+	if !s.CertificateExpires.IsZero() {
+		next.CertificateExpires = &s.CertificateExpires
 	}
 	v.stale = s.StaleSince
 	if !s.Applying {
@@ -154,6 +153,13 @@ func (v *view) attentionAt(now time.Time) (all []api.Attention) {
 		add(api.SeverityError, "", *at, "this node has no lease: it runs no exclusive servers, and others take its servers over", "check whether etcd can be reached from here and has a majority; the node joins again by itself")
 	} else if !v.stale.IsZero() {
 		add(api.SeverityWarning, "", v.stale, "etcd has told this node nothing new, so what it shows of the fleet may be old", "check whether etcd can be reached from here")
+	}
+	if at := v.last.CertificateExpires; at != nil && at.Sub(now) < fleet.CertificateWarning {
+		severity := api.SeverityWarning
+		if at.Before(now) {
+			severity = api.SeverityError
+		}
+		add(severity, "", at.Add(-fleet.CertificateWarning), "the certificate of this node expires at "+at.UTC().Format(time.RFC3339)+"; other nodes cannot reach it then, nor it them", "make a new certificate and restart the node; mcpvisor fleet certs makes one when the two files of the node are removed")
 	}
 	for id, one := range v.unreachable {
 		add(api.SeverityWarning, "", one.at, fmt.Sprintf("node %s has a lease and cannot be reached from here, so calls of its servers fail here: %s", id, one.why), "check the network between the two nodes, the address that it was given, and its certificate")

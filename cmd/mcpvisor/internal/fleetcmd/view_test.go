@@ -31,7 +31,9 @@ func TestView(t *testing.T) {
 	lost.Nodes = []fleet.NodeStatus{{ID: "b", Servers: 1, Unreachable: "connection refused"}}
 	lost.Servers = []fleet.ServerStatus{{Name: "files", Unplaced: "no node has taken it yet", Epoch: 3}, good.Servers[1]}
 	lost.LeaseEnds, lost.Applying = time.Time{}, true
+	lost.Member, lost.CutOffSince, lost.Fences = false, at(10), 1
 	v.take(lost, at(10))
+	lost.CutOffSince = at(10).Add(time.Millisecond) // each reading of two clocks differs
 	v.take(lost, at(20))
 	s = v.status()
 	require.Equal(t, at(10), *s.CutOffSince, "the first time")
@@ -58,6 +60,27 @@ func TestView(t *testing.T) {
 	v.take(good, at(50))
 	require.Empty(t, v.attentionAt(at(500)))
 	require.Nil(t, v.status().CutOffSince)
+	lost.CutOffSince, lost.Fences = at(60), 2
 	v.take(lost, at(60))
-	require.EqualValues(t, 2, v.status().Fences)
+	require.Equal(t, at(60), *v.status().CutOffSince)
+	good.Fences = 3 // it was no member for less than the time between two readings
+	v.take(good, at(70))
+	require.EqualValues(t, 3, v.status().Fences)
+	require.Nil(t, v.status().CutOffSince)
+}
+
+// A certificate needs attention before it expires.
+func TestView_certificate(t *testing.T) {
+	v := &view{unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	s := fleet.Status{Node: "a", Member: true, CertificateExpires: now.Add(fleet.CertificateWarning + time.Hour)}
+	v.take(s, now)
+	require.Equal(t, s.CertificateExpires, *v.status().CertificateExpires)
+	require.Empty(t, v.attentionAt(now))
+	for later, severity := range map[time.Duration]api.Severity{2 * time.Hour: api.SeverityWarning, fleet.CertificateWarning + 2*time.Hour: api.SeverityError} {
+		all := v.attentionAt(now.Add(later))
+		require.Len(t, all, 1)
+		require.Equal(t, severity, all[0].Severity)
+		require.Contains(t, all[0].Text, "the certificate of this node expires at 2026-08-11T13:00:00Z")
+	}
 }

@@ -33,6 +33,6 @@ func ExampleWithSlog() {
 	// Output:
 	// level=INFO msg="demo registered" component=mcp server=demo event=registered epoch=1
 	// level=INFO msg="demo ready: 0 tools, 0 resources, 0 prompts, protocol 2025-11-25, epoch 1" component=mcp server=demo event=ready epoch=1 tools=0
-	// level=INFO msg="demo down: unregistered" component=mcp server=demo event=down epoch=1 cause=requested reason=unregistered
-	// level=INFO msg="demo unregistered" component=mcp server=demo event=unregistered epoch=1 cause=requested reason=unregistered
+	// level=INFO msg="demo down: the client is closed" component=mcp server=demo event=down epoch=1 cause=requested reason="the client is closed"
+	// level=INFO msg="demo unregistered" component=mcp server=demo event=unregistered epoch=1 cause=requested reason="the client is closed"
 }

@@ -61,7 +61,7 @@ func (c *Client) resolveKey(ctx context.Context, key mcpvisor.JournalKey, r KeyR
 	case by == "" || by != r.By || len(by) > maxResolverBytes:
 		return invalidRequest(fmt.Errorf("By is not one line of 1 to %d bytes; name who resolves the key", maxResolverBytes))
 	case r.NotRun == (len(r.Result) > 0):
-		return invalidRequest(errors.New("either NotRun or Result says what became of the call; set one of them"))
+		return invalidRequest(errors.New("state either that the call was not executed, or its result"))
 	case !r.NotRun:
 		if _, err := decodeWholeToolResult(ctx, r.Result); err != nil {
 			return invalidRequest(fmt.Errorf("the result is not that of a tool: %w", err))

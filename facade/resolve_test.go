@@ -86,8 +86,8 @@ func TestResolveKey_refused(t *testing.T) {
 		late  time.Duration // of Seen
 		want  string        // empty: it is resolved
 	}{
-		"neither":            {sent, facade.KeyResolution{By: "ops"}, 0, "either NotRun or Result"},
-		"both":               {sent, facade.KeyResolution{By: "ops", NotRun: true, Result: result.Result}, 0, "either NotRun or Result"},
+		"neither":            {sent, facade.KeyResolution{By: "ops"}, 0, "was not executed, or its result"},
+		"both":               {sent, facade.KeyResolution{By: "ops", NotRun: true, Result: result.Result}, 0, "was not executed, or its result"},
 		"by nobody":          {sent, facade.KeyResolution{NotRun: true}, 0, "name who resolves"},
 		"by two lines":       {sent, facade.KeyResolution{By: "a\nb", NotRun: true}, 0, "one line"},
 		"no result":          {sent, facade.KeyResolution{By: "ops", Result: json.RawMessage(`[1]`)}, 0, "not that of a tool"},

@@ -92,7 +92,7 @@ const (
 
 // manyHeld says that a peer holds too much.
 func (l Limits) manyHeld() string {
-	return fmt.Sprintf("the gateway keeps too much for this client, or for all of its principal (at most %d MiB): read what waits, end subscriptions, or use fewer sessions; the operator can raise Limits.MaxHeldByPrincipal and MaxHeldByAll", l.MaxHeldByPrincipal>>20)
+	return fmt.Sprintf("the gateway keeps too much for this client, or for all of its principal (at most %d MiB): read what waits, end subscriptions, or use fewer sessions; the operator can raise the limits of the gateway", l.MaxHeldByPrincipal>>20)
 }
 
 // takeSubscription counts a subscription to a URI.

@@ -301,6 +301,7 @@ func TestAttach_exclusive(t *testing.T) {
 	exclusive := entry(mcptest.Script{StateDir: dir})
 	exclusive["exclusive"] = true
 	b := startRun(t, map[string]any{"one": exclusive, "two": entry(mcptest.Script{})}, "run")
+	b.await("(2 of 2 ready)")
 	code, out, errs := b.command("call", "one/echo", `{"text":"attached"}`)
 	require.Zero(t, code, out+errs)
 	code, out, errs = b.command("--fresh", "call", "one/echo", `{"text":"own"}`)

@@ -6,6 +6,9 @@
 // What opens servers is package servers, and what all commands have in common is package cli.
 // The commands run and doctor, and those that change configuration files, are the packages
 // daemon, doctor and edit.
+//
+// This package is large because it has two dozen commands, a file of about a hundred lines each, and
+// the command line wants them as fields of one type.
 package main
 
 import (

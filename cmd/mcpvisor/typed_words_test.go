@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -106,7 +105,9 @@ func TestCall_words_without_schema(t *testing.T) {
 		_, _ = w.Write([]byte(`{"tools":[{"name":"one/add","definition":{"name":"add","inputSchema":{"properties":{"a":{"type":"number"}}}}}]}`))
 	})
 	h.HandleFunc("POST /run/call", func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, "true", r.URL.Query().Get("dry"))
+		if dry := r.URL.Query().Get("dry"); dry != "true" {
+			t.Errorf("dry is %q", dry)
+		}
 		dry++
 		_, _ = w.Write([]byte(`{"error":{"kind":"canceled","outcome":"not_sent","message":"canceled"}}`))
 	})

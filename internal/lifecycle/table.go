@@ -24,7 +24,7 @@ const (
 	// GuardPermanent: a retry cannot help.
 	GuardPermanent Guard = "permanent cause"
 	// GuardHost: the host was at a limit, and the policy allows restarts.
-	GuardHost Guard = "limit of the host, not NoRetry"
+	GuardHost Guard = "limit of the host, and restarts are allowed"
 	// GuardBudgetLeft: the policy allows another attempt.
 	GuardBudgetLeft Guard = "budget left"
 	// GuardStandbyReady: a standby can take over, the cause is not permanent, and the policy

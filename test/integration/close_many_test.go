@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -41,7 +42,9 @@ func TestClose_many_servers(t *testing.T) {
 				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: longTimeouts,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
-			require.NoError(t, c.RegisterAll(w.within(), specs))
+			starting, cancel := context.WithTimeout(t.Context(), longTimeouts.Start)
+			defer cancel()
+			require.NoError(t, c.RegisterAll(starting, specs))
 			ready := time.Since(began)
 			require.Len(t, c.Servers(), manyServers())
 			require.Len(t, c.Tools(), manyServers()*len(mcptest.DefaultTools()))

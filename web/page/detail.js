@@ -100,11 +100,9 @@ function stderrOf(s, stderr, view) {
 
 const shownTools = 300;
 
-// hintsOf are what the server says about the effects of a tool. Nothing checks it.
 function hintsOf(tool) {
 	const a = tool.definition.annotations ?? {};
-	return [a.readOnlyHint ? "read-only" : null, !a.readOnlyHint && a.destructiveHint ? "destructive" : null, !a.readOnlyHint && a.idempotentHint ? "idempotent" : null]
-		.filter(Boolean).map((text) => h("span", "tag", text));
+	return (a.readOnlyHint ? ["read-only"] : [a.destructiveHint && "destructive", a.idempotentHint && "idempotent"]).filter(Boolean).map((text) => h("span", "tag", text));
 }
 
 // catalogOf builds only what has changed.

@@ -14,13 +14,13 @@ export function toolForm(tool, send) {
 	const key = ++serial;
 	let fields;
 	try { fields = fieldsOf(schema); } catch { fields = [wholeField({})]; } // no valid schema
-	const submit = h("button", "primary", "Call " + tool.originalName);
-	// A tool that its server does not call read-only is called after a question. asked: it was put.
-	let asked = hints.readOnlyHint === true;
+	const submit = h("button", "primary");
+	let asked;
 	const askAgain = () => {
 		asked = hints.readOnlyHint === true;
 		submit.textContent = "Call " + tool.originalName;
 	};
+	askAgain();
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
 	const again = last.tool === tool.name ? last : null; // its schema has changed
 	const result = again?.result ?? h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: -1 });

@@ -94,7 +94,7 @@ func TestConnection_ends(t *testing.T) {
 	}{
 		"New fails":        {with: func(context.Context) (mcp.Transport, error) { return nil, errBroken }, kind: supervisor.CauseSpawn, text: "could not connect: the cable is broken", is: errBroken},
 		"New panics":       {with: func(context.Context) (mcp.Transport, error) { panic("oh") }, kind: supervisor.CauseSpawn, text: "could not connect: the host's Transport.New panicked: oh"},
-		"New ends":         {with: func(context.Context) (mcp.Transport, error) { return nil, never() }, kind: supervisor.CauseSpawn, text: "could not connect: the host's transport ended its goroutine"},
+		"New ends":         {with: func(context.Context) (mcp.Transport, error) { return nil, never() }, kind: supervisor.CauseSpawn, text: "could not connect: the host's Transport.New ended its goroutine"},
 		"New returns nil":  {with: func(context.Context) (mcp.Transport, error) { return nil, nil }, kind: supervisor.CauseSpawn, text: "could not connect: the host's Transport.New returned neither a transport nor an error"},
 		"Connect fails":    {server: &fake{connect: func(context.Context) error { return errBroken }}, kind: supervisor.CauseSpawn, text: "could not connect: the cable is broken", is: errBroken},
 		"Connect panics":   {server: &fake{connect: func(context.Context) error { panic("oh") }}, kind: supervisor.CauseSpawn, text: "could not connect: the host's Transport.Connect panicked: oh"},

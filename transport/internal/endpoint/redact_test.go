@@ -18,7 +18,7 @@ func TestSecrets_inJSON(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"pin":"12345678"}`:             `{"pin":"***"}`,
 		`{"pin":[null,"a12345678b"]}`:    `{"pin":[null,"a***b"]}`,
-		`{"pin":123456789}`:              `"***"`,
+		`{"pin":123456789}`:              `{"pin":"***"}`,
 		`{"pin":[1,2]}`:                  `"***"`,
 		`"login-name:pass-word"`:         `"***"`,
 		`"pass-word, \u0070ass-word"`:    `"***, ***"`,

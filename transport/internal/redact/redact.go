@@ -82,7 +82,7 @@ func (r Redactor) JSON(raw json.RawMessage) json.RawMessage {
 		return rest
 	}
 	// A secret is outside of strings: in a number, or in text that is not JSON.
-	if rest := r.numbers(redacted); json.Valid(rest) {
+	if rest := r.numbers(redacted); json.Valid(rest) && !r.found(rest) {
 		return rest
 	}
 	return json.RawMessage(`"` + secret.Mask + `"`)

@@ -35,7 +35,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	require.Contains(t, text, `service_name="mcpvisor"`, "target_info")
 	require.NotContains(t, text, "unknown_service")
 	for _, name := range []string{"s000", "s159"} {
-		require.Equal(t, 15, strings.Count(text, fmt.Sprintf("server_name=%q", name))-strings.Count(withoutEnds(text), fmt.Sprintf("server_name=%q", name)))
+		require.Equal(t, 16, strings.Count(text, fmt.Sprintf("server_name=%q", name))-strings.Count(withoutEnds(text), fmt.Sprintf("server_name=%q", name)))
 	}
 	require.NoError(t, c.Close(context.WithoutCancel(t.Context())))
 	require.NoError(t, m.Close())

@@ -188,6 +188,10 @@ func (c *Set) Described(ctx context.Context, name string) (api.Server, error) {
 
 // UnknownServer is the error about a server that `mcpvisor run` does not have.
 func (c *Set) UnknownServer(name string) error {
+	if slices.Contains(c.Run.Servers, name) { // it was asked before it had registered them
+		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Server: name,
+			Message: fmt.Sprintf("mcpvisor run has only begun, and does not have server %s yet; try again", name)}}
+	}
 	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.Run.Servers, ", "))
 	for _, u := range c.Run.Unusable {
 		if u.Name == name {

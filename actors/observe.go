@@ -134,7 +134,7 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 		return s.Session.Request(ctx, r)
 	}
 	start, id := s.inc.requestStart(r.Method), int64(0)
-	s.rt.apart(func() { ctx, r.Meta = s.rt.RequestStarted(ctx, o, start) })
+	s.rt.apart(func() { ctx, r.Meta = s.rt.RequestStarted(ctx, o, start) }) //nolint:fatcontext // it runs once, before apart returns
 	r.ID = &id
 	if r.Began.IsZero() {
 		r.Began = time.Now()
@@ -186,7 +186,7 @@ func (r *portRef) observeServerRequest(ctx context.Context, method string, param
 	start := r.inc.requestStart(method)
 	start.Incoming, start.Meta = true, metaOf(params)
 	began := time.Now()
-	r.rt.apart(func() { ctx, _ = r.rt.RequestStarted(ctx, o, start) })
+	r.rt.apart(func() { ctx, _ = r.rt.RequestStarted(ctx, o, start) }) //nolint:fatcontext // it runs once, before apart returns
 	return ctx, func(result json.RawMessage, err error) {
 		end := mcpvisor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
 		if err != nil {

@@ -286,7 +286,7 @@ func TestWithKeyOf(t *testing.T) {
 			_, err := c.CallTool(t.Context(), "s/job", map[string]any{"key": fmt.Sprint(i)}, facade.WithKeyOf(key.Principal, key.Key))
 			require.NoError(t, err)
 		}
-		require.Equal(t, i+1, len(j.entries))
+		require.Len(t, j.entries, i+1)
 		resumed, err := c.ResumeTask(t.Context(), key)
 		require.NoError(t, err)
 		got, err := resumed.Wait(t.Context())

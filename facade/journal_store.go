@@ -42,7 +42,6 @@ func (g guardedJournal) Hold(key mcpvisor.JournalKey) func() {
 
 // Get implements mcpvisor.Journal.
 func (g guardedJournal) Get(ctx context.Context, key mcpvisor.JournalKey) (mcpvisor.JournalEntry, bool, error) {
-	found := false
 	e, err := hostcall.Wait(ctx, hostJournal, nil, func(ctx context.Context) (*mcpvisor.JournalEntry, error) {
 		e, ok, err := g.host.Get(ctx, key)
 		if !ok {
@@ -50,7 +49,7 @@ func (g guardedJournal) Get(ctx context.Context, key mcpvisor.JournalKey) (mcpvi
 		}
 		return &e, err
 	})
-	if found = err == nil && e != nil; !found {
+	if err != nil || e == nil {
 		return mcpvisor.JournalEntry{}, false, err
 	}
 	return *e, true, nil

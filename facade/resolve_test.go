@@ -34,7 +34,7 @@ func interruptedKey(t *testing.T, e mcpvisor.JournalEntry) (c *facade.Client, j 
 // call was not executed. Both say who has found out.
 func TestResolveKey(t *testing.T) {
 	for _, principal := range []string{"", "alice"} {
-		c, j, dir, key := interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
+		c, j, _, key := interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
 		again := func() (string, error) {
 			got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKeyOf(principal, "k"))
 			if err != nil {

@@ -24,7 +24,6 @@ type numbering struct {
 	version string
 	// created is the createdAt that the server says of a task; n counts the answers about it.
 	created func(incarnation, task, n int) string
-	status  string                           // of tasks; empty: completed when asked
 	id      func(n int) string               // of task n of an incarnation; nil: "secret-" and n
 	asks    map[string]string                // by incarnation: inputRequests of its tasks
 	failed  bool                             // the tasks fail

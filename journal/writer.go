@@ -267,7 +267,7 @@ func (j *Journal) compact() {
 		return
 	}
 	path := j.path + ".compact"
-	_ = os.Remove(path) //nolint:gosec // of a host that was killed
+	_ = os.Remove(path)
 	err := j.transact(func() error {
 		db, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true})
 		if err != nil {
@@ -287,7 +287,7 @@ func (j *Journal) compact() {
 	})
 	if j.free = minFree; err != nil { // the old file stays, and the next attempt is far
 		j.free = 2 * free
-		_ = os.Remove(path) //nolint:gosec // the host names its file
+		_ = os.Remove(path)
 	}
 }
 
@@ -298,7 +298,7 @@ const compactBytes = 8 << 20
 func (j *Journal) replace(path string, db *bolt.DB) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := os.Rename(path, j.path); err != nil { //nolint:gosec // the host names its file
+	if err := os.Rename(path, j.path); err != nil {
 		return err
 	}
 	syncDirectory(j.path)

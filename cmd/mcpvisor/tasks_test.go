@@ -213,7 +213,7 @@ func TestTasks_resolve(t *testing.T) {
 	require.Contains(t, out, `"executions":1`)
 	// Neither the page nor its readers resolve keys.
 	for _, path := range []string{"api/tasks/resolve", "run/resolve"} {
-		response, err := http.Post(page+path, "application/json", strings.NewReader(`{"key":"ran","notRun":true}`)) //nolint:noctx // of this test
+		response, err := http.Post(page+path, "application/json", strings.NewReader(`{"key":"ran","notRun":true}`))
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusNotFound, response.StatusCode)

@@ -24,7 +24,7 @@ func manyServers() int {
 
 // longTimeouts suits a machine that starts hundreds of processes at the same time. Only
 // the shutdown timeout, which the test is about, is short.
-var longTimeouts = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
+var longTimeouts = mcpvisor.Timeouts{Start: 4 * time.Minute, Negotiate: 4 * time.Minute, List: 4 * time.Minute,
 	Shutdown: 500 * time.Millisecond}
 
 func TestClose_many_servers(t *testing.T) {
@@ -42,7 +42,7 @@ func TestClose_many_servers(t *testing.T) {
 				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: longTimeouts,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
-			starting, cancel := context.WithTimeout(t.Context(), longTimeouts.Start)
+			starting, cancel := context.WithTimeout(t.Context(), 3*longTimeouts.Start)
 			defer cancel()
 			require.NoError(t, c.RegisterAll(starting, specs))
 			ready := time.Since(began)

@@ -138,7 +138,7 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 
 	s.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
 		HTTP: &mcpvisor.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + secretToken}},
-		Timeouts: mcpvisor.Timeouts{Start: 30 * time.Second, Negotiate: 300 * time.Millisecond, List: 30 * time.Second,
+		Timeouts: mcpvisor.Timeouts{Start: 30 * time.Second, Negotiate: time.Second, List: 30 * time.Second,
 			Call: 20 * time.Second, Shutdown: httpShutdownTimeout},
 		Limits: mcpvisor.Limits{MaxMessageBytes: maxMessage, MaxPages: 10},
 		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: mcpvisor.Probe{Interval: -1}}

@@ -23,7 +23,7 @@ import (
 // process is added to both.
 const (
 	maxDetection = 100 * time.Millisecond
-	maxRecovery  = time.Second
+	maxRecovery  = 10 * time.Second
 )
 
 // allLists returns the four lists as one value.

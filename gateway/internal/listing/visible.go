@@ -2,6 +2,7 @@ package listing
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -62,6 +63,12 @@ func visibleTemplate(t mcp.ResourceTemplate) *mcp.ResourceTemplate {
 // knownAnnotations are the annotations that the go-sdk knows.
 var knownAnnotations = []string{"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "audience", "priority", "lastModified"}
 
+// fits reports whether a member that the go-sdk does not decode is small enough to be passed on.
+func fits(value []byte) bool {
+	_, err := jsonbound.Check(context.Background(), value, jsonbound.OpenMember)
+	return err == nil
+}
+
 // encodeAsSent encodes an entry. Its _meta is that of raw, which the server sent, and so are annotations
 // that the go-sdk does not know: it would lose those, and digits of large numbers.
 func encodeAsSent(listed any, raw json.RawMessage) (text json.RawMessage, err error) {
@@ -70,7 +77,7 @@ func encodeAsSent(listed any, raw json.RawMessage) (text json.RawMessage, err er
 	}
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // discovery has read it
 		var more map[string]any
-		if _, tooLarge := jsonbound.Check(nil, value, jsonbound.OpenMember); tooLarge != nil {
+		if !fits(value) {
 			return nil
 		}
 		switch key {

@@ -120,7 +120,7 @@ func (r Redactor) numbers(raw json.RawMessage) json.RawMessage {
 			end = s.Pos
 			out = append(out, r(string(raw[at:end]))...)
 		case c == '-' || c >= '0' && c <= '9':
-			for end < len(raw) && bytes.IndexByte([]byte("0123456789+-.eE"), raw[end]) >= 0 {
+			for end < len(raw) && strings.IndexByte("0123456789+-.eE", raw[end]) >= 0 {
 				end++
 			}
 			if number := string(raw[at:end]); r(number) != number {

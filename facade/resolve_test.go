@@ -64,6 +64,7 @@ func TestResolveKey(t *testing.T) {
 		}
 		require.Equal(t, "ops", j.entries[key].Resolved.By, "the next call keeps the record")
 
+		var dir string
 		c, _, dir, key = interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
 		require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: seen.Updated, By: "ops", Result: json.RawMessage(given)}))
 		got, err := again()

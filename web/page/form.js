@@ -18,7 +18,7 @@ export function toolForm(tool, send) {
 	let asked;
 	const askAgain = () => {
 		asked = hints.readOnlyHint === true;
-		submit.textContent = "Call " + tool.originalName;
+		fill(submit, "Call " + tool.originalName);
 	};
 	askAgain();
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
@@ -42,7 +42,7 @@ export function toolForm(tool, send) {
 		if (first) return first.focus();
 		if (!asked) {
 			asked = true;
-			submit.textContent = "Yes, call " + tool.originalName;
+			fill(submit, "Yes, call " + tool.originalName);
 			fill(result, h("p", null, tell("▲", "warn", hints.destructiveHint === false ? "This may change something." : "This may change or delete something."), " Call it?"));
 			return submit.focus();
 		}

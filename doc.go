@@ -148,7 +148,7 @@
 //	                  MaxBufferBytes
 //	ErrCrashed        the server ended during the call, which may have run; if nothing
 //	                  was sent, the error is ErrUnavailable instead
-//	ErrEnded          somebody restarted, moved or fenced the server during the call, which
+//	ErrEnded          the server was restarted, moved or fenced during the call, which
 //	                  may have run
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome

@@ -204,7 +204,7 @@ func (rt *Runtime) Restart(ctx context.Context, name string) error {
 	return rt.RestartFor(ctx, name, nil)
 }
 
-// RestartFor is Restart with the cause of the end of the session; nil: somebody has asked.
+// RestartFor is Restart with the cause of the end of the session; nil: a caller has asked.
 func (rt *Runtime) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
 	reply := make(chan error, 1)
 	rt.post(&messages.Restart{Name: name, Cause: cause, Reply: reply})

@@ -74,7 +74,7 @@ func TestResolveKey(t *testing.T) {
 	}
 }
 
-// What is not in doubt is not resolved, and what has changed since somebody looked neither.
+// A key that is not in doubt, or has changed since the caller looked, is not resolved.
 func TestResolveKey_refused(t *testing.T) {
 	sent := mcpvisor.JournalEntry{}
 	ended := func(e *mcpvisor.JournalError, result string) mcpvisor.JournalEntry {

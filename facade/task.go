@@ -310,7 +310,7 @@ func (c *Client) cancelTask(f *follower) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 		defer cancel()
-		_ = f.requestCancel(ctx) // nobody waits for the answer
+		_ = f.requestCancel(ctx) // the answer is not needed
 	}()
 }
 

@@ -14,7 +14,7 @@ import (
 // holdings counts what the peers make the gateways with the same settings hold, in bytes: sessions,
 // subscriptions, bodies of requests, large answers and notifications that wait to be read, shortened results and
 // held calls. Each principal has a budget, and all of them are children of one. A session has a budget below that
-// of its principal: without tokens all peers are one principal. Nobody may hold more than is still free, at each of the two
+// of its principal: without tokens all peers are one principal. No client may hold more than is still free, at each of the two
 // levels (budget.Take). The zero value is ready for use.
 type holdings struct {
 	mu    sync.Mutex // guards the fields below

@@ -95,7 +95,7 @@ func (h *hub) report(e mcpvisor.Event) {
 			h.each(func(n *notifier) { n.ReportUpdate(e.Server, e.URI) })
 		}
 	case mcpvisor.EventLog:
-		// Nobody knows whose call it is about: with tokens, it may be that of another principal.
+		// Its call is not known: with tokens, it may be that of another principal.
 		if !copied && !g.opts.settings.tokens.Load() && g.view.Rules().OffersServer(e.Server) {
 			h.each(func(n *notifier) { n.ReportLog(*e.Log) })
 		}

@@ -50,7 +50,7 @@ type Unregister struct {
 type Restart struct {
 	Base
 	Name  string
-	Cause *supervisor.Cause // of the end of the session; nil: somebody has asked
+	Cause *supervisor.Cause // of the end of the session; nil: a caller has asked
 	Reply chan<- error
 }
 
@@ -78,7 +78,7 @@ type Start struct {
 // Stop ends a registration.
 type Stop struct {
 	Base
-	Closing bool // the client is: nobody has unregistered the server
+	Closing bool // the client is; the server was not unregistered
 }
 
 // FenceServer ends the sessions of a registration at once; none follows.

@@ -77,7 +77,7 @@ type Cause struct {
 	Err error `json:"-"`
 }
 
-// Asked reports whether the session was ended because somebody asked for it: nothing has failed.
+// Asked reports whether the session was ended on request: nothing has failed.
 func (c *Cause) Asked() bool {
 	return c != nil && (c.Kind == CauseRequested || c.Kind == CauseRestart || c.Kind == CauseMoved)
 }

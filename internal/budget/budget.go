@@ -69,7 +69,7 @@ func (b *Budget) Waiting() int {
 }
 
 // Take adds bytes without waiting, until Return. It reports false, and adds nothing, if b has no room, or already holds
-// as much as is still free of a parent: whoever holds much leaves room for those who hold little. A
+// as much as is still free of a parent: holders of much leave room for holders of little. A
 // budget has either shares or bytes that were taken.
 func (b *Budget) Take(bytes int) bool {
 	fits := int64(bytes) <= b.lockRoom()

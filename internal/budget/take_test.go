@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// Whoever holds much leaves room for those who hold little, at each level, and all of them stay below the limits.
+// Holders of much leave room for holders of little, at each level, and all of them stay below the limits.
 func TestBudget_Take(t *testing.T) {
 	all := budget.New(1000, nil)
 	principals := make([]*budget.Budget, 9)

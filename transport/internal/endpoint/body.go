@@ -55,7 +55,7 @@ func ReadErrorBody(resp *http.Response) []byte {
 // drain reads a body to its end, so that its connection can be reused, and closes it. It
 // gives up after BodyTimeout or MaxErrorBody bytes.
 func drain(body io.ReadCloser) {
-	late := time.AfterFunc(BodyTimeout, func() { _ = body.Close() }) // what comes late is not wanted
+	late := LimitTime(body)
 	_, _ = io.CopyN(io.Discard, body, MaxErrorBody)
 	late.Stop()
 	_ = body.Close()

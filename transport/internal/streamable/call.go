@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -216,12 +217,18 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 }
 
 // ping asks the server whether it is alive. It ends the session if the server or the session
-// is gone.
+// is gone. A ping whose connection breaks proves nothing, because it may have got the connection
+// of the request that broke: it is sent again, a few times.
 func (c *calls) ping() {
 	ctx, cancel := overdue.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
 	a := c.server.agreed.Load()
-	_, _ = c.ask(ctx, a, transport.ProbeMethod(a.info.Era))
+	for pause := confirmTimeout / 100; pause < confirmTimeout; pause *= 4 {
+		_, err := c.ask(ctx, a, transport.ProbeMethod(a.info.Era))
+		if err == nil || !err.ConnBroken || backoff.Sleep(ctx, pause) != nil {
+			return
+		}
+	}
 }
 
 // notifyCancelled notifies a legacy server that a request is canceled (MCP 2025-11-25,

@@ -3,7 +3,9 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -71,5 +74,38 @@ func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 		_, err = s.Request(t.Context(), transporttest.ToolCall)
 		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 		require.Equal(t, confirmTimeout/2, time.Since(began))
+	})
+}
+
+// roundTripFunc is an http.RoundTripper.
+type roundTripFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The check may get the connection of the call that broke. It is repeated until it gets one of
+// its own, which shows that the server is gone.
+func TestConfirmAlive_check_on_the_broken_connection(t *testing.T) {
+	for name, r := range map[string]transport.Request{"call": transporttest.ToolCall, "probe": {Method: "ping"}} {
+		t.Run(name, func(t *testing.T) { checkOnBrokenConnection(t, r) })
+	}
+}
+
+func checkOnBrokenConnection(t *testing.T, r transport.Request) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		broken := func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) }
+		web.handle("tools/call", broken)
+		web.handle("ping", broken)
+		spec := web.spec()
+		spec.HTTP.Client = &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if len(web.requests("ping")) > 1 {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return web.RoundTrip(r)
+		})}
+		s := openSession(t, spec)
+		_, err := s.Request(t.Context(), r)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.NotNil(t, s.Cause())
 	})
 }

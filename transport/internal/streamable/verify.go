@@ -134,8 +134,11 @@ func (c *calls) probe(ctx context.Context) (json.RawMessage, error) {
 	}
 	defer c.life.tasks.Done()
 	v, httpErr := c.examine(ctx)
-	if v == refused {
+	switch {
+	case v == refused:
 		c.noteRefusal()
+	case httpErr != nil && httpErr.ConnBroken && ctx.Err() == nil:
+		c.life.confirm(ctx, c.ping)
 	}
 	switch died := c.life.cause(); {
 	case died != nil:

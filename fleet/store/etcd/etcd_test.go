@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest"
-	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 )
 

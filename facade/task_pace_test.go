@@ -94,6 +94,7 @@ func TestTask_pace(t *testing.T) {
 		"input, a task at once":     {false, "input_required", `"pollInterval":5000`, `{"task":{"taskId":"x","status":"working"}}`, 3},
 		"input, what is no result":  {false, "input_required", `"pollInterval":5000`, `{}`, 3},
 		"working":                   {false, "working", `"pollInterval":5000`, "", 21},
+		"an interval of 1 ms":       {true, "working", `"pollIntervalMs":1`, "", 5010},
 		"input, since 2026-07-28":   {true, "input_required", `"pollIntervalMs":5000`, "", 22},
 		"input that says no input": {true, "input_required", `"pollIntervalMs":5000,"inputRequests":{}`, "", 22},
 	} {

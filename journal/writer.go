@@ -55,13 +55,15 @@ func (j *Journal) run() {
 // noteClock writes down what the clock says, if that has changed by more than the time that has passed: it
 // was set. The next host must not take that for time.
 func (j *Journal) noteClock() {
-	at := stamp{j.now(), j.opts.now()}
-	if ahead := at.clock.Sub(at.at); (ahead - j.ahead).Abs() > time.Second {
-		err := j.transact(func() error { return j.putClock(at) })
-		if err == nil {
-			j.ahead = ahead
+	_ = j.transact(func() error {
+		at := stamp{j.now(), j.opts.now()}
+		ahead := at.clock.Sub(at.at)
+		if (ahead - j.ahead).Abs() <= time.Second {
+			return nil
 		}
-	}
+		j.ahead = ahead
+		return j.putClock(at)
+	})
 }
 
 // putClock stores what time it is for the journal, and what the clock says.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,15 +57,23 @@ func TestRun(t *testing.T) {
 }
 
 func TestKill_announced_before(t *testing.T) {
-	st, err := newServers()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
-	defer func() { require.NoError(t, st.close()) }()
-	require.NoError(t, st.client.RegisterAll(t.Context(), st.specs()))
+	var s *story
 	answered := errors.New("it was not announced")
-	announce := func(int) { _, answered = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
-	require.NoError(t, kill(st.client, "calc", announce))
+	out := &output{}
+	out.seen = func(text string) {
+		if strings.Contains(text, "KILL") && s.checks == 0 { // the first time
+			s.checks++
+			_, answered = s.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1})
+		}
+	}
+	s, err := newStory(newPrinter(out))
+	require.NoError(t, err)
+	require.NoError(t, s.client.Register(t.Context(), mcpvisor.ServerSpec{Name: "calc", Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "add"}}})}))
+	require.NoError(t, s.kill("calc", "KILL", ""))
 	require.NoError(t, answered)
+	require.ErrorContains(t, s.kill("other", "KILL", ""), "other has no process to kill")
+	require.NoError(t, s.client.Close(t.Context()))
+	<-s.events.done
 }
 
 func TestRun_interrupted(t *testing.T) {
@@ -147,12 +154,11 @@ func TestPrinter(t *testing.T) {
 		p.color, p.width = color, width
 		p.printFact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
 		p.printLine(red, "✗ %s", "legacy")
-		p.printRow(red, "NAME   ", "")
 		return regexp.MustCompile(`\d+\.\ds`).ReplaceAllString(out.String(), "0.0s")
 	}
-	require.Equal(t, "  0.0s  ready  files  4 tools · protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 0))
-	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files  4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n\x1b[31mNAME\x1b[0m\n", masked(true, 0))
-	require.Equal(t, "  0.0s  ready  files  4 tools ·\n                      protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 44))
+	require.Equal(t, "  0.0s  ready  files  4 tools · protocol 2026-07-28\n✗ legacy\n", masked(false, 0))
+	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files  4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n", masked(true, 0))
+	require.Equal(t, "  0.0s  ready  files  4 tools ·\n                      protocol 2026-07-28\n✗ legacy\n", masked(false, 44))
 	for _, width := range []int{1, 5, 24, 30, 40, 50} {
 		for _, line := range strings.Split(masked(false, width), "\n") {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), max(width, 22+minRoom), "width %d", width)

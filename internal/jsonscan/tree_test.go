@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// valueOf returns the value of a node, as Decode would.
+// valueOf returns the value of a node, as DecodeContext would.
 func valueOf(t *Tree, i int) any {
 	switch t.First(i) {
 	case '{':
@@ -36,7 +36,7 @@ func valueOf(t *Tree, i int) any {
 	return n
 }
 
-// A tree has the values that Decode returns, whatever it held before.
+// A tree has the values that DecodeContext returns, whatever it held before.
 func TestTree_agrees_with_Decode(t *testing.T) {
 	var tree Tree
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,7 @@ func TestTree_agrees_with_Decode(t *testing.T) {
 			text = append(text[:at:at], text[at+1:]...)
 		}
 		text = append([]byte(" "), append(text, '\n')...)
-		want, err := Decode(text)
+		want, err := DecodeContext(context.Background(), text)
 		broken := tree.Parse(context.Background(), text, 1<<16)
 		require.Equal(t, err == nil, broken == nil, "%s", text)
 		if err == nil {

@@ -48,8 +48,8 @@ func snapshotOf(names []string, view func(name string) *View, closed bool) *Snap
 	return s
 }
 
-// withAll returns a snapshot in which the views of some servers are replaced, or removed
-// where they are nil. Views are shared, not copied.
+// withAll returns a snapshot in which views of servers are replaced, or removed if they are nil.
+// Views are shared, not copied.
 func (s *Snapshot) withAll(changed map[string]*View) *Snapshot {
 	var added []string
 	for name, v := range changed {

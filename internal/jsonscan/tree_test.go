@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// valueOf returns the value of a node, as DecodeContext would.
+// valueOf returns the value of a node, as Decode would.
 func valueOf(t *Tree, i int) any {
 	switch t.First(i) {
 	case '{':
@@ -36,7 +36,7 @@ func valueOf(t *Tree, i int) any {
 	return n
 }
 
-// A tree has the values that DecodeContext returns, whatever it held before.
+// A tree has the values that Decode returns, whatever it held before.
 func TestTree_agrees_with_Decode(t *testing.T) {
 	var tree Tree
 	rapid.Check(t, func(t *rapid.T) {

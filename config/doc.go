@@ -34,28 +34,11 @@
 // directory. null is the same as no key. A command line in command ("npx -y
 // some-server") is split, with a warning, unless a program has that name.
 //
-// Variables are replaced in command, args, cwd, envFile, url, tools, auth, and in
-// the values of env and headers:
-//
-//	${VAR}              the environment variable; a problem if it is not set
-//	${VAR:-default}     the default if it is not set, or empty
-//	${env:VAR}          the same as ${VAR}
-//	${workspaceFolder}  the workspace
-//	${workspaceFolderBasename}
-//	                    the last part of its path
-//	${userHome}         the user's home directory
-//	${pathSeparator}, ${/}
-//	                    the separator of paths of the system
-//	${input:id}         the variable MCPVISOR_INPUT_ID, or what [WithInput]
-//	                    answers, or the default of the file's "inputs"
-//	${file:path}        the text of a file of at most 64 KiB, without line breaks at
-//	                    its end; a relative path begins at the workspace
-//	${keyring:service/account}
-//	                    an entry of the keyring, by way of [WithKeyring]
-//	$${                 a literal ${
-//
-// A bare $VAR stays as it is. The value of a variable is not expanded again. Values of
-// files, of the keyring and of inputs that are passwords become Secrets of the server.
+// Variables such as ${VAR}, ${VAR:-default}, ${workspaceFolder} and ${file:path} are replaced
+// in command, args, cwd, envFile, url, tools, auth, and in the values of env and headers.
+// docs/config.md in the repository lists them. [WithInput] answers ${input:id}, unless the
+// environment does, and [WithKeyring] ${keyring:service/account}. Values of files, of the
+// keyring and of inputs that are passwords become Secrets of the server.
 //
 // # Several files
 //

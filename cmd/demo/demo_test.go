@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -110,8 +111,14 @@ func TestCheckExecutions(t *testing.T) {
 		require.Equal(t, tc.good, checkExecutions([]callRecord{tc.o}, done(tc.n)) == nil, name)
 	}
 	require.Error(t, checkExecutions(nil, done(1)), "executed without a call")
-	require.Error(t, checkDurations([]callRecord{{took: tooLong + 1}}))
-	require.NoError(t, checkDurations([]callRecord{{took: time.Second}}))
+	for took, failures := range map[time.Duration]int{tooLong: 0, tooLong + 1: 1} {
+		d := &demo{story: &story{p: newPrinter(io.Discard)}}
+		d.summary([]callRecord{{took: time.Second}, {took: took}}, 1)
+		require.Len(t, d.failures, failures, took)
+	}
+	d := &demo{story: &story{p: newPrinter(io.Discard)}}
+	d.summary(nil, 1)
+	require.Len(t, d.failures, 1, "no call was made")
 }
 
 func TestCheckDelays(t *testing.T) {

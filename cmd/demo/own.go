@@ -78,7 +78,7 @@ func (o *ownServers) run(ctx context.Context, specs []mcpvisor.ServerSpec) error
 		case err == nil:
 			ready = append(ready, spec)
 		case status.State == supervisor.StateEvicted: // an event says why
-			o.awaitPrinted(ctx, spec.Name, mcpvisor.EventEvicted, 0)
+			_ = o.await(ctx, spec.Name, mcpvisor.EventEvicted, 0)
 			o.p.printFact(red, "skip", spec.Name, "✗ left out")
 		case status.LastCause != nil:
 			o.p.printFact(red, "skip", spec.Name, "✗ left out: %s", status.LastCause.Describe())
@@ -99,11 +99,6 @@ func (o *ownServers) run(ctx context.Context, specs []mcpvisor.ServerSpec) error
 	return nil
 }
 
-// awaitPrinted waits until an event of a server was printed, of an incarnation or a later one.
-func (o *ownServers) awaitPrinted(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) {
-	_, _ = o.events.await(ctx, func(ev mcpvisor.Event) bool { return ev.Server == server && ev.Kind == kind && ev.Epoch >= epoch })
-}
-
 // waitReady is WaitReady with a bound. When it returns nil, the log has printed that the server
 // is ready.
 func (o *ownServers) waitReady(ctx context.Context, name string) error {
@@ -112,7 +107,9 @@ func (o *ownServers) waitReady(ctx context.Context, name string) error {
 	err := o.client.WaitReady(ctx, name)
 	if err == nil {
 		status, _ := o.client.ServerStatus(name)
-		o.awaitPrinted(ctx, name, mcpvisor.EventReady, status.Epoch)
+		_, _ = o.events.await(ctx, func(ev mcpvisor.Event) bool {
+			return ev.Server == name && ev.Kind == mcpvisor.EventReady && ev.Epoch >= status.Epoch
+		})
 	}
 	return err
 }
@@ -138,7 +135,10 @@ func (o *ownServers) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) 
 		waiting, cancel := context.WithTimeout(ctx, maxWait)
 		o.check("the end of "+name+" is seen", o.await(waiting, name, mcpvisor.EventDown, status.Epoch))
 		cancel()
-		o.checkWithdrawn(name)
+		if names := o.tools(name); !o.isReady(name) { // else it was ready again already, and nothing can be said
+			o.expect("the tools of "+name+" are not listed while it is down", len(names) == 0, "%v are", names)
+			o.p.printFact(dim, "tools", name, "none: the server is down")
+		}
 	}
 	err := o.waitReady(ctx, name)
 	if errors.Is(err, mcpvisor.ErrEvicted) {
@@ -164,20 +164,9 @@ func (o *ownServers) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) 
 	return nil
 }
 
-// checkWithdrawn checks that no tool of a server is listed while it is down. Nothing can be
-// said if it is ready again already.
-func (o *ownServers) checkWithdrawn(name string) {
-	down := func() bool {
-		status, _ := o.client.ServerStatus(name)
-		return status.State != supervisor.StateReady
-	}
-	if !down() {
-		return
-	}
-	if names := o.tools(name); down() {
-		o.expect("the tools of "+name+" are not listed while it is down", len(names) == 0, "%v are", names)
-		o.p.printFact(dim, "tools", name, "none: the server is down")
-	}
+func (o *ownServers) isReady(name string) bool {
+	status, _ := o.client.ServerStatus(name)
+	return status.State == supervisor.StateReady
 }
 
 // others are the other servers that are ready.

@@ -16,14 +16,10 @@ import (
 )
 
 const (
-	// callers is how many goroutines make calls.
-	callers = 8
-	// callEvery is how long each of them waits between its calls, on average.
-	callEvery = 20 * time.Millisecond
-	// killEvery is how often a server is killed.
-	killEvery = time.Second
-	// tooLong is the duration from which a call counts as hung, also on a busy machine.
-	tooLong = 10 * time.Second
+	callers   = 8                     // goroutines that make calls
+	callEvery = 20 * time.Millisecond // how long each of them waits between its calls, on average
+	killEvery = time.Second           // how often a server is killed
+	tooLong   = 10 * time.Second      // from which a call counts as hung, also on a busy machine
 )
 
 // stormy are the servers that are called and killed in the storm.
@@ -61,7 +57,6 @@ func (d *demo) runStorm(ctx context.Context) error {
 		executed[name] = mcptest.Executions(d.servers.stateDir(name))
 	}
 	d.check("every call answered exactly once, none executed twice", checkExecutions(append(all, d.sideEffects...), executed))
-	d.check("no call hung", checkDurations(all))
 	return d.client.WaitReady(ctx, stormy...) // the server that was killed last becomes ready, too
 }
 
@@ -107,7 +102,11 @@ func (d *demo) killer(ctx context.Context, end time.Time) (kills int, err error)
 func (d *demo) summary(all []callRecord, kills int) {
 	var ok, unknown, refused int
 	var times []time.Duration
+	var longest callRecord
 	for _, o := range all {
+		if o.took > longest.took {
+			longest = o
+		}
 		var e *mcpvisor.Error
 		switch {
 		case o.err == nil:
@@ -126,4 +125,5 @@ func (d *demo) summary(all []callRecord, kills int) {
 	}
 	d.p.printFact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, roundedDuration(p95))
 	d.expect("the storm made calls and kills", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
+	d.expect("no call hung", longest.took <= tooLong, "%q on %s took %v", longest.key, longest.server, longest.took)
 }

@@ -147,6 +147,7 @@ func TestCheckListing(t *testing.T) {
 	ready := mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady}
 	ready.Catalog.Tools = 1
 	evicted := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
+	evicted.Catalog.Tools = 1 // of its last session
 	tool := func(server string) mcpvisor.Tool { return mcpvisor.Tool{Server: server} }
 	require.NoError(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, []mcpvisor.Tool{tool("a")}))
 	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, nil))

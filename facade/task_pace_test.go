@@ -89,12 +89,13 @@ func TestTask_pace(t *testing.T) {
 		status, members, result string
 		most                    int // requests in 100 s, with an interval of 5 s
 	}{
-		"input, an error at once":   {false, "input_required", `"pollInterval":5000`, failure + `{"code":-32602,"message":"no result yet"}`, 42},
-		"input, a result at once":   {false, "input_required", `"pollInterval":5000`, `{"content":[]}`, 3},
-		"input, a task at once":     {false, "input_required", `"pollInterval":5000`, `{"task":{"taskId":"x","status":"working"}}`, 3},
-		"input, what is no result":  {false, "input_required", `"pollInterval":5000`, `{}`, 3},
-		"working":                   {false, "working", `"pollInterval":5000`, "", 21},
-		"input, since 2026-07-28":   {true, "input_required", `"pollIntervalMs":5000`, "", 22},
+		"input, an error at once":  {false, "input_required", `"pollInterval":5000`, failure + `{"code":-32602,"message":"no result yet"}`, 42},
+		"input, a result at once":  {false, "input_required", `"pollInterval":5000`, `{"content":[]}`, 3},
+		"input, a task at once":    {false, "input_required", `"pollInterval":5000`, `{"task":{"taskId":"x","status":"working"}}`, 3},
+		"input, what is no result": {false, "input_required", `"pollInterval":5000`, `{}`, 3},
+		"working":                  {false, "working", `"pollInterval":5000`, "", 21},
+		"an interval of 1 ms":      {true, "working", `"pollIntervalMs":1`, "", 5010},
+		"input, since 2026-07-28":  {true, "input_required", `"pollIntervalMs":5000`, "", 22},
 		"input that says no input": {true, "input_required", `"pollIntervalMs":5000,"inputRequests":{}`, "", 22},
 	} {
 		t.Run(name, func(t *testing.T) {

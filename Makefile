@@ -38,7 +38,7 @@ fmt: ## fail if a file is not formatted
 lint: ## golangci-lint, at a pinned version built into bin/
 	@.ci/run lint
 
-shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
+shells: ## completion in real shells; needs bash, zsh, fish and tmux
 	@.ci/run shells
 
 fleet: ## 10,000 fleets in simulated time, and fleets of processes, stores and nodes with etcd of Debian

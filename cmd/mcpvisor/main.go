@@ -82,7 +82,6 @@ type commandLine struct {
 	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`
 	Complete  completionCmd    `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
-	Man       manCmd           `cmd:"" help:"Print the manual page."`
 	Help      helpCmd          `cmd:"" help:"Show help, also about one command."`
 }
 

@@ -27,6 +27,7 @@ import (
 type household struct {
 	t                  *testing.T
 	program, dir, file string
+	env                []string // of hosts, beside that of the test
 }
 
 func newHousehold(t *testing.T, servers map[string]any) *household {
@@ -44,7 +45,7 @@ func (h *household) host(args ...string) (session *mcp.ClientSession, errs *sync
 	changed = make(chan struct{}, 100)
 	cmd := exec.Command(h.program, append([]string{"--config", h.file, "stdio"}, args...)...)
 	errs = new(syncBuffer)
-	cmd.Env, cmd.Stderr = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), errs
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), h.env...), errs
 	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, &mcp.ClientOptions{
 		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} }})
 	session, err := client.Connect(h.t.Context(), &mcp.CommandTransport{Command: cmd}, nil)

@@ -99,9 +99,15 @@ func (cmd *Install) report(inv *cli.Invocation, plan *hosts.Installation, backup
 
 // stdioCommand is the command by which a host starts this program, wherever the host runs.
 func stdioCommand(s cli.Sources) ([]string, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
+	programs := cli.Programs()
+	if len(programs) == 0 {
+		return nil, errors.New("the path of this program is not known")
+	}
+	program := programs[0]
+	for _, path := range programs[1:] { // a path that an upgrade keeps
+		if isSame(path, program) {
+			program = path
+		}
 	}
 	command := []string{program}
 	for _, path := range s.Paths {

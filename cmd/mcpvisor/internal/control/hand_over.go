@@ -1,0 +1,86 @@
+package control
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+)
+
+const (
+	// DrainTimeout bounds how long calls in flight may take before their servers are ended.
+	DrainTimeout = 30 * time.Second
+	// drainPoll is the pause between two looks at them.
+	drainPoll = 20 * time.Millisecond
+)
+
+// postHandOver makes a run that ends when it is unused end for another one. It refuses new sessions, and hosts leave the
+// open ones as soon as their requests are answered. What is in flight after DrainTimeout is cut off.
+func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
+	s := h.sessions
+	s.mu.Lock()
+	end, again := s.end, s.closed || s.draining.Err() != nil
+	if end != nil && !again {
+		s.drain()
+		s.wg.Go(func() {
+			for until := time.Now().Add(DrainTimeout); time.Now().Before(until) && s.inFlight() && backoff.Sleep(s.ctx, drainPoll) == nil; {
+			}
+			end()
+		})
+	}
+	s.mu.Unlock()
+	if end == nil {
+		writeError(w, &mcpvisor.Error{Op: "hand over", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("this run does not end when it is unused")})
+		return
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
+}
+
+// inFlight reports whether a session is open, or a call is in flight.
+func (s *sessions) inFlight() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open > 0 || len(s.client.CallsInFlight()) > 0
+}
+
+// drainWriter writes the messages of a session, in any number of pieces, and between two of them that it drains.
+type drainWriter struct {
+	net.Conn
+
+	mu     sync.Mutex // locked while bytes are written; guards the fields below
+	within bool       // the last byte does not end a message
+	notice bool       // is to be written
+}
+
+// Write implements io.Writer.
+func (w *drainWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.Conn.Write(b)
+	if n > 0 {
+		w.within = b[n-1] != '\n'
+	}
+	w.noticeLocked()
+	return n, err
+}
+
+func (w *drainWriter) drain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notice = true
+	w.noticeLocked()
+}
+
+func (w *drainWriter) noticeLocked() {
+	if w.notice && !w.within {
+		w.notice = false
+		_, _ = io.WriteString(w.Conn, `{"jsonrpc":"2.0","method":"`+bridge.DrainMethod+`"}`+"\n") // an error ends the session
+	}
+}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -53,34 +54,24 @@ func (s *sessions) inFlight() bool {
 // drainWriter writes the messages of a session, in any number of pieces, and between two of them that it drains.
 type drainWriter struct {
 	net.Conn
+	draining context.Context
 
 	mu     sync.Mutex // locked while bytes are written; guards the fields below
 	within bool       // the last byte does not end a message
-	notice bool       // is to be written
+	told   bool
 }
 
-// Write implements io.Writer.
-func (w *drainWriter) Write(b []byte) (int, error) {
+// Write implements io.Writer. Without bytes it writes only the notice, if it is time.
+func (w *drainWriter) Write(b []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, err := w.Conn.Write(b)
-	if n > 0 {
-		w.within = b[n-1] != '\n'
+	if len(b) > 0 {
+		n, err = w.Conn.Write(b)
+		w.within = b[len(b)-1] != '\n'
 	}
-	w.noticeLocked()
-	return n, err
-}
-
-func (w *drainWriter) drain() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.notice = true
-	w.noticeLocked()
-}
-
-func (w *drainWriter) noticeLocked() {
-	if w.notice && !w.within {
-		w.notice = false
+	if w.draining.Err() != nil && !w.within && !w.told {
+		w.told = true
 		_, _ = io.WriteString(w.Conn, `{"jsonrpc":"2.0","method":"`+bridge.DrainMethod+`"}`+"\n") // an error ends the session
 	}
+	return n, err
 }

@@ -52,10 +52,8 @@ type Info struct {
 	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
 	Servers []string `json:"servers"`
-	// UntilUnused: the run ends when it is unused, or for a run that takes over. Variables are the names of the
-	// environment variables that it gives its servers.
-	UntilUnused bool     `json:"untilUnused,omitempty"`
-	Variables   []string `json:"variables,omitempty"`
+	// UntilUnused: the run ends when it is unused, or for a run that takes over.
+	UntilUnused bool `json:"untilUnused,omitempty"`
 	// Entries are the entries of the file that the servers were made from, as far as their
 	// names differ, by server.
 	Entries map[string]string `json:"entries,omitempty"`

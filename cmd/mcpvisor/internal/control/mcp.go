@@ -173,12 +173,12 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return
 	}
-	writer := &drainWriter{Conn: conn}
+	writer := &drainWriter{Conn: conn, draining: s.draining}
 	starts, started := context.WithCancel(s.ctx)
 	defer started()
 	defer context.AfterFunc(s.draining, func() {
 		started()
-		writer.drain()
+		_, _ = writer.Write(nil)
 	})()
 	AwaitStarts(starts, s.client, h.present().Servers)
 	_ = gateway.Serve(s.ctx, transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: writer}) // its error is that of the peer

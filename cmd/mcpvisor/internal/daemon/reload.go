@@ -268,9 +268,6 @@ func (r *reloader) note(answer *control.Reload, failed error) {
 // describe puts into info what only the files know.
 func (r *reloader) describe(file *config.File, kept map[string]bool) {
 	r.info.Servers, r.info.Entries, r.info.Unusable, r.info.Kept = nil, nil, nil, nil
-	if r.info.UntilUnused {
-		r.info.Variables = r.inv.Variables(r.all())
-	}
 	for _, u := range servers.Unusable(file) {
 		if kept[u.Name] {
 			r.info.Kept = append(r.info.Kept, u)

@@ -60,11 +60,11 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	signals := watchHangups(inv)
 	defer signals.stop()
 	info := newInfo(inv)
-	info.UntilUnused = cmd.UntilUnused
 	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
 	}
+	info.UntilUnused, info.Unusable = cmd.UntilUnused, servers.Unusable(file)
 	cmd.warnRequired(inv, file)
 	if problem := gatewayProblem(file); problem != "" { // a profile that is read in part would offer too much
 		return cli.UsageError("%s", problem)
@@ -112,7 +112,7 @@ type running struct {
 // serves it on the socket, the page and the MCP server that the options of the command name, keeps its calls
 // in a journal if there is a path of one, and prints what happens.
 func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, journalPath string, begin func(control.Info, []facade.Option) (*running, error)) error {
-	o, err := cmd.open(inv, info.UntilUnused)
+	o, err := cmd.open(inv, info)
 	if err != nil {
 		return err
 	}
@@ -153,36 +153,29 @@ type opened struct {
 	hosts    *clients.Registry
 }
 
-// open listens at all addresses that the options name. It takes over from a run of a host last, when these are usable.
-func (cmd *Serving) open(inv *servers.Opener, untilUnused bool) (o *opened, err error) {
+// open listens at all addresses that the options name. It takes over from a run of a host only if the others can be used.
+func (cmd *Serving) open(inv *servers.Opener, info control.Info) (o *opened, err error) {
 	o = &opened{hosts: clients.New()}
 	defer func() {
 		if err != nil {
 			o.close()
 		}
 	}()
-	var other *hostRun
-	if o.own, other, err = cmd.listenOnSocket(inv, untilUnused); err != nil {
-		return o, err
-	}
-	if other != nil {
-		defer other.Close()
-	}
-	if o.page, err = cmd.listen(); err != nil {
-		return o, err
-	}
-	if o.endpoint, err = cmd.listenMCP(inv.Sources); err != nil {
-		return o, err
-	}
-	if o.endpoint != nil {
-		if err = cmd.useOIDC(inv, o.endpoint, o.page); err != nil {
-			return o, err
-		}
-	}
-	if other != nil {
-		o.own, err = cmd.takeOver(inv)
+	failed := cmd.openAddresses(inv, o)
+	if o.own, err = cmd.listenOnSocket(inv, info, failed); err == nil {
+		err = failed
 	}
 	return o, err
+}
+
+func (cmd *Serving) openAddresses(inv *servers.Opener, o *opened) (err error) {
+	if o.page, err = cmd.listen(); err != nil {
+		return err
+	}
+	if o.endpoint, err = cmd.listenMCP(inv.Sources); err != nil || o.endpoint == nil {
+		return err
+	}
+	return cmd.useOIDC(inv, o.endpoint, o.page)
 }
 
 // close closes them: after the servers, because until then the configuration is in use.

@@ -14,7 +14,6 @@ type Opener struct {
 	// Progress is the line that forms replace; nil without a terminal, and before AskForms.
 	Progress *ProgressLine
 
-	used             map[string]bool   // the names of the variables that the configuration refers to, and that are set
 	inputInterrupted bool              // an interrupt ended the question for an input
 	answers          map[string]string // what the user has answered, by the id of the input
 }

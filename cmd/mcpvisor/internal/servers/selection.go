@@ -2,16 +2,13 @@ package servers
 
 import (
 	"errors"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/internal/environ"
 )
 
 // LoadConfig reads the configuration, or with names only the entries of these servers, so that
@@ -40,15 +37,7 @@ func (o *Opener) ReloadConfig() (*config.File, error) {
 }
 
 func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
-	if o.used == nil {
-		o.used = map[string]bool{}
-	}
-	file, err := config.LoadFiles(o.Sources.Paths, append(options, websocket.Option, config.WithLookup(func(name string) (value string, set bool) {
-		if value, set = os.LookupEnv(name); set {
-			o.used[name] = true
-		}
-		return value, set
-	}))...)
+	file, err := config.LoadFiles(o.Sources.Paths, append(options, websocket.Option)...)
 	if o.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, cli.ErrInterrupted
 	}
@@ -62,19 +51,6 @@ func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
 		return nil, cli.UsageError("%v", err)
 	}
 	return file, nil
-}
-
-// Variables are the names of the environment variables that the configuration has used, and of those that servers with
-// these specifications get from this process.
-func (o *Opener) Variables(specs []mcpvisor.ServerSpec) []string {
-	names := maps.Clone(o.used)
-	all := slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.Stdio != nil && s.Stdio.InheritEnv })
-	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); all || environ.Inherits(name) {
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // enabledNames returns the names of the servers that are not disabled. It reads nothing else

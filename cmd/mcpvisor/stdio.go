@@ -64,8 +64,7 @@ func (d *runDialer) log(format string, args ...any) {
 func (d *runDialer) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	var started *daemon.Started
 	var ended <-chan struct{}
-	unlock, locked := func() {}, false
-	defer func() { unlock() }()
+	var unlock func()
 	startAt := time.Now()
 	if d.returns || !d.start {
 		startAt = startAt.Add(returnTimeout)
@@ -89,19 +88,18 @@ func (d *runDialer) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 			until = time.Now().Add(startTimeout)
 		case !time.Now().Before(until):
 			return nil, d.absent(started, err)
-		case locked && started == nil:
+		case unlock != nil && started == nil:
 			if started, err = daemon.Start(d.inv.Sources); err != nil {
 				return nil, err
 			}
 			ended = started.Ended
-		case d.start && !locked && !time.Now().Before(startAt):
-			again, busy, err := socket.LockStart(d.inv.Sources.Key)
-			switch {
-			case err != nil:
+		case d.start && unlock == nil && !time.Now().Before(startAt):
+			if unlock, err = socket.LockStart(d.inv.Sources.Key); err != nil {
 				return nil, err
-			case !busy:
-				unlock, locked = again, true
-				continue // another process may have started a run before it released the lock
+			}
+			if unlock != nil {
+				defer unlock() // once
+				continue       // another process may have started a run before it released the lock
 			}
 		}
 		select {

@@ -179,7 +179,7 @@ type link struct {
 	number int
 
 	initialized bool // setUp has sent notifications/initialized; owned by the goroutine of connect
-	draining    bool // gets no further requests; guarded by bridge.mu
+	draining    bool // gets no further requests; set by the goroutine of connect, with bridge.mu
 
 	mu    sync.Mutex // locked while a message is written
 	ended bool       // no further messages are written; guarded by mu
@@ -441,10 +441,10 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer b.lose(l)
 	lines := linereader.New(l, maxLinkLine)
 	refused, err := b.setUp(l, lines)
-	if err != nil && b.isDraining(l) {
+	switch {
+	case err != nil && l.draining:
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
 	if l.number > 1 {
@@ -519,12 +519,6 @@ func (b *bridge) fromLink(l *link, m message) {
 	default:
 		b.write(m.line)
 	}
-}
-
-func (b *bridge) isDraining(l *link) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return l.draining
 }
 
 // closeDrained closes a connection that drains and has answered what cannot be sent again.

@@ -2,14 +2,12 @@ package control
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
@@ -38,7 +36,7 @@ func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if end == nil {
-		writeError(w, &mcpvisor.Error{Op: "hand over", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("this run does not end when it is unused")})
+		http.Error(w, "this run does not end for another one", http.StatusConflict)
 		return
 	}
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })

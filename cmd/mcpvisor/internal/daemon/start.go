@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -35,6 +34,10 @@ const maxLogBytes = 1 << 20
 // Start starts `mcpvisor run` of these files. It ends by itself when no MCP session has been open
 // for a while. If another run has the files, it ends at once.
 func Start(sources cli.Sources) (*Started, error) {
+	programs, err := cli.Programs()
+	if err != nil {
+		return nil, fmt.Errorf("mcpvisor run cannot be started: %w", err)
+	}
 	path, err := socket.Path(sources.Key)
 	if err != nil {
 		return nil, err
@@ -57,16 +60,9 @@ func Start(sources cli.Sources) (*Started, error) {
 			args = append(args, "--config", file)
 		}
 	}
-	var cmd *exec.Cmd
-	err = errors.New("the path of this program is not known")
-	for _, program := range cli.Programs() {
-		cmd = exec.CommandContext(context.Background(), program, append(args, "run", "--until-unused")...)
-		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, detached()
-		if err = cmd.Start(); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	if err != nil {
+	cmd := exec.CommandContext(context.Background(), programs[0], append(args, "run", "--until-unused")...)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, detached()
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("mcpvisor run cannot be started: %w", err)
 	}
 	ended := make(chan struct{})

@@ -49,9 +49,8 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 			}
 			if unlock == nil {
 				until = time.Now().Add(takeOverTimeout)
-				var locked error
-				if unlock, _, locked = socket.LockStart(inv.Sources.Key); locked != nil {
-					return nil, locked
+				if unlock, failed = socket.LockStart(inv.Sources.Key); failed != nil {
+					return nil, failed
 				}
 				if unlock != nil {
 					defer unlock() //nolint:revive // once

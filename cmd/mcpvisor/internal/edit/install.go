@@ -99,17 +99,16 @@ func (cmd *Install) report(inv *cli.Invocation, plan *hosts.Installation, backup
 
 // stdioCommand is the command by which a host starts this program, wherever the host runs.
 func stdioCommand(s cli.Sources) ([]string, error) {
-	programs := cli.Programs()
-	if len(programs) == 0 {
-		return nil, errors.New("the path of this program is not known")
+	programs, err := cli.Programs()
+	if err != nil {
+		return nil, err
 	}
-	program := programs[0]
-	for _, path := range programs[1:] { // a path that an upgrade keeps
-		if isSame(path, program) {
-			program = path
+	command := programs[:1:1]
+	for _, path := range programs { // a path that an upgrade keeps
+		if isSame(path, programs[0]) {
+			command = []string{path}
 		}
 	}
-	command := []string{program}
 	for _, path := range s.Paths {
 		whole, err := filepath.Abs(path)
 		if err != nil {

@@ -71,18 +71,19 @@ func Listen(path, group string) (*Listener, error) {
 }
 
 // LockStart takes the lock that a process holds while it starts a run of a configuration, or takes over from one, so that
-// exactly one does. It does not wait. busy: another process has it.
-func LockStart(config string) (unlock func(), busy bool, err error) {
+// exactly one does. It does not wait: unlock is nil if another process has it.
+func LockStart(config string) (unlock func(), err error) {
 	path, err := Path(config)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	dir, err := openDirectory(path, true)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer dir.Close()
-	return lockIn(dir, path, ".start")
+	unlock, _, err = lockIn(dir, path, ".start")
+	return unlock, err
 }
 
 // lockIn locks the file that has the name of the socket with another extension. It is never removed: otherwise two

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -64,7 +65,7 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *servers.Set) error {
 	if running == nil || !slices.Contains(running.Run.Servers, cmd.Server) {
 		return nil
 	}
-	if err := running.Restart(inv.Context, cmd.Server); err != nil {
+	if _, err := running.RestartAll(inv.Context, control.RestartRequest{Servers: []string{cmd.Server}, Drain: true}); err != nil {
 		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet; run mcpvisor restart %s: %w", running.Run.PID, cmd.Server, err)
 	}
 	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.Run.PID, cmd.Server)

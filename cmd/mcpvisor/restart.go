@@ -2,19 +2,23 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 type restartCmd struct {
 	Servers []string `arg:"" help:"Names of the servers." complete:"server"`
+	Drain   bool     `help:"Wait until the servers have no calls in flight, for 30 seconds at most. Without this flag a restart ends these calls; on a terminal it asks before."`
 }
 
 // restarted is what became of one restart.
@@ -44,11 +48,16 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 			return c.UnknownServer(name)
 		}
 	}
+	if err := cmd.confirm(inv, c, names); err != nil {
+		return err
+	}
+	answer, err := c.RestartAll(inv.Context, control.RestartRequest{Servers: names, Drain: cmd.Drain})
+	if err != nil {
+		return err
+	}
 	began := time.Now()
-	for _, name := range names {
-		if err := c.Restart(inv.Context, name); err != nil {
-			return err
-		}
+	if answer.CallsEnded > 0 {
+		inv.Warn("", "%s in flight ended, and may have been executed; --drain waits for calls", display.Count(answer.CallsEnded, "call"))
 	}
 	results := map[string]restarted{}
 	err = inv.AwaitStatus(c, func(status api.Status) bool {
@@ -63,6 +72,20 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 		return err
 	}
 	return inv.printRestarts(names, results)
+}
+
+// confirm asks on a terminal whether the calls in flight may end.
+func (cmd *restartCmd) confirm(inv *invocation, c *servers.Set, names []string) error {
+	calls, err := c.Calls(inv.Context, math.MaxInt64)
+	n := control.CallsOf(calls.InFlight, names)
+	if err != nil || n == 0 || cmd.Drain {
+		return err
+	}
+	confirmed, err := inv.Confirm(fmt.Sprintf("%s in flight, which the restart ends; --drain waits for them. Restart?", display.Count(n, "call")))
+	if err == nil && !confirmed {
+		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was restarted"}}
+	}
+	return err
 }
 
 func resultOf(s mcpvisor.ServerStatus, took time.Duration) restarted {

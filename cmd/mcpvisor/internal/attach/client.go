@@ -231,6 +231,15 @@ func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload
 	return answer, json.Unmarshal(data, &answer)
 }
 
+// RestartAll starts servers again. The restarts are under way when it returns.
+func (c *Client) RestartAll(ctx context.Context, request control.RestartRequest) (answer control.Restart, err error) {
+	data, err := c.post(ctx, "run/restart", request)
+	if err != nil {
+		return answer, err
+	}
+	return answer, json.Unmarshal(data, &answer)
+}
+
 // HandOver asks a `mcpvisor run` that ends when it is unused to end for this process. It does so after the answer.
 func (c *Client) HandOver(ctx context.Context) error {
 	_, err := c.post(ctx, "run/hand-over", struct{}{})

@@ -187,7 +187,7 @@ func TestRestart_calls_in_flight(t *testing.T) {
 	require.NotContains(t, errs, "call", "it is one of another server")
 	code, _, errs = b.command("restart", "one")
 	require.Equal(t, cli.ExitOK, code, errs)
-	require.Contains(t, errs, "1 call in flight ended, and may have been executed; --drain waits for calls")
+	require.Contains(t, errs, "the restart ends 1 call in flight, which may have been executed; --drain waits for calls")
 	r = <-call
 	require.Equal(t, cli.ExitFailed, r.code)
 	require.Contains(t, r.errs, "asked to restart")
@@ -212,7 +212,7 @@ func TestRestart_asks(t *testing.T) {
 		return err == nil && len(calls.InFlight) == 1
 	}, time.Minute, 5*time.Millisecond)
 	term := newTerminal(t, shortDir(t), "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR")+" "+buildProgram(t)+" --config "+b.config+" restart one; cat")
-	term.await(`1 call in flight, which the restart ends; --drain waits for them\. Restart\? \[y/N\]`)
+	term.await(`(?s)the restart ends 1 call in flight, .*Restart\? \[y/N\]`)
 	term.press("n", "Enter")
 	term.await("nothing was restarted")
 	require.Empty(t, ended)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -65,7 +64,7 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *servers.Set) error {
 	if running == nil || !slices.Contains(running.Run.Servers, cmd.Server) {
 		return nil
 	}
-	if _, err := running.RestartAll(inv.Context, control.RestartRequest{Servers: []string{cmd.Server}, Drain: true}); err != nil {
+	if err := running.RestartDrained(inv.Context, cmd.Server); err != nil {
 		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet; run mcpvisor restart %s: %w", running.Run.PID, cmd.Server, err)
 	}
 	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.Run.PID, cmd.Server)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -51,13 +50,15 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	if err := cmd.confirm(inv, c, names); err != nil {
 		return err
 	}
-	answer, err := c.RestartAll(inv.Context, control.RestartRequest{Servers: names, Drain: cmd.Drain})
-	if err != nil {
-		return err
+	restart := c.Restart
+	if cmd.Drain {
+		restart = c.RestartDrained
 	}
 	began := time.Now()
-	if answer.CallsEnded > 0 {
-		inv.Warn("", "%s in flight ended, and may have been executed; --drain waits for calls", display.Count(answer.CallsEnded, "call"))
+	for _, name := range names {
+		if err := restart(inv.Context, name); err != nil {
+			return err
+		}
 	}
 	results := map[string]restarted{}
 	err = inv.AwaitStatus(c, func(status api.Status) bool {
@@ -74,14 +75,17 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	return inv.printRestarts(names, results)
 }
 
-// confirm asks on a terminal whether the calls in flight may end.
+// confirm asks on a terminal whether calls that were sent may end, and says so elsewhere.
 func (cmd *restartCmd) confirm(inv *invocation, c *servers.Set, names []string) error {
 	calls, err := c.Calls(inv.Context, math.MaxInt64)
-	n := control.CallsOf(calls.InFlight, names)
+	n := len(slices.DeleteFunc(calls.InFlight, func(call mcpvisor.CallInFlight) bool {
+		return call.Queued || !slices.Contains(names, call.Server)
+	}))
 	if err != nil || n == 0 || cmd.Drain {
 		return err
 	}
-	confirmed, err := inv.Confirm(fmt.Sprintf("%s in flight, which the restart ends; --drain waits for them. Restart?", display.Count(n, "call")))
+	inv.Warn("", "the restart ends %s in flight, which may have been executed; --drain waits for calls", display.Count(n, "call"))
+	confirmed, err := inv.Confirm("Restart?")
 	if err == nil && !confirmed {
 		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was restarted"}}
 	}

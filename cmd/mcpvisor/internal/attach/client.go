@@ -231,13 +231,10 @@ func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload
 	return answer, json.Unmarshal(data, &answer)
 }
 
-// RestartAll starts servers again. The restarts are under way when it returns.
-func (c *Client) RestartAll(ctx context.Context, request control.RestartRequest) (answer control.Restart, err error) {
-	data, err := c.post(ctx, "run/restart", request)
-	if err != nil {
-		return answer, err
-	}
-	return answer, json.Unmarshal(data, &answer)
+// RestartDrained is Restart as soon as the server has no calls in flight, or after 30 s.
+func (c *Client) RestartDrained(ctx context.Context, name string) error {
+	_, err := c.exchange(ctx, http.MethodPost, "run/drain/api/servers/"+url.PathEscape(name)+"/restart", nil)
+	return err
 }
 
 // HandOver asks a `mcpvisor run` that ends when it is unused to end for this process. It does so after the answer.

@@ -40,7 +40,7 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 			break
 		}
 		if other, its, unanswered := attach.Find(inv.Context, inv.Sources.Key); unanswered == nil {
-			defer other.Close() //nolint:revive // until the socket is there
+			other.Close()
 			if !its.UntilUnused || info.UntilUnused {
 				break
 			}
@@ -59,6 +59,7 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 			}
 			if unlock != nil {
 				_ = other.HandOver(inv.Context) // again and again: it may just have begun
+				other.Close()
 			}
 		}
 		if !time.Now().Before(until) {

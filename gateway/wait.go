@@ -112,5 +112,5 @@ func downServer(err error) (server string, down bool) {
 	if err == nil || !errors.As(err, &e) {
 		return "", false
 	}
-	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed)
+	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded)
 }

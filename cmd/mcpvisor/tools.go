@@ -32,7 +32,7 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 		}
 		return data, err
 	}
-	return inv.list("TOOL\tDESCRIPTION", read, func(data []byte) (rows [][]any, err error) {
+	return inv.list("TOOL\tDESCRIPTION", `{"tools": []}`, read, func(data []byte) (rows [][]any, err error) {
 		tools, err := table.ParseTools(data)
 		for _, t := range tools {
 			rows = append(rows, []any{t.Name, t.Definition.Description})

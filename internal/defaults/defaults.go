@@ -14,6 +14,12 @@ const (
 	ShutdownTimeout  = 2 * time.Second
 )
 
+// These bound the starts of servers by package runners such as npx, which need a processor each.
+const (
+	RunnerStarts = 3                // at one time, or one for each processor if that is more
+	RunnerHold   = 30 * time.Second // that a start counts at most
+)
+
 // The defaults of mcpvisor.Limits.
 const (
 	MaxMessageBytes = 64 << 20

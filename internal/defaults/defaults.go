@@ -12,6 +12,7 @@ const (
 	CallTimeout      = 60 * time.Second
 	CallTotalTimeout = 10 * time.Minute
 	ShutdownTimeout  = 2 * time.Second
+	DrainTimeout     = 30 * time.Second
 )
 
 // The defaults of mcpvisor.Limits.

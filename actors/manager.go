@@ -102,9 +102,11 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 	case *supervisorEnded:
 		m.onSupervisorEnded(c, msg)
 	case *reconcileReply:
-		for name, r := range m.state.all() {
-			if r.gen <= msg.upTo && !msg.present[r.gen] {
-				m.onSupervisorEnded(c, &supervisorEnded{name: name, gen: r.gen, released: true})
+		for name, r := range m.state.registrations {
+			for ; r != nil; r = r.beside {
+				if r.gen <= msg.upTo && !msg.present[r.gen] {
+					m.onSupervisorEnded(c, &supervisorEnded{name: name, gen: r.gen, released: true})
+				}
 			}
 		}
 	}
@@ -122,8 +124,10 @@ func (m *manager) recoverState(c actor.Context) {
 			m.state.registrations[name] = &registration{gen: v.Gen}
 		}
 	}
-	for _, r := range m.state.all() {
-		m.sendDecided(c, r)
+	for _, r := range m.state.registrations {
+		for ; r != nil; r = r.beside {
+			m.sendDecided(c, r)
+		}
 	}
 	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
 	if m.state.closing {
@@ -159,7 +163,7 @@ func (m *manager) answerAbandoned() {
 			}
 		}
 	}
-	for _, r := range m.state.all() {
+	for _, r := range m.state.registrations {
 		for _, reply := range r.restart {
 			answer(reply, err)
 		}
@@ -327,10 +331,7 @@ func (m *manager) fence(c actor.Context, msg *messages.Fence) {
 		return
 	}
 	r.fencing = append(r.fencing, msg.Reply)
-	for _, r := range []*registration{r, r.beside} {
-		if r == nil {
-			continue
-		}
+	for ; r != nil; r = r.beside {
 		if r.fence == nil {
 			r.fence = msg.Cause
 		}

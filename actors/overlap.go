@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"iter"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,25 +15,11 @@ import (
 // end, beside it in turn. If it does not become ready, the other one stays as it is. There are never more
 // than two registrations of a name. Their events are published as if one had followed the other.
 
-// all yields every registration with its name.
-func (s *managerState) all() iter.Seq2[string, *registration] {
-	return func(yield func(string, *registration) bool) {
-		for name, r := range s.registrations {
-			if !yield(name, r) || r.beside != nil && !yield(name, r.beside) {
-				return
-			}
-		}
-	}
-}
-
 // find returns the registration of a generation; nil if it has ended.
 func (m *manager) find(name string, gen uint64) *registration {
 	r := m.state.registrations[name]
-	if r != nil && r.gen != gen {
+	for r != nil && r.gen != gen {
 		r = r.beside
-	}
-	if r == nil || r.gen != gen {
-		return nil
 	}
 	return r
 }

@@ -116,10 +116,15 @@
 //	    It takes over when the first one ends, without a start; calls in the gap
 //	    fail at once. It needs retry with max_attempts other than 0. A fleet
 //	    refuses it.
+//	overlap → Overlap
+//	    (boolean; default false) A reload may start the new process while the
+//	    old one runs, so that no call waits for it. Without it, the old one ends
+//	    first; servers over HTTP and those with standby overlap anyway. It
+//	    excludes exclusive.
 //	exclusive → Exclusive
 //	    (boolean; default false) At most one process of this server may exist
 //	    among all hosts of a fleet. It has no effect on a single host, and
-//	    excludes standby.
+//	    excludes standby and overlap.
 //	node_labels
 //	    (object of strings) The labels that a node of a fleet must have to run
 //	    this server. It has no effect on a single host. Also written nodeLabels.
@@ -244,7 +249,7 @@
 //	    (duration) The length of the window.
 //	timeouts → Timeouts
 //	    (object) The clocks of the server. A negative duration means no bound;
-//	    shutdown must be bounded, and one of call and call_total.
+//	    shutdown and drain must be bounded, and one of call and call_total.
 //	timeouts.start → Timeouts.Start
 //	    (duration; default 1m) Bounds the start of the process, or the connect,
 //	    and the negotiation together. npx and the like may have to download
@@ -267,6 +272,10 @@
 //	timeouts.shutdown → Timeouts.Shutdown
 //	    (duration; default 2s) Bounds the end of a process: after half of it the
 //	    process group gets SIGTERM, after all of it SIGKILL. It cannot be
+//	    negative.
+//	timeouts.drain → Timeouts.Drain
+//	    (duration; default 30s) How long the calls in flight may take when a
+//	    reload replaces or removes the server, before it is ended. It cannot be
 //	    negative.
 //	timeout → Timeouts.Call
 //	    (number) Other hosts' key for timeouts.call. A number from 1000 up is

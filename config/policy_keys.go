@@ -107,6 +107,11 @@ var timeoutRows = []row{
 			Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }),
 	},
+	{
+		Key: Key{Name: "drain", Type: "duration", Default: shortDuration(defaults.DrainTimeout), Field: "Timeouts.Drain", Example: `"2m"`,
+			Meaning: "How long the calls in flight may take when a reload replaces or removes the server, before it is ended. It cannot be negative."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Drain }),
+	},
 }
 
 // limitRows are the keys of "limits".

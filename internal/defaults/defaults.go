@@ -12,6 +12,7 @@ const (
 	CallTimeout      = 60 * time.Second
 	CallTotalTimeout = 10 * time.Minute
 	ShutdownTimeout  = 2 * time.Second
+	DrainTimeout     = 30 * time.Second
 )
 
 // These bound the starts of servers by package runners such as npx, which need a processor each.

@@ -71,9 +71,11 @@ func (c *Child) startWithPipes(cmd *exec.Cmd, keepDaemons bool) (err error) {
 	}
 	c.stdin, c.stdout, c.stderrPipe = ours[0], ours[1], ours[2]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	c.group, err = startInGroup(cmd, keepDaemons)
+	if c.group, err = startInGroup(cmd, keepDaemons); err != nil {
+		return err
+	}
 	c.process, c.pid = cmd.Process, cmd.Process.Pid // not cmd, which keeps the environment and the other ends
-	return err
+	return nil
 }
 
 func closeAll(files []*os.File) {

@@ -199,6 +199,7 @@ func TestClient_called_by_its_callbacks(t *testing.T) {
 		if spec.InMemory == nil && spec.HTTP == nil {
 			t.Skip("a process and a transport of the host share the code of a server in memory")
 		}
+		spec.Timeouts.Drain = 50 * time.Millisecond // Apply drains, and the call waits for its callback
 		spec.Timeouts.Shutdown = 500 * time.Millisecond
 		for where, callback := range callbacks {
 			if callback.server != nil && !strings.HasSuffix(t.Name(), "memory_2025-11-25") {

@@ -187,9 +187,11 @@ func instant(value []byte) time.Time {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}
+		if at, err = time.Parse("2006-01-02T15:04:05", text); err != nil { // without a zone
+			return time.Time{}
+		}
 	}
-	return at.UTC()
+	return at.UTC().Truncate(time.Millisecond) // what a database keeps
 }
 
 // maxMilliseconds is the longest time that is believed: about ten years.

@@ -187,11 +187,12 @@ func instant(value []byte) time.Time {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		if at, err = time.Parse("2006-01-02T15:04:05", text); err != nil { // without a zone
-			return time.Time{}
-		}
+		at, err = time.Parse("2006-01-02T15:04:05", text) // without a zone
 	}
-	return at.UTC().Truncate(time.Millisecond) // what a database keeps
+	if at = at.UTC().Truncate(time.Millisecond); err != nil || at.Year() < 1 || at.Year() > 9999 {
+		return time.Time{}
+	}
+	return at
 }
 
 // maxMilliseconds is the longest time that is believed: about ten years.

@@ -168,11 +168,10 @@ func (f *follower) dropLocked() {
 
 // dropEnded ends that the task is open: it has ended.
 func (f *follower) dropEnded(t *task.Task) {
-	if f.drop(); f.hold == nil { // a call that was relayed, or another handle, holds it
-		created := t.Created
-		if f.origin != nil {
-			created = f.origin.created
-		}
-		f.view.DropTask(t.ID, created)
+	f.drop()
+	created := t.Created
+	if f.origin != nil {
+		created = f.origin.created
 	}
+	f.view.DropTask(t.ID, created) // a call that was relayed, or another handle, may hold it
 }

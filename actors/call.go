@@ -370,10 +370,11 @@ type registrationStats struct {
 	tasksRecovered, tasksLost atomic.Int64
 	// taskTurns paces the requests about tasks.
 	taskTurns *rate.Limiter
+	taskQueue chan struct{} // has an element of the follower whose turn is next
 }
 
 func newRegistrationStats() *registrationStats {
-	return &registrationStats{taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst)}
+	return &registrationStats{taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst), taskQueue: make(chan struct{}, 1)}
 }
 
 // totals are the counts as users see them. What the lifecycle counts is in the view.

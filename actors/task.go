@@ -27,9 +27,15 @@ func (v *View) Incarnation() string {
 	return fmt.Sprintf("%x-%x-%x", v.current.started.UnixNano(), v.Gen, v.Epoch)
 }
 
-// HasNoSession reports whether the server may be restarted unseen: since 2026-07-28 there are no
-// sessions over HTTP.
-func (v *View) HasNoSession() bool { return v.Spec.HTTP != nil && v.Modern() }
+// HasNoSession reports whether the server may be restarted unseen: over HTTP there are no sessions since
+// 2026-07-28, and before that some servers name none.
+func (v *View) HasNoSession() bool {
+	if v.current == nil {
+		return false
+	}
+	s, ok := v.current.session.(interface{ Stateless() bool })
+	return ok && s.Stateless()
+}
 
 // The requests a second about tasks that all followers together send to one server, and how many of
 // them at once.
@@ -41,6 +47,14 @@ const (
 // AwaitTaskTurn waits until a follower may send one more request about a task to the server, in the
 // order of the calls. It returns early when ctx or the session ends.
 func (v *View) AwaitTaskTurn(ctx context.Context) {
+	select { // who leaves the queue has reserved nothing
+	case v.stats.taskQueue <- struct{}{}:
+	case <-ctx.Done():
+		return
+	case <-v.Ended():
+		return
+	}
+	defer func() { <-v.stats.taskQueue }()
 	turn := v.stats.taskTurns.Reserve()
 	if backoff.SleepUntil(ctx, v.Ended(), turn.Delay()) != nil || isClosed(v.Ended()) {
 		turn.Cancel()

@@ -3,7 +3,9 @@ package actors
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -19,7 +21,7 @@ const maxTaskStreams = 16
 // maxEarly bounds the notifications that are kept for those who are about to watch.
 const maxEarly = 16
 
-// maxHeldTasks bounds the ids that an incarnation remembers for [View.HoldTask].
+// maxHeldTasks bounds the tasks that an incarnation remembers for [View.HoldTask].
 const maxHeldTasks = 4096
 
 // taskWatches are the tasks of one incarnation about whose changes callers want to hear, and
@@ -29,44 +31,89 @@ type taskWatches struct {
 	mu      sync.Mutex                         // guards the fields below
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
 	early   []string                           // the ids of the last notifications without a watcher
-	held    []string                           // the ids of tasks that are open for calls; the oldest first
+	held    []*HeldTask                        // the oldest first
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task
 	refused bool                               // it has not, when it was asked first: it is not asked again
 }
 
-// HoldTask notes that a task of the incarnation in the view is open for a call. made: the server has
-// made it of the call; HoldTask then reports false if it is open for another call: both would get
-// the result of one.
-func (v *View) HoldTask(id string, made bool) bool {
-	if v.current == nil {
-		return true
-	}
-	all := &v.current.tasks
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if made && slices.Contains(all.held, id) {
-		return false
-	}
-	if len(all.held) == maxHeldTasks {
-		all.held = slices.Delete(all.held, 0, 1)
-	}
-	all.held = append(all.held, id)
-	return true
+// HeldTask is a task of an incarnation that a call has, or had, open: its server may give the id to
+// another task when that has ended, when its ttl is over, and after a restart that was not seen.
+type HeldTask struct {
+	all     *taskWatches
+	id      string
+	created time.Time
+	until   time.Time // the end of its ttl; zero: none
+	made    bool
+	dropped bool // guarded by all.mu, which may hold it still
 }
 
-// DropTask ends what HoldTask has begun.
-func (v *View) DropTask(id string) {
+func (h *HeldTask) openLocked() bool {
+	return !h.dropped && (h.until.IsZero() || time.Now().Before(h.until))
+}
+
+// HoldTask notes that a task of the incarnation in the view is open for a call. made: the server has
+// made it of the call; HoldTask then returns nil if it is open for another call: both would get
+// the result of one.
+func (v *View) HoldTask(t *task.Task, made bool) *HeldTask {
+	h := &HeldTask{all: new(taskWatches), id: strings.Clone(t.ID), created: t.Created, made: made}
+	if v.current != nil {
+		h.all = &v.current.tasks
+	}
+	if t.TTL > 0 {
+		h.until = time.Now().Add(t.TTL)
+	}
+	unseen := v.HasNoSession()
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	if made && slices.ContainsFunc(h.all.held, func(o *HeldTask) bool {
+		return o.id == h.id && o.openLocked() && (!unseen || o.created.Equal(h.created))
+	}) {
+		return nil
+	}
+	if len(h.all.held) == maxHeldTasks {
+		at := max(0, slices.IndexFunc(h.all.held, func(o *HeldTask) bool { return !o.openLocked() }))
+		h.all.held = slices.Delete(h.all.held, at, at+1)
+	}
+	h.all.held = append(h.all.held, h)
+	return h
+}
+
+// Drop ends what HoldTask has begun. It has no effect the second time.
+func (h *HeldTask) Drop() {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.dropped = true
+}
+
+// DropTask is [HeldTask.Drop] by what identifies the task.
+func (v *View) DropTask(id string, created time.Time) {
 	if v.current == nil {
 		return
 	}
 	all := &v.current.tasks
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if at := slices.Index(all.held, id); at >= 0 {
-		all.held = slices.Delete(all.held, at, at+1)
+	for _, h := range all.held {
+		h.dropped = h.dropped || h.id == id && h.created.Equal(created)
 	}
+}
+
+// MadeForAnother reports whether the incarnation has made the task for another call than that of own.
+func (v *View) MadeForAnother(t *task.Task, own *HeldTask) bool {
+	if v.current == nil {
+		return false
+	}
+	all := &v.current.tasks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, h := range slices.Backward(all.held) {
+		if h.made && h.id == t.ID && h.created.Equal(t.Created) {
+			return h != own
+		}
+	}
+	return false
 }
 
 // TaskWatch tells one caller that a task may have changed. The caller stops it.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,11 +31,12 @@ type Task struct {
 
 	// turn holds one element while no goroutine waits for the task. Its holder owns the
 	// fields below.
-	turn   chan struct{}
-	follow *follower           // nil: the server has answered at once
-	answer response            // its raw is nil until the call has a result
-	result *mcp.CallToolResult // answer decoded; nil until Wait has
-	err    error               // final
+	turn     chan struct{}
+	canceled atomic.Bool         // Cancel was called: the task is open only while somebody waits
+	follow   *follower           // nil: the server has answered at once
+	answer   response            // its raw is nil until the call has a result
+	result   *mcp.CallToolResult // answer decoded; nil until Wait has
+	err      error               // final
 }
 
 // StartTask calls a tool and returns as soon as the server has accepted the call as a task. If the
@@ -161,7 +163,24 @@ func (t *Task) take(ctx context.Context, op string) error {
 	}
 }
 
-func (t *Task) give() { t.turn <- struct{}{} }
+func (t *Task) give() {
+	t.turn <- struct{}{}
+	t.settle()
+}
+
+// settle ends that a canceled task is open, unless somebody follows it, who does it then.
+func (t *Task) settle() {
+	if !t.canceled.Load() {
+		return
+	}
+	select {
+	case <-t.turn:
+		t.c.openTasks.remove(t.follow)
+		t.resumed = true
+		t.turn <- struct{}{}
+	default:
+	}
+}
 
 // wrap completes the error of an operation on the task.
 func (t *Task) wrap(err error, op string) error {
@@ -185,7 +204,9 @@ func (t *Task) Cancel(ctx context.Context) error {
 	}
 	err := t.follow.requestCancel(ctx)
 	if err == nil {
-		t.c.openTasks.remove(t.follow)
+		t.c.openTasks.unlist(t.follow)
+		t.canceled.Store(true)
+		t.settle()
 	}
 	return withOp(err, "cancel "+t.tool)
 }
@@ -231,10 +252,15 @@ func (o *openTasks) add(f *follower) {
 	o.all[f] = o.last
 }
 
-func (o *openTasks) remove(f *follower) {
+// unlist leaves the key and the id of the task to its follower.
+func (o *openTasks) unlist(f *follower) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	delete(o.all, f)
-	o.mu.Unlock()
+}
+
+func (o *openTasks) remove(f *follower) {
+	o.unlist(f)
 	f.drop()
 	f.release()
 }

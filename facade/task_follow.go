@@ -58,8 +58,9 @@ type follower struct {
 	task      task.Task              // without result, error and requests
 	updated   time.Time
 	recovered int
-	proven    string       // the incarnation that has the task, as it has shown; empty: none
-	countedBy *actors.View // of the incarnation for which HoldTask counts the task; nil: for none
+	proven    string           // the incarnation that has the task, as it has shown; empty: none
+	hold      *actors.HeldTask // of the incarnation that has it; nil: of none
+	learned   time.Time        // createdAt of a later answer of the session that made the task
 }
 
 // newFollower begins to follow the task in result, the answer to a call.
@@ -68,11 +69,12 @@ func (c *Client) newFollower(v *actors.View, r *transport.Request, o *callOption
 	if err != nil {
 		return nil, unreadableTask(err)
 	}
-	if !v.HoldTask(t.ID, true) {
+	hold := v.HoldTask(&t, true)
+	if hold == nil {
 		return nil, unreadableTask(errTaskTwice)
 	}
 	now := time.Now()
-	f := &follower{c: c, o: *o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v, countedBy: v,
+	f := &follower{c: c, o: *o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v, hold: hold,
 		proven: v.Incarnation(), origin: &taskOrigin{v.Incarnation(), t.Created, targetOf(v.Spec)}}
 	f.note(t, now)
 	return f, nil
@@ -314,7 +316,7 @@ func (f *follower) read(raw json.RawMessage, err error) (t task.Task, failed, _ 
 	}
 	if err != nil {
 		if code, isRPC := transport.ErrorCode(err); isRPC && code == sdkrpc.CodeInvalidParams {
-			f.view.DropTask(f.id())
+			f.dropEnded(&f.task)
 		}
 		return t, nil, err
 	}
@@ -328,7 +330,7 @@ func (f *follower) read(raw json.RawMessage, err error) (t task.Task, failed, _ 
 		return t, nil, err
 	}
 	if f.view.Modern() && t.Status.Final() { // it has come with its end
-		f.view.DropTask(t.ID)
+		f.dropEnded(&t)
 		if task.Is(t.Result, true) {
 			f.final = true
 			return t, nil, unreadableTask(errTaskInTask)
@@ -388,9 +390,9 @@ func reason(message string) string {
 // request sends a request about the task to the incarnation that has it.
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
 	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller(&f.c.opts.handlers)}
+	before := time.Now()
+	f.view.AwaitTaskTurn(ctx)
 	if f.polls {
-		before := time.Now()
-		f.view.AwaitTaskTurn(ctx)
 		f.answered = f.answered.Add(time.Since(before)) // the server was not asked meanwhile
 	}
 	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.timeout)
@@ -544,7 +546,7 @@ func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.S
 		return response{}, false, f.asked(ctx, err)
 	}
 	f.final = true
-	f.view.DropTask(f.id())
+	f.dropEnded(&f.task)
 	if task.Is(raw, false) {
 		return response{}, false, unreadableTask(errTaskInTask)
 	}

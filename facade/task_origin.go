@@ -50,6 +50,10 @@ func readTaskOrigin(text string) *taskOrigin {
 func targetOf(s *mcpvisor.ServerSpec) string {
 	parts := []string{s.TransportKind(), s.Target()}
 	var secrets secret.List
+	if s.HTTP != nil { // a query may name the tenant
+		_, query, _ := strings.Cut(s.HTTP.URL, "?")
+		parts = append(parts, secret.MaskQuery(query))
+	}
 	if secrets.Add(s.Secrets...); s.Stdio != nil {
 		secrets.AddArgs(s.Stdio.Args)
 		parts = append(append(parts, s.Stdio.Command, s.Stdio.Dir), s.Stdio.Args...)
@@ -85,20 +89,27 @@ func (f *follower) identify(t *task.Task) error {
 		return nil
 	}
 	made := f.origin.created
-	same := !made.IsZero() && made.Equal(t.Created)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at := f.view.Incarnation(); at != f.proven {
+	same := !t.Created.IsZero() && (made.Equal(t.Created) || f.learned.Equal(t.Created))
+	at := f.view.Incarnation()
+	if (f.hold != nil || at != f.origin.incarnation) && f.view.MadeForAnother(t, f.hold) {
+		return errOtherTask
+	}
+	if at != f.proven {
 		if at != f.origin.incarnation && !same {
 			return errOtherTask
 		}
-		if f.proven = at; f.countedBy != nil || f.o.keyed != nil {
-			f.view.HoldTask(t.ID, false)
-			f.countedBy = f.view
+		if f.proven = at; f.hold != nil || f.o.keyed != nil {
+			f.dropLocked()
+			f.hold = f.view.HoldTask(t, false)
 		}
 	}
-	if f.view.HasNoSession() && !same && !made.IsZero() && !t.Created.IsZero() {
+	switch unseen := f.view.HasNoSession(); {
+	case unseen && !same && !made.IsZero() && !t.Created.IsZero():
 		return errOtherTask
+	case !unseen && at == f.origin.incarnation && !t.Created.IsZero():
+		f.learned = t.Created
 	}
 	return nil
 }
@@ -129,7 +140,7 @@ func (f *follower) requestCancel(ctx context.Context) error {
 	one := &follower{c: f.c, o: f.o, server: f.server, view: v, origin: f.origin, task: task.Task{ID: f.id()}}
 	one.o.keyed, one.o.timeout = nil, cancelTimeout
 	f.mu.Lock()
-	one.proven = f.proven
+	one.proven, one.learned = f.proven, f.learned
 	f.mu.Unlock()
 	err := one.checkTarget(v)
 	if err == nil {
@@ -146,8 +157,21 @@ func (f *follower) requestCancel(ctx context.Context) error {
 func (f *follower) drop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.countedBy != nil {
-		f.countedBy.DropTask(f.task.ID)
-		f.countedBy = nil
+	f.dropLocked()
+}
+
+func (f *follower) dropLocked() {
+	if f.hold != nil {
+		f.hold.Drop()
 	}
+}
+
+// dropEnded ends that the task is open: it has ended.
+func (f *follower) dropEnded(t *task.Task) {
+	f.drop()
+	created := t.Created
+	if f.origin != nil {
+		created = f.origin.created
+	}
+	f.view.DropTask(t.ID, created) // a call that was relayed, or another handle, may hold it
 }

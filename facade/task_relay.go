@@ -52,7 +52,7 @@ func (t *TaskRelay) take(v *actors.View, result json.RawMessage) error {
 	if err != nil {
 		return unreadableTask(err)
 	}
-	if !v.HoldTask(made.ID, true) {
+	if v.HoldTask(&made, true) == nil {
 		return unreadableTask(errTaskTwice)
 	}
 	t.Server, t.ID, t.Modern = v.Name, strings.Clone(made.ID), v.Modern()

@@ -152,6 +152,21 @@ func (l *List) addQuery(query string, all bool) {
 	}
 }
 
+// MaskQuery returns a query with [Mask] for each value that has the name of a secret, and without
+// its fragment.
+func MaskQuery(query string) string {
+	query, _, _ = strings.Cut(query, "#")
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		plain, err := url.QueryUnescape(name)
+		if err == nil && isSecretName(plain) && !isHarmless(value) {
+			pairs[i] = name + "=" + Mask
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
 // addEscaped adds a value both as it is escaped in a URL and unescaped.
 func (l *List) addEscaped(value string, unescape func(string) (string, error)) {
 	l.Add(value)

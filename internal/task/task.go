@@ -186,7 +186,10 @@ func instant(value []byte) time.Time {
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
+	if err != nil {
+		at, err = time.Parse("2006-01-02T15:04:05", text) // without a zone
+	}
+	if at = at.UTC().Truncate(time.Millisecond); err != nil || at.Year() < 1 || at.Year() > 9999 {
 		return time.Time{}
 	}
 	return at

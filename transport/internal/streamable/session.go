@@ -155,6 +155,11 @@ func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, re
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
+// Stateless reports whether the server may be restarted unseen: no request names a session.
+func (s *session) Stateless() bool {
+	return s.server.sessionID.Load() == nil && s.exchanger.sse.Load() == nil
+}
+
 // RedactJSON implements [transport.Redactor].
 func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage {
 	return s.server.endpoint.CleanJSON(raw)

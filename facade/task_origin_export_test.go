@@ -1,0 +1,4 @@
+package facade
+
+// TargetOf is targetOf, for tests.
+var TargetOf = targetOf

@@ -44,6 +44,7 @@ type supervisingActor struct {
 	last       *catalog.Catalog // what the server offered when it was ready before; the view keeps it, too
 
 	everReady bool
+	bothEras  bool      // see View
 	downSince time.Time // zero while the server is ready, and before its first start
 	// How often and how long the server was ready, without the time since readySince, which
 	// is zero unless the server is ready.

@@ -2,12 +2,17 @@ package jsonrpc
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // SDKConn is the connection over which the client of the go-sdk negotiates the version of the
@@ -21,7 +26,12 @@ type SDKConn struct {
 	answers chan sdkrpc.Message // has room for one
 	closed  chan struct{}
 	close   sync.Once // closes closed
+	legacy  atomic.Bool
 }
+
+// SpeaksLegacy reports whether the server has said, in its answer to server/discover, that it speaks a
+// version of the legacy era, too.
+func (c *SDKConn) SpeaksLegacy() bool { return c.legacy.Load() }
 
 // SDKCall sends a request of the go-sdk, with its text, and returns its answer.
 type SDKCall = func(ctx context.Context, r *sdkrpc.Request, text []byte) (*sdkrpc.Response, error)
@@ -79,9 +89,30 @@ func (c *SDKConn) Write(ctx context.Context, m sdkrpc.Message) error {
 	if err != nil {
 		return rejectedError(err)
 	}
+	if r.Method == "server/discover" && answer.Error == nil {
+		c.legacy.Store(listsLegacy(answer.Result))
+	}
 	c.answers <- answer
 	return nil
 }
+
+// listsLegacy reports whether the result of server/discover lists a version of the legacy era.
+func listsLegacy(discovered json.RawMessage) (found bool) {
+	_ = jsonscan.EachMember(discovered, func(key string, value []byte) error { // the go-sdk says what is wrong
+		if key == "supportedVersions" {
+			jsonscan.EachItem(value, func(item []byte) bool {
+				version, err := jsonscan.ReadString(item)
+				found = err == nil && slices.Contains(legacyVersions, version)
+				return !found
+			})
+		}
+		return nil
+	})
+	return found
+}
+
+// legacyVersions are the versions of the legacy era that the go-sdk speaks.
+var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", LegacyVersion}
 
 // rejectedError makes the go-sdk fail one request instead of the whole session: its
 // jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.

@@ -306,6 +306,9 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	for _, server := range c.view.ServerNames() {
 		if !c.isCopied(server) { // own copies get it below, and those that start later from copyLevel
 			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+			if c.needsLegacy(server) {
+				c.legacyTenantOf()
+			}
 		}
 	}
 	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {

@@ -37,7 +37,7 @@ type tenant struct {
 	key       string                 // names it in ids of tasks; principalTenant over HTTP since 2026-07-28
 	principal string                 // its copies count for the principal
 	options   func() []facade.Option // for a new copy
-	level     func() string          // the log level that the client has set; empty: none
+	level     func() string          // the log level that the client has set; empty: none. Called with mu
 	legacy    func() bool            // the client speaks a version before 2026-07-28
 	shared    bool                   // several clients share its copies
 
@@ -220,6 +220,11 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
+	if level := t.level(); level != "" { // before it is ready, so that it does not wait, and no call comes first
+		ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
+		_ = client.SetLoggingLevel(ctx, s.server, level)
+		cancel()
+	}
 	if t.key != "" { // only sessions are told of ended interactions
 		t.gateway.elicitations.Follow(client, t.gateway.client, t.key)
 	}
@@ -295,13 +300,6 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:
-			if level := t.level(); level != "" {
-				go func() {
-					ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
-					defer cancel()
-					_ = client.SetLoggingLevel(ctx, s.server, level)
-				}()
-			}
 			if first && !s.subscriptions.IsLate() {
 				first = false
 				continue

@@ -6,9 +6,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // A server that speaks both eras is spoken to in the modern one. Its tools may then be unable to ask a client of the
@@ -52,7 +50,9 @@ func (v *SettingsVar) enterLegacy(c *connection) *tenant {
 	t := v.legacy[c.client]
 	if t == nil {
 		t = newTenant(c.gateway, legacyKey, "")
-		t.shared, t.legacy, t.level = true, func() bool { return true }, t.lowestLevel
+		t.shared, t.legacy, t.level = true, func() bool { return true }, t.lowestLevelLocked
+		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: c.opts.standalone != nil}
+		t.options = func() []facade.Option { return []facade.Option{facade.WithDeclared(declared)} }
 		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return client.Closed() })
 		if v.legacy == nil {
 			v.legacy = map[*facade.Client]*tenant{}
@@ -85,10 +85,12 @@ func (v *SettingsVar) leaveLegacy(c *connection, t *tenant) {
 	})
 }
 
-// lowestLevel returns the lowest log level that a session has set; empty: none.
-func (t *tenant) lowestLevel() string {
+// lowestLevelLocked returns the lowest log level that a session has set; empty: none.
+func (t *tenant) lowestLevelLocked() string {
 	lowest := notices.NoLogs
-	t.each(func(n *notifier, _ *offer.View) { lowest = min(lowest, n.LevelOfLogs()) })
+	for n := range t.told {
+		lowest = min(lowest, n.LevelOfLogs())
+	}
 	if lowest < notices.NoLogs {
 		return notices.LogLevels[lowest]
 	}
@@ -101,7 +103,7 @@ func (t *tenant) followServer(e mcpvisor.Event) {
 	switch {
 	case e.Kind == mcpvisor.EventReady:
 		t.gateway.opts.settings.tell()
-	case e.Kind == mcpvisor.EventDown && e.Cause != nil && e.Cause.Kind == supervisor.CauseRequested:
+	case e.Kind == mcpvisor.EventDown && e.Cause.Asked():
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if s := t.seats[e.Server]; s != nil {

@@ -174,7 +174,9 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 				if err := checkArguments(tool); err != nil { // its server may have come up now
 					return err
 				}
-				tasks.copy = c.keyOf(client, server)
+				if tasks.copy = ""; client != c.client {
+					tasks.copy = c.copyKey(server)
+				}
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
 			})

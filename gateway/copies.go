@@ -14,7 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
@@ -37,7 +36,6 @@ type tenant struct {
 	key       string                 // names it in ids of tasks; principalTenant over HTTP since 2026-07-28
 	principal string                 // its copies count for the principal
 	options   func() []facade.Option // for a new copy
-	level     func() string          // the log level that the client has set; empty: none. Called with mu
 	legacy    func() bool            // the client speaks a version before 2026-07-28
 	shared    bool                   // several clients share its copies
 
@@ -47,17 +45,11 @@ type tenant struct {
 
 	running atomic.Int64 // number of its copies
 
-	mu    sync.Mutex            // guards the fields below, and seat.copy
-	seats map[string]*seat      // by server
-	told  map[*notifier]listens // hear what the copies report
+	mu    sync.Mutex                  // guards the fields below, and seat.copy
+	seats map[string]*seat            // by server
+	told  map[*notifier][]*offer.View // hear what the copies report and the view offers; a view for each call of join
 	stop  context.CancelFunc
 	ended bool
-}
-
-// listens says how a notifier hears what copies report.
-type listens struct {
-	joined int         // number of calls of join
-	view   *offer.View // what it may hear of
 }
 
 // seat is for the copies of one server, one after another. It lasts until the end of the tenant, with
@@ -82,8 +74,8 @@ type serverCopy struct {
 const principalTenant = "principal"
 
 func newTenant(g *gateway, key, principal string) *tenant {
-	return &tenant{gateway: g, key: key, principal: principal, options: func() []facade.Option { return nil }, level: func() string { return "" },
-		legacy: func() bool { return false }, seats: map[string]*seat{}, told: map[*notifier]listens{}}
+	return &tenant{gateway: g, key: key, principal: principal, options: func() []facade.Option { return nil }, legacy: func() bool { return false },
+		seats: map[string]*seat{}, told: map[*notifier][]*offer.View{}}
 }
 
 // client returns the copy of a server. Without one it starts one, and does not wait for it. The error
@@ -96,6 +88,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	if !known { // a name that a client has invented gets no seat
 		return nil, errNoServer(server)
 	}
+	_, isKnown := t.gateway.client.SpeaksBothEras(server)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.seatLocked(server)
@@ -105,7 +98,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, message.ErrCallEnded
-	case t.shared && t.isNew(server):
+	case t.shared && !isKnown:
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
@@ -125,12 +118,6 @@ var (
 	errNotCopied  = errors.New("the client no longer has a copy of the server")
 	errNeverReady = errors.New("the server has not been ready, so nothing is known of the versions that it speaks")
 )
-
-// isNew reports whether nothing is known of the versions that a server speaks.
-func (t *tenant) isNew(server string) bool {
-	_, known := t.gateway.client.SpeaksBothEras(server)
-	return !known
-}
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
@@ -220,7 +207,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
-	if level := t.level(); level != "" { // before it is ready, so that it does not wait, and no call comes first
+	if level := t.levelLocked(); level != "" { // before it is ready, so that it does not wait, and no call comes first
 		ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
 		_ = client.SetLoggingLevel(ctx, s.server, level)
 		cancel()
@@ -386,16 +373,13 @@ func (t *tenant) rest() {
 func (t *tenant) join(n *notifier, view *offer.View) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told[n] = listens{t.told[n].joined + 1, view}
+	t.told[n] = append(t.told[n], view)
 }
 
 func (t *tenant) leave(n *notifier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one := t.told[n]
-	if one.joined--; one.joined > 0 {
-		t.told[n] = one
-	} else {
+	if t.told[n] = t.told[n][1:]; len(t.told[n]) == 0 {
 		delete(t.told, n)
 	}
 }
@@ -403,8 +387,8 @@ func (t *tenant) leave(n *notifier) {
 func (t *tenant) each(f func(*notifier, *offer.View)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for n, one := range t.told {
-		f(n, one.view)
+	for n, views := range t.told {
+		f(n, views[0])
 	}
 }
 
@@ -476,17 +460,6 @@ func (c *connection) copyKey(server string) string {
 	return ""
 }
 
-// keyOf is copyKey for the client that has got a request.
-func (c *connection) keyOf(client *facade.Client, server string) string {
-	if client == c.client {
-		return ""
-	}
-	if t := c.legacyTenant.Load(); t != nil && t.copies()[server] == client {
-		return legacyKey
-	}
-	return c.tenantKey
-}
-
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
 // another client might get it.
 func errNobody(server string) error {
@@ -531,7 +504,7 @@ func (c *connection) ownTenant(key, principal string) {
 	c.tenantKey = key
 	c.newTenant = func() *tenant {
 		t := newTenant(c.gateway, key, principal)
-		t.options, t.level, t.legacy = c.copyOptions, c.copyLevel, c.legacy.Load
+		t.options, t.legacy = c.copyOptions, c.legacy.Load
 		t.join(c.notify, c.view)
 		c.peer.ShowCopies(t.names)
 		return t
@@ -572,14 +545,6 @@ func (c *connection) copyOptions() []facade.Option {
 		return []facade.Option{facade.WithDeclared(facade.Declared{})}
 	}
 	return []facade.Option{facade.WithDeclared(h.RawAnswers), facade.WithUnaskedHandlers(h)}
-}
-
-// copyLevel returns the log level that the session has set; empty: none.
-func (c *connection) copyLevel() string {
-	if level := c.notify.LevelOfLogs(); level < notices.NoLogs {
-		return notices.LogLevels[level]
-	}
-	return ""
 }
 
 // subscriptionsOf returns the counter for the incarnation of a server that this connection uses.

@@ -10,14 +10,14 @@ import (
 )
 
 // A server that speaks both eras is spoken to in the modern one. Its tools may then be unable to ask a client of the
-// legacy one: the go-sdk, for example, refuses to send a question in a session of 2026-07-28. So sessions before 2026-07-28 that answer
-// questions use a copy of the legacy era, which they share: see needsLegacy and enterLegacy.
+// legacy one: those of the go-sdk, for example, cannot send a question in a session of 2026-07-28. So sessions
+// before 2026-07-28 that answer questions use a copy of the legacy era, which they share.
 
 // legacyKey is tenant.key of the tenant that all sessions before 2026-07-28 share.
 const legacyKey = "legacy"
 
-// needsLegacy reports whether the requests of the session go to a copy that speaks the era of its client. The
-// go-sdk, for one, lets no tool of a session of 2026-07-28 send a question. While a server has not been ready, it may need one.
+// needsLegacy reports whether the requests of the session go to a copy that speaks the era of its client, or may have
+// to: nothing is known of a server that has not been ready.
 func (c *connection) needsLegacy(server string) bool {
 	if !c.legacy.Load() || c.questions.handlers.Load() == nil {
 		return false
@@ -50,7 +50,7 @@ func (v *SettingsVar) enterLegacy(c *connection) *tenant {
 	t := v.legacy[c.client]
 	if t == nil {
 		t = newTenant(c.gateway, legacyKey, "")
-		t.shared, t.legacy, t.level = true, func() bool { return true }, t.lowestLevelLocked
+		t.shared, t.legacy = true, func() bool { return true }
 		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: c.opts.standalone != nil}
 		t.options = func() []facade.Option { return []facade.Option{facade.WithDeclared(declared)} }
 		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return client.Closed() })
@@ -85,8 +85,8 @@ func (v *SettingsVar) leaveLegacy(c *connection, t *tenant) {
 	})
 }
 
-// lowestLevelLocked returns the lowest log level that a session has set; empty: none.
-func (t *tenant) lowestLevelLocked() string {
+// levelLocked returns the lowest log level that a session of the tenant has set; empty: none.
+func (t *tenant) levelLocked() string {
 	lowest := notices.NoLogs
 	for n := range t.told {
 		lowest = min(lowest, n.LevelOfLogs())

@@ -11,8 +11,6 @@ import (
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // SDKConn is the connection over which the client of the go-sdk negotiates the version of the
@@ -90,25 +88,14 @@ func (c *SDKConn) Write(ctx context.Context, m sdkrpc.Message) error {
 		return rejectedError(err)
 	}
 	if r.Method == "server/discover" && answer.Error == nil {
-		c.legacy.Store(listsLegacy(answer.Result))
+		var said struct {
+			SupportedVersions []string `json:"supportedVersions"`
+		}
+		_ = json.Unmarshal(answer.Result, &said) // the go-sdk decodes it, too, and says what is wrong
+		c.legacy.Store(slices.ContainsFunc(said.SupportedVersions, func(v string) bool { return slices.Contains(legacyVersions, v) }))
 	}
 	c.answers <- answer
 	return nil
-}
-
-// listsLegacy reports whether the result of server/discover lists a version of the legacy era.
-func listsLegacy(discovered json.RawMessage) (found bool) {
-	_ = jsonscan.EachMember(discovered, func(key string, value []byte) error { // the go-sdk says what is wrong
-		if key == "supportedVersions" {
-			jsonscan.EachItem(value, func(item []byte) bool {
-				version, err := jsonscan.ReadString(item)
-				found = err == nil && slices.Contains(legacyVersions, version)
-				return !found
-			})
-		}
-		return nil
-	})
-	return found
 }
 
 // legacyVersions are the versions of the legacy era that the go-sdk speaks.

@@ -142,11 +142,6 @@ type SessionInfo struct {
 	// StrayOutput is the first text that a stdio server wrote to its stdout in place of
 	// JSON-RPC; zero if there was none.
 	StrayOutput StrayOutput `json:"strayOutput,omitzero"`
-	// AbandonedRequests counts requests that the RoundTripper of HTTP.Client still holds
-	// although their contexts have ended, those of earlier sessions included. Only a
-	// RoundTripper that is no *http.Transport and ignores contexts causes them. Each of
-	// them keeps a goroutine. Nothing bounds them.
-	AbandonedRequests int `json:"abandonedRequests,omitempty"`
 	// Stderr holds the first and last lines that a server wrote to stderr, until it is
 	// ready; nil afterwards. LastCause.Stderr has those of the last session.
 	Stderr []string `json:"stderr,omitempty"`

@@ -43,7 +43,7 @@ func TestServerStatus_JSON_round_trip(t *testing.T) {
 	s := ServerStatus{Name: "fs", State: supervisor.StateReady, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
-			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, AbandonedRequests: 1},
+			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}},
 		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Tokens: 5, Warnings: []Warning{{List: "tools", Text: "w"}}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3}, Origin: ".mcp.json:12",
 		Totals: Totals{Starts: 3, Ready: 2, Uptime: time.Minute, Ends: map[supervisor.CauseKind]int64{supervisor.CauseExit: 2}, Discarded: Discarded{Unmatched: 1},

@@ -105,9 +105,8 @@ type HTTP struct {
 	// Default: a clone of http.DefaultTransport.
 	//
 	// The Transport must honour the context of a request, as must its dial functions, its Proxy
-	// and its TLS callbacks. A call ends at its deadline even if the RoundTripper does not
-	// return; SessionInfo.AbandonedRequests counts the requests that it still holds. The Jar must
-	// not wait.
+	// and its TLS callbacks: a call, and the end of the server, wait for them. Close of a body
+	// must end its Read. The Jar must not wait.
 	Client *http.Client
 	// Auth, if set, supplies the credentials of the requests and replaces those that the server
 	// refuses: for OAuth &oauth.Config{}, of package oauth, whose zero value is enough for most

@@ -199,7 +199,7 @@ func TestNewManagerRepairsRegistrations(t *testing.T) {
 		delete(h.rt.managerState.registrations, "fs")
 		ghost := *h.rt.Snapshot().Server("fs")
 		ghost.Name, ghost.Gen = "ghost", h.rt.nextGen.Add(1)
-		h.rt.snapshot.Store(h.rt.Snapshot().with("ghost", &ghost))
+		h.rt.snapshot.Store(h.rt.Snapshot().withAll(map[string]*View{"ghost": &ghost}))
 		reply := make(chan error, 1)
 		h.rt.managerState.registrations["unborn"] = &registration{gen: h.rt.nextGen.Add(1), register: reply}
 		h.crashManager()

@@ -127,7 +127,7 @@ func TestNewManagerCarriesOutDecisions(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the message being handled
 		unread.State, unread.Catalog = supervisor.StateConnecting, nil
-		h.rt.snapshot.Store(h.rt.Snapshot().with("fs", &unread))
+		h.rt.snapshot.Store(h.rt.Snapshot().withAll(map[string]*View{"fs": &unread}))
 		h.crashManager()
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 

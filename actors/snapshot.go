@@ -48,13 +48,8 @@ func snapshotOf(names []string, view func(name string) *View, closed bool) *Snap
 	return s
 }
 
-// with returns a snapshot in which one server's view is replaced, or removed
-// if v is nil. Views are shared, not copied.
-func (s *Snapshot) with(name string, v *View) *Snapshot {
-	return s.withAll(map[string]*View{name: v})
-}
-
-// withAll is with for some servers at once.
+// withAll returns a snapshot in which views of servers are replaced, or removed if they are nil.
+// Views are shared, not copied.
 func (s *Snapshot) withAll(changed map[string]*View) *Snapshot {
 	var added []string
 	for name, v := range changed {

@@ -51,13 +51,13 @@ func TestSnapshotChangeCopiesNoCatalog(t *testing.T) {
 	changed := bigView("server-250", 101)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	next := s.with("server-250", changed)
+	next := s.withAll(map[string]*View{"server-250": changed})
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(6_000), "bytes for one change among 500 servers: a pointer for each")
 	require.Len(t, next.Tools(), 50_001)
 	require.Len(t, s.Tools(), 50_000, "who still looks at the old one sees the old one")
 	runtime.ReadMemStats(&before)
-	gone := next.with("server-250", nil)
+	gone := next.withAll(map[string]*View{"server-250": nil})
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(6_000), "bytes for the removal of one server")
 	require.Len(t, gone.Tools(), 49_900)
@@ -130,7 +130,7 @@ func BenchmarkChange(b *testing.B) {
 	s, changed := bigRegistry(500, 100), bigView("server-250", 101)
 	b.ReportAllocs()
 	for b.Loop() {
-		s = s.with("server-250", changed)
+		s = s.withAll(map[string]*View{"server-250": changed})
 	}
 }
 

@@ -91,7 +91,7 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 		return nil, withOp(fenced, op)
 	}
 	o := c.opts
-	o.interceptors, o.readInterceptors = slices.Clip(o.interceptors), slices.Clip(o.readInterceptors)
+	o.interceptors = slices.Clip(o.interceptors)
 	o.observer = c.rt.Observer()
 	o.handlers.Elicited = c.opts.elicitations.host
 	for _, opt := range opts {

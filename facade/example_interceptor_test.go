@@ -2,10 +2,8 @@ package facade_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -44,28 +42,4 @@ func ExampleWithInterceptor() {
 	// audit: s/echo {"text":"hello"}: <nil>
 	// May s/count run?
 	// audit: s/count {"key":"k"}: the user declined
-}
-
-// A host keeps some resources from its users.
-func ExampleWithReadInterceptor() {
-	ctx := context.Background()
-	allow := func(ctx context.Context, r facade.Read, next facade.ReadNext) (json.RawMessage, error) {
-		if strings.HasPrefix(r.URI, "file:///etc/") {
-			return nil, errors.New("this file is not for users")
-		}
-		return next(ctx, r)
-	}
-	client, err := facade.New(facade.WithReadInterceptor(allow))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = client.Close(ctx) }()
-	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = client.ReadResource(ctx, "s", "file:///etc/passwd")
-	fmt.Println(err)
-	// Output: this file is not for users
 }

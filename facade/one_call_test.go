@@ -99,6 +99,10 @@ func TestWithoutValidation(t *testing.T) {
 	}
 }
 
+type tripperFunc func(*http.Request) (*http.Response, error)
+
+func (f tripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // HeaderFunc sees the context of each call, and what it returns is sent with that call.
 func TestHeaderFunc(t *testing.T) {
 	type user struct{}

@@ -19,24 +19,23 @@ type Option func(*options)
 
 // options are what New was given. They do not change afterwards.
 type options struct {
-	logger           zerolog.Logger // never panics, whatever the host's logger does
-	clientInfo       *mcp.Implementation
-	callTimeout      time.Duration
-	waitReady        bool
-	stickyTools      bool
-	validation       bool
-	maxBufferBytes   int
-	maxStarts        int // 0: actors.DefaultMaxStarts
-	handlers         transport.Handlers
-	elicitations     *elicitationFollowers
-	observer         mcpvisor.Observer // nil: none
-	interceptors     []Interceptor     // nil: none; the first is the outermost
-	readInterceptors []ReadInterceptor // the same
-	roots            *transport.Roots  // nil: the client declares no roots
-	journal          journalOption
-	dialer           *dial.Hook   // nil: none
-	era              mcpvisor.Era // of servers whose spec leaves it open
-	err              error        // what is wrong with the options, for New to return
+	logger         zerolog.Logger // never panics, whatever the host's logger does
+	clientInfo     *mcp.Implementation
+	callTimeout    time.Duration
+	waitReady      bool
+	stickyTools    bool
+	validation     bool
+	maxBufferBytes int
+	maxStarts      int // 0: actors.DefaultMaxStarts
+	handlers       transport.Handlers
+	elicitations   *elicitationFollowers
+	observer       mcpvisor.Observer // nil: none
+	interceptors   []Interceptor     // nil: none; the first is the outermost
+	roots          *transport.Roots  // nil: the client declares no roots
+	journal        journalOption
+	dialer         *dial.Hook   // nil: none
+	era            mcpvisor.Era // of servers whose spec leaves it open
+	err            error        // what is wrong with the options, for New to return
 }
 
 // WithEra sets the era of the servers whose spec leaves it open. It is for a copy

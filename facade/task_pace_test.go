@@ -21,6 +21,7 @@ type taskCounts struct {
 	calls    int
 	byMethod map[string]int
 	byTask   map[string]int
+	notices  int // how many answers of tasks/get are followed by a notification that the task has changed
 }
 
 // server makes tasks of a status that never changes. result answers tasks/result.
@@ -40,6 +41,10 @@ func (n *taskCounts) server(modern bool, status, members, result string) *mcpvis
 			n.byTask[id]++
 			if method == "tasks/result" {
 				return result
+			}
+			if n.notices > 0 {
+				n.notices--
+				return `{"resultType":"complete",` + state(id) + `}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + state(id) + `}`
 			}
 			return `{"resultType":"complete",` + state(id) + `}`
 		case method == "initialize" && !modern:
@@ -84,13 +89,14 @@ func TestTask_pace(t *testing.T) {
 		status, members, result string
 		most                    int // requests in 100 s, with an interval of 5 s
 	}{
-		"input, an error at once":   {false, "input_required", `"pollInterval":5000`, failure + `{"code":-32602,"message":"no result yet"}`, 42},
-		"input, a result at once":   {false, "input_required", `"pollInterval":5000`, `{"content":[]}`, 3},
-		"input, a task at once":     {false, "input_required", `"pollInterval":5000`, `{"task":{"taskId":"x","status":"working"}}`, 3},
-		"input, what is no result":  {false, "input_required", `"pollInterval":5000`, `{}`, 3},
-		"working":                   {false, "working", `"pollInterval":5000`, "", 21},
-		"input, since 2026-07-28":   {true, "input_required", `"pollIntervalMs":5000`, "", 22},
-		"input that says no intput": {true, "input_required", `"pollIntervalMs":5000,"inputRequests":{}`, "", 22},
+		"input, an error at once":  {false, "input_required", `"pollInterval":5000`, failure + `{"code":-32602,"message":"no result yet"}`, 42},
+		"input, a result at once":  {false, "input_required", `"pollInterval":5000`, `{"content":[]}`, 3},
+		"input, a task at once":    {false, "input_required", `"pollInterval":5000`, `{"task":{"taskId":"x","status":"working"}}`, 3},
+		"input, what is no result": {false, "input_required", `"pollInterval":5000`, `{}`, 3},
+		"working":                  {false, "working", `"pollInterval":5000`, "", 21},
+		"an interval of 1 ms":      {true, "working", `"pollIntervalMs":1`, "", 5010},
+		"input, since 2026-07-28":  {true, "input_required", `"pollIntervalMs":5000`, "", 22},
+		"input that says no input": {true, "input_required", `"pollIntervalMs":5000,"inputRequests":{}`, "", 22},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := new(taskCounts)
@@ -107,10 +113,24 @@ func TestTask_pace(t *testing.T) {
 	}
 }
 
+// A server that says after each answer that the task has changed is asked at most every 20 ms.
+func TestTask_pace_of_notices(t *testing.T) {
+	n := &taskCounts{notices: 10_000}
+	inVirtualTime(t, n.server(false, "working", `"pollInterval":5000`, ""), func(c *facade.Client) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, _ = c.CallTool(ctx, "s/x", nil)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		require.Greater(t, n.byMethod["tasks/get"], 10, "a notification is not waited for in vain")
+		require.LessOrEqual(t, n.byMethod["tasks/get"], 510)
+	})
+}
+
 // A server asks its tasks to be asked for as often as possible: all together get a bounded number of
 // requests, and each one gets its turn.
 func TestTask_pace_of_many(t *testing.T) {
-	const tasks, seconds = 1000, 20
+	const tasks, seconds = 1000, 4
 	n := new(taskCounts)
 	inVirtualTime(t, n.server(true, "working", `"pollIntervalMs":1`, ""), func(c *facade.Client) {
 		ctx, cancel := context.WithTimeout(context.Background(), seconds*time.Second)

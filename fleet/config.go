@@ -23,8 +23,8 @@ import (
 
 // Config configures a node.
 type Config struct {
-	// Store is where the fleet keeps its state: package store/etcd, or store/memory for a fleet of
-	// one process. The node does not close it. Required.
+	// Store is where the fleet keeps its state: package store/etcd.
+	// The node does not close it. Required.
 	Store store.Store
 	// Identity has the certificate that names this node, and the authorities of the others.
 	// Required with Listener.
@@ -86,7 +86,7 @@ const leastTTL = 3 * time.Second
 // check completes the configuration, and returns the id of the node.
 func (c *Config) check() (id string, err error) {
 	if c.Store == nil {
-		return "", errors.New("fleet: Config.Store is nil; open one with package store/etcd, or store/memory for one process")
+		return "", errors.New("fleet: Config.Store is nil; open one with package store/etcd")
 	}
 	id = c.ID
 	if c.Identity.Authorities != nil || c.Listener != nil {

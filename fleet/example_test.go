@@ -4,66 +4,42 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net"
 	"net/http"
-	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 	"github.com/mcpvisor/mcpvisor/fleet/guard"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
-	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 	"github.com/mcpvisor/mcpvisor/gateway"
-	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/schema"
 )
 
-// A fleet of one node needs no engine, no port and no guard. What its program does with the client
-// is the same as with more nodes.
-func ExampleJoin() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	state := memory.New()
-	defer func() { _ = state.Close() }()
-	node, err := fleet.Join(ctx, fleet.Config{Store: state, ID: "a",
-		// Usually definitions are entries of a configuration file; here all servers are the same.
-		Resolve: func(name string, _ json.RawMessage) (mcpvisor.ServerSpec, error) {
-			return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})}, nil
-		}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = node.Leave(ctx) }()
+// ticket is what the guard of a node needs to give the node's lease back: how it reaches etcd, and the
+// lease. With TLS or a password it has the names of the files, which are read again.
+type ticket struct {
+	Endpoints []string
+	Lease     store.Lease
+}
 
-	generation, err := node.Apply(ctx, []fleet.Server{{Name: "files", Definition: json.RawMessage(`{}`)}})
+func release(ctx context.Context, text []byte) error {
+	var t ticket
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	state, err := etcd.Open(etcd.Config{Endpoints: t.Endpoints})
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
-	fmt.Println("generation", generation)
-	if err := node.WaitReady(ctx); err != nil {
-		fmt.Println(err)
-		return
-	}
-	result, err := node.CallTool(ctx, "files/echo", map[string]any{"text": "hello"})
-	fmt.Println(schema.Text(result), err)
-	fmt.Println(node.Status().Servers[0].Node)
-
-	// Output:
-	// generation 1
-	// hello <nil>
-	// a
+	return errors.Join(state.Revoke(ctx, t.Lease), state.Close())
 }
 
 // A node of a fleet on etcd, with a guard for exclusive servers and a gateway for the hosts of its
 // machine.
-func ExampleJoin_etcd() { //nolint:testableexamples // it needs an etcd
-	guard.Main(etcd.Release) // first in main: the guard is another process of this program
+func ExampleJoin() { //nolint:testableexamples // it needs an etcd
+	guard.Main(release) // first in main: the guard is another process of this program
 
 	ctx := context.Background()
 	access := etcd.Config{Endpoints: []string{"http://127.0.0.1:2379"}}
@@ -89,7 +65,7 @@ func ExampleJoin_etcd() { //nolint:testableexamples // it needs an etcd
 		Listener: listener,
 		Labels:   map[string]string{"zone": "1"},
 		GuardTicket: func(lease store.Lease) ([]byte, error) {
-			return etcd.Ticket(access, nil, lease)
+			return json.Marshal(ticket{access.Endpoints, lease})
 		},
 	})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/memory"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
-	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
 	"github.com/mcpvisor/mcpvisor/supervisor"

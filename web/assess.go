@@ -187,9 +187,6 @@ func session(s *mcpvisor.ServerStatus, add addFunc) {
 	if s.Session == nil {
 		return
 	}
-	if n := s.Session.AbandonedRequests; n > 0 {
-		add(api.AttentionAbandoned, api.SeverityWarning, nil, "make the RoundTripper of HTTP.Client obey contexts", "%s held by the RoundTripper of HTTP.Client", display.Count(n, "abandoned request"))
-	}
 	d := &s.Session.Discarded
 	if d.Oversize > 0 {
 		add(api.AttentionDiscarded, api.SeverityWarning, nil, "raise Limits.MaxMessageBytes, or let the server send less", "%s longer than Limits.MaxMessageBytes", display.Count(d.Oversize, "message"))

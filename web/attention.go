@@ -13,7 +13,7 @@ import (
 
 // attentionOrder orders the kinds within one severity. What only a person can do comes first.
 var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionFleet, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
-	api.AttentionUnknownOutcome, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionAbandoned, api.AttentionCatalog,
+	api.AttentionUnknownOutcome, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionCatalog,
 	api.AttentionRestarted, api.AttentionDiscarded, api.AttentionDeprecated}
 
 // attention lists what an operator should look at, the most urgent entry first. It is the

@@ -29,14 +29,29 @@ import (
 const epochName = "MCPVISOR_EPOCH"
 
 // guardMain runs the guard of a node, if this process is one.
-func guardMain() {
-	guard.Main(etcd.Release)
+func guardMain() { guard.Main(giveBack) }
+
+// ticket is what a guard needs to give a lease back.
+type ticket struct {
+	Endpoints []string    `json:"endpoints"`
+	Lease     store.Lease `json:"lease"`
+}
+
+func giveBack(ctx context.Context, text []byte) error {
+	var t ticket
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	s, err := etcd.Open(etcd.Config{Endpoints: t.Endpoints})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Revoke(ctx, t.Lease), s.Close())
 }
 
 // join makes the node of a process.
 func join(ctx context.Context, c NodeConfig) (Member, error) {
-	reached := etcd.Config{Endpoints: c.Endpoints}
-	s, err := etcd.Open(reached)
+	s, err := etcd.Open(etcd.Config{Endpoints: c.Endpoints})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +74,7 @@ func join(ctx context.Context, c NodeConfig) (Member, error) {
 		Logger:         zerolog.New(os.Stderr).With().Timestamp().Str("node", c.ID).Logger(),
 	}
 	if c.Guard {
-		config.GuardTicket = func(lease store.Lease) ([]byte, error) { return etcd.Ticket(reached, nil, lease) }
+		config.GuardTicket = func(lease store.Lease) ([]byte, error) { return json.Marshal(ticket{c.Endpoints, lease}) }
 	}
 	if c.InMemory {
 		config.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {

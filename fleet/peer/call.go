@@ -139,14 +139,8 @@ func (c *call) append(b []byte) []byte {
 	return append(b, c.args...)
 }
 
-// readCall decodes a call, which keeps the memory of the message. If the error is errUnknownMethod, the
-// call is of a later version, and its other fields may mean anything.
-func readCall(message []byte) (c call, err error) {
-	err = c.read(message)
-	return c, err
-}
-
-// read decodes a call into c; see readCall.
+// read decodes a call into c, which keeps the memory of the message. If the error is errUnknownMethod,
+// the call is of a later version, and its other fields may mean anything.
 func (c *call) read(message []byte) error {
 	r := varint.Reader{Rest: message}
 	s := &c.settings

@@ -17,6 +17,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
+// readCall decodes a call.
+func readCall(message []byte) (c call, err error) {
+	err = c.read(message)
+	return c, err
+}
+
 // rawStream is one end of a stream that sends what a test wants.
 type rawStream struct {
 	t testing.TB

@@ -296,7 +296,3 @@ var (
 	errOver  = errors.New("the session of the caller is over")
 	errUntil = errors.New("the call takes too long as a whole")
 )
-
-// IsMoved reports whether another route may execute a call that has failed with err: the server has
-// moved, or the node has lost its lease.
-func IsMoved(err error) bool { return errors.Is(err, ErrMoved) || errors.Is(err, ErrLeaseOver) }

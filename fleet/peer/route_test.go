@@ -264,7 +264,6 @@ func TestRoute_epoch(t *testing.T) {
 		_, err := route.CallToolRaw(within(t), "s/x", nil)
 		require.ErrorIs(t, err, want)
 		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
-		require.True(t, IsMoved(err))
 		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)

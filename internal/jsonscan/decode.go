@@ -11,15 +11,12 @@ import (
 // errNoValue is the error of text that is not one JSON value.
 var errNoValue = errors.New("invalid JSON")
 
-// Decode returns the value that encoding/json would: map[string]any, []any, string,
-// float64, bool or nil. It takes about half the time and memory.
-func Decode(text []byte) (any, error) { return DecodeContext(context.Background(), text) }
-
 // checkEvery is how many values DecodeContext decodes between checks of its context.
 const checkEvery = 4096
 
-// DecodeContext is Decode for large values. It fails with the cause of ctx when ctx
-// ends, and yields to other goroutines from time to time.
+// DecodeContext returns the value that encoding/json would: map[string]any, []any, string,
+// float64, bool or nil. It takes about half the time and memory. It fails with the cause of ctx
+// when ctx ends, and yields to other goroutines from time to time.
 func DecodeContext(ctx context.Context, text []byte) (any, error) {
 	d := decoder{scan: Scanner{Text: text}, ctx: ctx}
 	d.scan.SkipSpace()

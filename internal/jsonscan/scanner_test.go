@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func requireAgreement(t *testing.T, text []byte) {
 	require.Equal(t, json.Valid(text), Valid(text), "%.200q", text)
 	var whole any
 	wrong := json.Unmarshal(text, &whole)
-	got, err := Decode(text)
+	got, err := DecodeContext(context.Background(), text)
 	require.Equal(t, wrong == nil, err == nil, "%.200q: %v", text, err)
 	if wrong == nil {
 		require.Equal(t, whole, got, "%.200q", text)

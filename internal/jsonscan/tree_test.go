@@ -47,7 +47,7 @@ func TestTree_agrees_with_Decode(t *testing.T) {
 			text = append(text[:at:at], text[at+1:]...)
 		}
 		text = append([]byte(" "), append(text, '\n')...)
-		want, err := Decode(text)
+		want, err := DecodeContext(context.Background(), text)
 		broken := tree.Parse(context.Background(), text, 1<<16)
 		require.Equal(t, err == nil, broken == nil, "%s", text)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -29,10 +30,11 @@ func TestRead(t *testing.T) {
 // it answers again.
 func TestRead_file_system_that_hangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reads, release := 0, make(chan struct{})
+		var reads atomic.Int32
+		release := make(chan struct{})
 		r := reader{patience: patience, read: func(path string, _ int) ([]byte, error) {
 			if path == "hangs" {
-				reads++
+				reads.Add(1)
 				<-release
 			}
 			return []byte(path), nil
@@ -44,7 +46,7 @@ func TestRead_file_system_that_hangs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "other", string(data))
 		}
-		require.Equal(t, 1, reads)
+		require.EqualValues(t, 1, reads.Load())
 		close(release)
 		synctest.Wait()
 		data, err := r.readFile("hangs", 9)

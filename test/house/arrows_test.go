@@ -129,27 +129,27 @@ var arrows = map[string]arrow{
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
 
-	"fleet":                    {". supervisor facade config transport transport/dial internal/ fleet fleet/", []string{sdk, zerolog}},
-	"fleet/internal/records":   {"fleet/placement fleet/store", nil},
-	"fleet/internal/protocol":  {"fleet/placement fleet/store fleet/internal/records", nil},
-	"fleet/internal/guards":    {"fleet/guard fleet/store", nil},
-	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/records fleet/internal/protocol", nil},
-	"fleet/internal/kv":        {folders: "fleet/store"},
-	"fleet/internal/boottime":  {foreign: []string{xsys}},
-	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
-	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/"}},
-	"fleet/placement":          {},
-	"fleet/store":              {},
-	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
-	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap", "google.golang.org/grpc/"}},
-	"fleet/certs":              {},
-	"fleet/peer":               {". supervisor facade transport internal/budget fleet/certs fleet/internal/catalog fleet/internal/framing fleet/internal/varint", []string{sdk, "google.golang.org/grpc/"}},
-	"fleet/internal/framing":   {"fleet/internal/varint", []string{"google.golang.org/grpc/"}},
-	"fleet/internal/varint":    {},
-	"fleet/internal/forward":   {". facade transport internal/ fleet/peer", []string{sdk}},
-	"fleet/internal/catalog":   {". supervisor internal/", []string{sdk}},
-	"fleet/guard":              {"fleet/internal/boottime", []string{xsys}},
-	"fleet/fleettest":          {". supervisor facade fleet fleet/", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
+	"fleet":                           {". supervisor facade config transport transport/dial internal/ fleet fleet/", []string{sdk, zerolog}},
+	"fleet/internal/records":          {"fleet/placement fleet/store", nil},
+	"fleet/internal/protocol":         {"fleet/placement fleet/store fleet/internal/records", nil},
+	"fleet/internal/guards":           {"fleet/guard fleet/store", nil},
+	"fleet/internal/runner":           {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/records fleet/internal/protocol", nil},
+	"fleet/internal/boottime":         {foreign: []string{xsys}},
+	"fleet/internal/storetest":        {"fleet/store", []string{"github.com/stretchr/testify/require"}},
+	"fleet/internal/storetest/kv":     {folders: "fleet/store"},
+	"fleet/internal/storetest/memory": {folders: "fleet/store fleet/internal/storetest/kv fleet/internal/boottime"},
+	"fleet/internal/etcdtest":         {foreign: []string{"github.com/stretchr/testify/"}},
+	"fleet/placement":                 {},
+	"fleet/store":                     {},
+	"fleet/store/etcd":                {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap", "google.golang.org/grpc/"}},
+	"fleet/certs":                     {},
+	"fleet/peer":                      {". supervisor facade transport internal/budget fleet/certs fleet/internal/catalog fleet/internal/framing fleet/internal/varint", []string{sdk, "google.golang.org/grpc/"}},
+	"fleet/internal/framing":          {"fleet/internal/varint", []string{"google.golang.org/grpc/"}},
+	"fleet/internal/varint":           {},
+	"fleet/internal/forward":          {". facade transport internal/ fleet/peer", []string{sdk}},
+	"fleet/internal/catalog":          {". supervisor internal/", []string{sdk}},
+	"fleet/guard":                     {"fleet/internal/boottime", []string{xsys}},
+	"fleet/fleettest":                 {". supervisor facade fleet fleet/", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -247,7 +247,7 @@ func TestFleetIsOptional(t *testing.T) {
 				require.False(t, slices.ContainsFunc(p.Deps, engine), "%s (%s) depends on etcd or gRPC", path, platform)
 			}
 		}
-		for _, pure := range []string{"fleet/placement", "fleet/internal/records", "fleet/internal/protocol", "fleet/internal/kv"} {
+		for _, pure := range []string{"fleet/placement", "fleet/internal/records", "fleet/internal/protocol", "fleet/internal/storetest/kv"} {
 			for _, dep := range packages[module+pure].Deps {
 				require.True(t, packages[dep].Standard || strings.HasPrefix(dep, module+"fleet/"), "%s depends on %s", pure, dep)
 			}

@@ -39,7 +39,6 @@ var unfrozen = map[string]string{
 	"fleet/placement":     "the plan of a fleet; programs will use fleet",
 	"fleet/store":         "the contract of the stores, in the making",
 	"fleet/store/etcd":    "in the making",
-	"fleet/store/memory":  "in the making",
 	"gateway":             "an MCP server in front of a client; its options grow",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
 	"mcptest/oauthtest":   "an authorization server for tests, which follows the specification",

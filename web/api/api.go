@@ -116,8 +116,6 @@ const (
 	AttentionCatalog AttentionKind = "catalog"
 	// AttentionStandby: a server that should have a standby has had none for a while.
 	AttentionStandby AttentionKind = "standby"
-	// AttentionAbandoned: requests are held although their contexts have ended.
-	AttentionAbandoned AttentionKind = "abandoned_requests"
 	// AttentionDiscarded: output or messages of the server could not be used.
 	AttentionDiscarded AttentionKind = "discarded"
 	// AttentionDeprecated: the session uses a deprecated transport or version.

@@ -260,7 +260,7 @@ func TestReader_route_ends(t *testing.T) {
 	f.moved.Store(true)
 	err := <-a.left
 	require.ErrorIs(t, err, peer.ErrMoved)
-	require.True(t, peer.IsMoved(err))
+	require.ErrorIs(t, err, peer.ErrMoved)
 	require.ErrorIs(t, a.request(t, "resources/subscribe", "mcptest://text", `{}`), peer.ErrMoved)
 	require.Eventually(t, func() bool {
 		f.owner.mu.Lock()

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/fleet/internal/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )

@@ -13,10 +13,10 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/memory"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
-	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -19,10 +19,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/memory"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
-	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

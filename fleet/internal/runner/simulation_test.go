@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/fleet/internal/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 

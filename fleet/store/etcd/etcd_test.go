@@ -1,11 +1,9 @@
 package etcd_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest"
-	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 )
 
@@ -53,26 +50,4 @@ func TestOpen_needsEndpoints(t *testing.T) {
 func TestOpen_no_answer(t *testing.T) {
 	_, err := etcd.Open(etcd.Config{Endpoints: []string{"http://127.0.0.1:9"}, Username: "u", Password: "p"})
 	require.ErrorIs(t, err, etcd.ErrNoAnswer)
-}
-
-func TestRelease(t *testing.T) {
-	server := etcdtest.Start(t)
-	config := etcd.Config{Endpoints: []string{server.Endpoint}}
-	s, err := etcd.Open(config)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	lease, err := s.Grant(t.Context(), time.Minute)
-	require.NoError(t, err)
-	ticket, err := etcd.Ticket(config, nil, lease)
-	require.NoError(t, err)
-
-	require.NoError(t, etcd.Release(t.Context(), ticket))
-	require.ErrorIs(t, s.Renew(t.Context(), lease), store.ErrLeaseGone)
-	require.Error(t, etcd.Release(t.Context(), []byte("{")))
-
-	config.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
-	_, err = etcd.Ticket(config, nil, lease)
-	require.ErrorContains(t, err, "as PEM")
-	_, err = (&etcd.PEM{Authorities: []byte("x")}).TLS()
-	require.ErrorContains(t, err, "no certificate")
 }

@@ -80,7 +80,7 @@ func New(server *url.URL, spec *mcpvisor.HTTP, trusted ...string) *Client {
 		c.checkConnections(own, t == http.DefaultTransport)
 		base = own
 	} else {
-		base = &hostcall.RoundTripper{Base: base, Held: new(hostcall.HeldRequests)}
+		base = &hostcall.RoundTripper{Base: base}
 	}
 	c.http = &http.Client{Transport: &checkedTransport{client: c, base: base}, CheckRedirect: c.checkRedirect}
 	return c

@@ -72,7 +72,8 @@ func (e *Endpoint) withCredential(header http.Header, r *OutgoingRequest, addres
 		seen.Host = e.host
 		address = &seen
 	}
-	return own, hostcall.Call("Auth", func() error { return r.credential.SetHeaders(own, r.Method, address, r.Body) })
+	credential, method, body := r.credential, r.Method, r.Body // r stays on the stack of its owner
+	return own, hostcall.Call("Auth", func() error { return credential.SetHeaders(own, method, address, body) })
 }
 
 // credentialError makes the error of a request for which there is no credential. The request

@@ -48,9 +48,8 @@ type Endpoint struct {
 }
 
 // New makes the endpoint of one session with a server. It fails if the URL of the spec
-// cannot be parsed. It opens no connection. held counts the requests that the application's
-// RoundTripper does not return; all sessions of a server share it.
-func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, error) {
+// cannot be parsed. It opens no connection.
+func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, erro
 		e.offerGzip(t)
 	} else {
 		// The connections belong to the application, so they are neither tracked nor closed.
-		e.RoundTripper, e.hostRoundTripper = &hostcall.RoundTripper{Base: base, Held: held}, true
+		e.RoundTripper, e.hostRoundTripper = &hostcall.RoundTripper{Base: base}, true
 	}
 	return e, nil
 }

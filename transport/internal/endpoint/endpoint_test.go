@@ -35,7 +35,7 @@ func TestSameOrigin(t *testing.T) {
 }
 
 func TestConnectError(t *testing.T) {
-	e, err := New(testSpec("http://host.example/mcp?key=canary").WithDefaults(), nil)
+	e, err := New(testSpec("http://host.example/mcp?key=canary").WithDefaults())
 	require.NoError(t, err)
 	wrap := func(err error) error {
 		return &url.Error{Op: "Post", URL: "http://host.example/mcp?key=canary", Err: err}
@@ -78,7 +78,7 @@ func TestConnectError(t *testing.T) {
 func TestDo_reuses_connection(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) }))
 	t.Cleanup(web.Close)
-	e, err := New(testSpec(web.URL).WithDefaults(), nil)
+	e, err := New(testSpec(web.URL).WithDefaults())
 	require.NoError(t, err)
 	var clients []string
 	for range 2 {
@@ -108,7 +108,7 @@ func (c testCredential) SetHeaders(header http.Header, method string, target *ur
 func TestWithCredential(t *testing.T) {
 	spec := testSpec("http://host.example/mcp")
 	spec.HTTP.Headers = map[string]string{"Host": "seen.example"}
-	e, err := New(spec.WithDefaults(), nil)
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	shared := http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}}
 	got, err := e.withCredential(shared, &OutgoingRequest{Method: "POST", Body: []byte("{}"), credential: testCredential{"t"}}, e.URL)
@@ -119,7 +119,7 @@ func TestWithCredential(t *testing.T) {
 
 // While the authorization server is unavailable, the error says when to try again.
 func TestCredentialError_retryAfter(t *testing.T) {
-	e, err := New(testSpec("http://host.example/mcp").WithDefaults(), nil)
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	httpErr := e.credentialError(t.Context(), &mcpvisor.AuthUnavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, mcpvisor.KindUnavailable, httpErr.Kind)
@@ -137,7 +137,7 @@ func TestTuneTransport(t *testing.T) {
 			mine, _ := net.Pipe()
 			return mine, nil
 		}}}
-	e, err := New(spec.WithDefaults(), nil)
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	tuned := e.RoundTripper.(*http.Transport)
 	require.Zero(t, tuned.ResponseHeaderTimeout, "a bound would end calls of slow tools")

@@ -38,7 +38,7 @@ func newGzipServer(t *testing.T, more chan struct{}) *httptest.Server {
 // describe the compressed body.
 func TestDo_gzip(t *testing.T) {
 	more := make(chan struct{})
-	e, err := New(testSpec(newGzipServer(t, more).URL).WithDefaults(), nil)
+	e, err := New(testSpec(newGzipServer(t, more).URL).WithDefaults())
 	require.NoError(t, err)
 	defer e.Close()
 	resp, httpErr := e.Do(context.Background(), OutgoingRequest{Method: http.MethodGet, Header: e.NewHeader(0)})
@@ -76,7 +76,7 @@ func TestDo_gzipNotOffered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := testSpec(web.URL)
 			spec.HTTP.Headers, spec.HTTP.Client = row.headers, &http.Client{Transport: row.transport}
-			e, err := New(spec.WithDefaults(), nil)
+			e, err := New(spec.WithDefaults())
 			require.NoError(t, err)
 			defer e.Close()
 			resp, httpErr := e.Do(context.Background(), OutgoingRequest{Method: http.MethodGet, Header: e.NewHeader(0)})

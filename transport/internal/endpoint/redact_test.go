@@ -13,7 +13,7 @@ import (
 func TestSecrets_inJSON(t *testing.T) {
 	spec := testSpec("http://host.example/")
 	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basicToken("login-name", "pass-word")}
-	e, err := New(spec.WithDefaults(), nil)
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	for raw, want := range map[string]string{
 		`{"pin":"12345678"}`:             `{"pin":"***"}`,
@@ -41,7 +41,7 @@ func TestSecrets_inJSON(t *testing.T) {
 func TestSecrets_allForms(t *testing.T) {
 	spec := testSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
 	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}
-	e, err := New(spec.WithDefaults(), nil)
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	for _, secret := range []string{
 		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basicToken("us er/1", "pass w/ord"),
@@ -55,7 +55,7 @@ func TestSecrets_allForms(t *testing.T) {
 
 func TestRedact_secretsOfSpec(t *testing.T) {
 	const secret = "correct horse"
-	e, err := New(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{secret}}, nil)
+	e, err := New(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{secret}})
 	require.NoError(t, err)
 	require.Equal(t, "no ***", e.Redact("no "+secret))
 }

@@ -77,7 +77,7 @@ func TestErrorText_notRepeated(t *testing.T) {
 		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
 		{599, "text/plain", "599", "HTTP 599"},
 	}
-	e, err := New(testSpec("http://host.example/mcp").WithDefaults(), nil)
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	for _, row := range rows {
 		httpErr := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
@@ -88,7 +88,7 @@ func TestErrorText_notRepeated(t *testing.T) {
 // With OAuth the headers of the specification are not what the user should change.
 func TestStatusError_authorize(t *testing.T) {
 	spec := testSpec("http://host.example/mcp").WithDefaults()
-	e, err := New(spec, nil)
+	e, err := New(spec)
 	require.NoError(t, err)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="a"`}}}

@@ -31,6 +31,7 @@ const (
 type Child struct {
 	// Set by Start, constant afterwards.
 	process    *os.Process
+	pid        int    // not process.Pid, which Release changes
 	path       string // of the program
 	group      *processGroup
 	stdin      *os.File
@@ -123,7 +124,7 @@ func (c *Child) Stdout() io.ReadCloser { return c.stdout }
 func (c *Child) GrowStdout() { growPipe(c.stdout) }
 
 // PID implements [Process].
-func (c *Child) PID() int { return c.process.Pid }
+func (c *Child) PID() int { return c.pid }
 
 // Exited implements [Process].
 func (c *Child) Exited() <-chan struct{} { return c.exited }

@@ -72,7 +72,7 @@ func (c *Child) startWithPipes(cmd *exec.Cmd, keepDaemons bool) (err error) {
 	c.stdin, c.stdout, c.stderrPipe = ours[0], ours[1], ours[2]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
 	c.group, err = startInGroup(cmd, keepDaemons)
-	c.process = cmd.Process // not cmd, which keeps the environment and the other ends
+	c.process, c.pid = cmd.Process, cmd.Process.Pid // not cmd, which keeps the environment and the other ends
 	return err
 }
 

@@ -85,7 +85,7 @@ func TestRedactor_JSON_memory(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			require.NotContains(t, string(redacted), "anary")
 			require.True(t, json.Valid(redacted))
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(12*len(raw)))
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(14*len(raw))) // 12.3 under the race detector
 		})
 	}
 }

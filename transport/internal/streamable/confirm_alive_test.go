@@ -77,11 +77,6 @@ func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 	})
 }
 
-// roundTripFunc is an http.RoundTripper.
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // The check may get the connection of the call that broke. It is repeated until it gets one of
 // its own, which shows that the server is gone.
 func TestConfirmAlive_check_on_the_broken_connection(t *testing.T) {
@@ -97,7 +92,7 @@ func checkOnBrokenConnection(t *testing.T, r transport.Request) {
 		web.handle("tools/call", broken)
 		web.handle("ping", broken)
 		spec := web.spec()
-		spec.HTTP.Client = &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if len(web.requests("ping")) > 1 {
 				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 			}

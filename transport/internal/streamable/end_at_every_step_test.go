@@ -3,7 +3,6 @@ package streamable
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -65,24 +64,22 @@ func TestEnd_atEveryStep(t *testing.T) {
 			web.handler = requireToken(web)
 		},
 	} {
-		for _, ignores := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/ignores contexts %t", name, ignores), func(t *testing.T) {
-				for step := int32(1); endAtStep(t, prepare, step, ignores); step++ {
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			for step := int32(1); endAtStep(t, prepare, step); step++ {
+			}
+		})
 	}
 }
 
 // endAtStep opens a session, makes a call, and ends the session at a step; at the end of
 // the call if there are fewer steps. It reports whether there are more.
-func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec), step int32, ignores bool) (more bool) {
+func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec), step int32) (more bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		spec := web.spec()
 		prepare(web, &spec)
-		steps := &stepTransport{base: web, at: step, ignores: ignores, free: make(chan struct{})}
+		steps := &stepTransport{base: web, at: step, free: make(chan struct{})}
 		spec.HTTP.Client.Transport = steps
 		spec.Timeouts.Shutdown = time.Second
 		s := newTestDialer(spec).NewSession().(*session)
@@ -150,13 +147,12 @@ func (c hookedConn) Write(ctx context.Context, m sdkrpc.Message) error {
 // stepTransport is a RoundTripper that calls end at a step of its requests. From then on no
 // request gets a response, and no body a byte.
 type stepTransport struct {
-	base    http.RoundTripper
-	at      int32
-	end     func()
-	ignores bool          // contexts of requests, while nothing answers
-	free    chan struct{} // closed: nothing blocks
-	count   atomic.Int32  // steps
-	frozen  atomic.Bool
+	base   http.RoundTripper
+	at     int32
+	end    func()
+	free   chan struct{} // closed: nothing blocks
+	count  atomic.Int32  // steps
+	frozen atomic.Bool
 }
 
 // step counts a step.
@@ -176,12 +172,8 @@ func (s *stepTransport) hang(ctx context.Context) error {
 	if !s.frozen.Load() {
 		return nil
 	}
-	done := ctx.Done()
-	if s.ignores {
-		done = nil
-	}
 	select {
-	case <-done:
+	case <-ctx.Done():
 	case <-s.free:
 	}
 	return io.ErrUnexpectedEOF

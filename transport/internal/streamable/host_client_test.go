@@ -14,30 +14,12 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// blockingTripper is a RoundTripper of the application. While on is set, its POSTs ignore
-// their context in the way that how implements.
-type blockingTripper struct {
-	http.RoundTripper
-	on   atomic.Bool
-	free chan struct{} // closed to let blocked requests continue
-	how  func(s *blockingTripper, r *http.Request) (*http.Response, error)
-}
-
-func (s *blockingTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	if s.on.Load() && r.Method == http.MethodPost {
-		return s.how(s, r)
-	}
-	return s.RoundTripper.RoundTrip(r)
-}
 
 // hostBody is a response body that the application's RoundTripper returns.
 type hostBody struct {
@@ -55,76 +37,6 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 // replyWith makes a response with this body.
 func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
-}
-
-// blockingWays are the ways in which a blockingTripper ignores the context.
-var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
-	"round_trip": func(s *blockingTripper, _ *http.Request) (*http.Response, error) {
-		<-s.free
-		return nil, errors.New("late")
-	},
-	"read": func(s *blockingTripper, r *http.Request) (*http.Response, error) {
-		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { return nil }})
-	},
-}
-
-// A RoundTripper that ignores its context delays neither a call beyond its context and its
-// timeouts, nor the release of the session. SessionInfo counts the requests that it has
-// not returned.
-func TestHostRoundTripper_blocks(t *testing.T) {
-	for name, how := range blockingWays {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: how}
-				spec := web.spec()
-				spec.HTTP.Client = &http.Client{Transport: host}
-				spec.Timeouts.Shutdown = 2 * time.Second
-				s := newTestDialer(spec).NewSession().(*session)
-				require.NoError(t, s.Open(t.Context()))
-				requireServing(t, s)
-				host.on.Store(true)
-
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				began := time.Now()
-				_, err := s.Request(ctx, transporttest.ToolCall)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Equal(t, time.Second, time.Since(began))
-				synctest.Wait()
-				require.Positive(t, s.Info().AbandonedRequests, "the call, and perhaps the notice of its cancellation")
-
-				r := transporttest.ToolCall
-				r.TotalTimeout = 3 * time.Second
-				began = time.Now()
-				_, err = s.Request(t.Context(), r)
-				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
-				require.Equal(t, 3*time.Second, time.Since(began))
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-				synctest.Wait()
-				require.GreaterOrEqual(t, s.Info().AbandonedRequests, 2)
-
-				pending := make(chan error, 1)
-				go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); pending <- err }()
-				synctest.Wait()
-				began = time.Now()
-				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-				require.Error(t, <-pending)
-				<-s.Released()
-				require.LessOrEqual(t, time.Since(began), spec.Timeouts.Shutdown)
-
-				synctest.Wait()
-				next := s.dialer.NewSession().(*session)
-				require.GreaterOrEqual(t, next.Info().AbandonedRequests, 3, "the count outlives the session")
-				close(host.free)
-				synctest.Wait()
-				require.Zero(t, next.Info().AbandonedRequests)
-				require.Empty(t, web.unclosed())
-			})
-		})
-	}
 }
 
 // panickingJar is a cookie jar that panics: in Cookies while now is set, in SetCookies
@@ -250,8 +162,6 @@ func TestHostClient_panics(t *testing.T) {
 			if s.Cause() == nil {
 				requireServing(t, s)
 			}
-			// A body that is closed before its end counts until the host's Read returns.
-			require.Eventually(t, func() bool { return s.Info().AbandonedRequests == 0 }, transporttest.Patience, transporttest.TimeStep)
 		})
 	}
 }

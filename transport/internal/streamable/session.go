@@ -47,7 +47,7 @@ func (d *dialer) NewSession() transport.Session {
 		}
 		go s.shutdown()
 	}
-	if e, err := endpoint.New(d.spec, &d.held); err == nil { // without an endpoint Open fails
+	if e, err := endpoint.New(d.spec); err == nil { // without an endpoint Open fails
 		e.Auth = d.auth
 		e.OnUnauthorized = func(httpErr *endpoint.HTTPError) { s.life.end(httpErr.StartCause()) }
 		s.server.endpoint, s.life.shownURL = e, e.ShownURL
@@ -189,7 +189,6 @@ func (s *session) Info() mcpvisor.SessionInfo {
 	if a := s.server.agreed.Load(); a != nil {
 		info = a.info
 	}
-	info.AbandonedRequests = s.dialer.held.Count()
 	info.Discarded = s.receiver.discarded.Counts()
 	return info
 }
@@ -221,10 +220,7 @@ type dialer struct {
 	authErr error
 
 	handlers *inbound.HandlerPool
-	// held counts the requests of all sessions that the application's RoundTripper holds
-	// after they have ended.
-	held   hostcall.HeldRequests
-	buffer *budget.Budget // bounds the memory for large replies of all sessions
+	buffer   *budget.Budget // bounds the memory for large replies of all sessions
 
 	era atomic.Value // mcpvisor.Era, found by an earlier session; EraAuto or nil: unknown
 	sse atomic.Bool  // an earlier session found that the server speaks HTTP+SSE

@@ -8,7 +8,6 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -353,34 +352,4 @@ func TestSSE_auth(t *testing.T) {
 		a.Revoke(false, false)
 		requireServing(t, s)
 	}
-}
-
-// A RoundTripper of the application that ignores its context delays neither the start nor
-// the release.
-func TestSSE_hostRoundTripperBlocks(t *testing.T) {
-	web := newSSEServer(t)
-	release := make(chan struct{})
-	own := &http.Transport{}
-	t.Cleanup(own.CloseIdleConnections)
-	var hangs atomic.Bool
-	spec := sseSpec(web)
-	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		r = r.WithContext(context.WithoutCancel(r.Context()))
-		if hangs.Load() {
-			<-release
-		}
-		return own.RoundTrip(r)
-	})}
-	s := openSession(t, spec)
-	requireServing(t, s)
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
-	transporttest.RequireClosed(t, s.Released(), "the release waits for the body of the stream")
-
-	hangs.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	late := newTestDialer(spec).NewSession()
-	require.Error(t, late.Open(ctx))
-	transporttest.RequireClosed(t, late.Released(), "the start waits for the RoundTripper")
-	close(release)
 }

@@ -1,6 +1,5 @@
-// Package memory is not part of the stable API. It is a store of a fleet in this process: for a fleet of one node, and for tests. It
-// behaves as etcd does, leases, compaction and lost connections included, and keeps nothing when
-// the process ends.
+// Package memory is a store of a fleet in this process, for tests. It behaves as etcd does, leases,
+// compaction and lost connections included.
 package memory
 
 import (
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
-	"github.com/mcpvisor/mcpvisor/fleet/internal/kv"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest/memory"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
-	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

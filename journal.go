@@ -18,10 +18,10 @@ import (
 // while it has locked it.
 type Journal interface {
 	// Lock waits until no other caller of this store has the key locked, and returns the function
-	// that unlocks it. While a key is locked, its entry does not expire.
+	// that unlocks it. While a key is locked, its entry does not expire. That function must not block.
 	Lock(ctx context.Context, key JournalKey) (unlock func(), err error)
 	// Hold keeps the entry of a key from expiring until release is called: its task is followed.
-	// Several may hold a key, whether it is locked or not.
+	// Several may hold a key, whether it is locked or not. Hold and release must not block.
 	Hold(key JournalKey) (release func())
 	// Get returns the entry of a key; false if there is none, or if it has expired.
 	Get(ctx context.Context, key JournalKey) (JournalEntry, bool, error)

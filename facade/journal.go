@@ -329,7 +329,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 	}
 	k.entry.Updated = k.entry.Began
 	e := k.entry
-	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, e) })
+	w := k.begin(&mcpvisor.JournalEntry{}, func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, e) })
 	var err error
 	select {
 	case <-w.done:
@@ -356,7 +356,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 
 // beginForget removes the entry.
 func (k *keyedCall) beginForget() *journalWrite {
-	return k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
+	return k.begin(&mcpvisor.JournalEntry{}, func(ctx context.Context, store mcpvisor.Journal) error {
 		return k.note(store.Delete(ctx, k.entry.JournalKey()))
 	})
 }
@@ -373,30 +373,31 @@ const maxJournalErrorBytes = 4 << 10
 
 // taskEnded notes the end of a call of which the server has made a task. The error is without the
 // id of the task. Of several handles on one task the first one counts: if err is set, and another
-// one has got the result, known is true.
+// one has got the result, known is true. If the key belongs to a later call by now, nothing is noted.
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
 	if k.unlock != nil { // no other handle can have told it
 		k.ended(v, result, err)
 		return nil, false
 	}
 	first := make(chan json.RawMessage, 1) // has the result of another handle
-	own := &keyedCall{c: k.c, entry: k.entry, last: k.last}
-	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
-		unlock, lockErr := store.Lock(ctx, own.entry.JournalKey())
+	own := &keyedCall{c: k.c, entry: k.entry}
+	own.end(v, result, err)
+	e := own.entry
+	e.Updated = time.Now()
+	w := k.begin(&e, func(ctx context.Context, store mcpvisor.Journal) error {
+		unlock, lockErr := store.Lock(ctx, e.JournalKey())
 		if lockErr != nil {
 			return k.note(lockErr)
 		}
 		defer unlock()
-		stored, found, getErr := store.Get(ctx, own.entry.JournalKey())
-		if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
-			if stored.Error == nil {
+		stored, found, getErr := store.Get(ctx, e.JournalKey())
+		if getErr == nil && found && (stored.State == mcpvisor.JournalEnded || !stored.Began.Equal(e.Began)) {
+			if stored.Error == nil && stored.Began.Equal(e.Began) {
 				first <- stored.Result
 			}
 			return nil
 		}
-		end := own.ended(v, result, err)
-		<-end.done
-		return end.err
+		return k.note(store.Put(ctx, e))
 	})
 	if !w.wait() {
 		return nil, false
@@ -409,7 +410,15 @@ func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error)
 }
 
 // ended notes the end of the call, and waits for it, though not for long.
-func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *journalWrite {
+func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
+	k.end(v, result, err)
+	w := k.beginPut()
+	k.entry.Result = nil // the write has it
+	w.wait()
+}
+
+// end makes the entry that of a call that has ended.
+func (k *keyedCall) end(v *actors.View, result json.RawMessage, err error) {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
 	entry.TaskCreated, entry.Target, entry.Incarnation = time.Time{}, "", ""
@@ -430,10 +439,6 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) *jo
 	} else {
 		k.setResult(v, result)
 	}
-	w := k.beginPut()
-	entry.Result = nil // the write has it
-	w.wait()
-	return w
 }
 
 // setResult sets what the journal keeps of a result, without the secrets of the server; v may be nil.

@@ -384,3 +384,120 @@ func TestWithKey_of_a_result_with_a_secret_number(t *testing.T) {
 	require.NotContains(t, string(e.Arguments)+string(e.Result), "48392017")
 	require.JSONEq(t, `{"text":"x","balance":"***"}`, string(e.Arguments))
 }
+
+// A handle whose key was resolved, and is of a later call by now, does not write over that call.
+func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
+	release := make(chan struct{})
+	var calls atomic.Int32
+	server := rawServer(func(method, line string) string {
+		_, rest, _ := strings.Cut(line, `"taskId":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		switch method {
+		case "initialize":
+			return failure + `{"code":-32601,"message":"no"}`
+		case "server/discover":
+			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
+		case "tools/list":
+			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+		case "tools/call":
+			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:0%dZ","pollIntervalMs":20}`, calls.Add(1), calls.Load())
+		case "tasks/get":
+			status := `"working"`
+			n := strings.TrimPrefix(id, "secret-")
+			if n == "1" {
+				select {
+				case <-release:
+					status = `"completed","result":{"content":[{"type":"text","text":"first execution"}]}`
+				default:
+				}
+			}
+			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"createdAt":"2026-01-01T00:00:0%sZ","pollIntervalMs":20,"status":%s}`, id, n, status)
+		}
+		return `{"resultType":"complete"}`
+	})
+	j := new(memoryJournal)
+	key := mcpvisor.JournalKey{Key: "k"}
+	// The client that begins the call ends.
+	c1, err := facade.New(facade.WithJournal(j, ""))
+	require.NoError(t, err)
+	spec := mcpvisor.ServerSpec{Name: "s", InMemory: server}
+	require.NoError(t, c1.Register(t.Context(), spec))
+	_, err = c1.StartTask(t.Context(), "s/x", nil, facade.WithKey("k"))
+	require.NoError(t, err)
+	require.NoError(t, c1.Close(context.Background()))
+	// The next one finds the task, and waits later.
+	c := journaled(t, j, "")
+	require.NoError(t, c.Register(t.Context(), spec))
+	old, err := c.ResumeTask(t.Context(), key)
+	require.NoError(t, err)
+	e, _, err := j.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: e.Updated, By: "op", NotRun: true}))
+	second, err := c.StartTask(t.Context(), "s/x", nil, facade.WithKey("k"))
+	require.NoError(t, err)
+	require.Equal(t, "secret-2", second.ID())
+	e, _, _ = j.Get(t.Context(), key)
+	require.Equal(t, "secret-2", e.TaskID)
+	close(release)
+	got, err := old.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "first execution", text(t, got))
+	e, _, _ = j.Get(t.Context(), key)
+	require.Equal(t, mcpvisor.JournalTask, e.State, "the entry of the second call")
+}
+
+// Results whose end waits for a note of the journal are within the bound of the client.
+func TestWithKey_ends_behind_a_note_are_bounded(t *testing.T) {
+	j := new(faultyJournal)
+	c := newClient(t, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
+	const n, size = 40, 2_000_000
+	before := heapInUse()
+	big := strings.Repeat("x", size)
+	var calls atomic.Int32
+	server := rawServer(func(method, line string) string {
+		_, rest, _ := strings.Cut(line, `"taskId":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		switch method {
+		case "initialize":
+			return failure + `{"code":-32601,"message":"no"}`
+		case "server/discover":
+			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
+		case "tools/list":
+			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+		case "tools/call":
+			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:00Z","pollIntervalMs":20}`, calls.Add(1))
+		case "tasks/get":
+			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"completed","createdAt":"2026-01-01T00:00:00Z","result":{"content":[{"type":"text","text":%q}]}}`, id, big)
+		}
+		return `{"resultType":"complete"}`
+	})
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
+	free := make(chan struct{})
+	j.set(func(_ context.Context, _ string, state mcpvisor.JournalState) error {
+		if state == mcpvisor.JournalTask {
+			<-free
+		}
+		return nil
+	})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithKey(fmt.Sprint(i)))
+			require.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	// Results that find no room are dropped after a while.
+	require.Eventually(t, func() bool { return heapInUse()-before < 30<<20 }, time.Minute, 50*time.Millisecond)
+	close(free)
+	require.Eventually(t, func() bool {
+		all, _ := c.JournalEntries(t.Context())
+		ended := 0
+		for _, e := range all {
+			if e.State == mcpvisor.JournalEnded {
+				ended++
+			}
+		}
+		return ended == n
+	}, time.Minute, 10*time.Millisecond)
+}

@@ -161,14 +161,24 @@ func (w *journalWrite) wait() bool {
 	}
 }
 
-// begin makes a change of the journal in the background, behind the one before.
-func (k *keyedCall) begin(change func(ctx context.Context, store mcpvisor.Journal) error) *journalWrite {
+// begin makes a change of the journal in the background, behind the one before. The change keeps e in
+// memory until it is made. If there is no room for that, e loses its result and arguments.
+func (k *keyedCall) begin(e *mcpvisor.JournalEntry, change func(ctx context.Context, store mcpvisor.Journal) error) *journalWrite {
 	w, before := &journalWrite{done: make(chan struct{})}, k.last
 	k.last = w
 	k.c.writes.add()
 	go func() {
 		defer k.c.writes.done()
 		defer close(w.done)
+		share := k.c.writes.room.Share()
+		defer share.Release()
+		if held := storedCopies*len(e.Result) + len(e.Arguments); held > 0 {
+			room, cancel := context.WithTimeout(k.c.writes.ctx, journalPatience)
+			if share.Grow(room, nil, held) != nil {
+				e.Result, e.Arguments = nil, nil
+			}
+			cancel()
+		}
 		if before != nil {
 			<-before.done
 		}
@@ -182,18 +192,11 @@ func (k *keyedCall) begin(change func(ctx context.Context, store mcpvisor.Journa
 func (k *keyedCall) beginPut() *journalWrite {
 	k.entry.Updated = time.Now()
 	e := k.entry
-	return k.begin(func(ctx context.Context, store mcpvisor.Journal) error {
-		share := k.c.writes.room.Share()
-		defer share.Release()
-		room, cancel := context.WithTimeout(ctx, journalPatience)
-		defer cancel()
-		// The store and the disk have copies, too.
-		if share.Grow(room, nil, 3*len(e.Result)+len(e.Arguments)) != nil {
-			e.Result, e.Arguments = nil, nil
-		}
-		return k.note(store.Put(ctx, e))
-	})
+	return k.begin(&e, func(ctx context.Context, store mcpvisor.Journal) error { return k.note(store.Put(ctx, e)) })
 }
+
+// storedCopies is how often a result is in memory while it is stored: the store and the disk have it, too.
+const storedCopies = 3
 
 // note logs the error of a change that was made after the call was sent. The caller gets the answer
 // nevertheless: the journal then knows less, so the key sends nothing, either.

@@ -95,7 +95,7 @@ func (c *Client) resolveKey(ctx context.Context, key mcpvisor.JournalKey, r KeyR
 		k.setResult(c.rt.Snapshot().Server(e.Server), r.Result)
 	}
 	entry := *e
-	w := k.begin(func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, entry) })
+	w := k.begin(&mcpvisor.JournalEntry{}, func(ctx context.Context, store mcpvisor.Journal) error { return store.Put(ctx, entry) })
 	select { // the key stays locked until the entry is written
 	case <-w.done:
 		err = w.err

@@ -153,39 +153,84 @@ func TestJournal_full_refuses_at_once(t *testing.T) {
 	require.Equal(t, n/2+3, j.entries)
 }
 
-// While the writer is busy, the ends of calls go before calls that begin.
-func TestJournal_ends_go_first(t *testing.T) {
-	j := openTest(t, tempFile(t), Options{})
-	busy, free := make(chan struct{}), make(chan struct{})
+// busy makes the writer of a journal wait in its next transaction until free is called.
+func busy(t *testing.T, j *Journal) (free func()) {
+	t.Helper()
+	began, release := make(chan struct{}), make(chan struct{})
 	now := j.opts.now
-	j.opts.now = sync.OnceValue(func() time.Time { close(busy); <-free; return now() })
+	j.opts.now = sync.OnceValue(func() time.Time { close(began); <-release; return now() })
 	var wg sync.WaitGroup
 	wg.Go(func() { require.NoError(t, j.Put(t.Context(), sent("first", now()))) })
-	<-busy
-	var mu sync.Mutex
-	var order []string
-	put := func(e mcpvisor.JournalEntry) {
-		wg.Go(func() {
-			require.NoError(t, j.Put(t.Context(), e))
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, string(e.State))
-		})
-	}
-	// More than one transaction takes.
-	for i := range maxBatch + 100 {
-		put(sent(fmt.Sprint("begin", i), now()))
-	}
-	for i := range 10 {
-		e := sent(fmt.Sprint("end", i), now())
-		e.State = mcpvisor.JournalEnded
-		put(e)
-	}
-	require.Eventually(t, func() bool { return len(j.ends) == 1 && len(j.fresh) == 1 }, time.Minute, time.Millisecond)
-	close(free)
+	<-began
+	return func() { close(release); wg.Wait() }
+}
+
+// Where there is room for one of them only, the end of a call is stored, and the new key is refused.
+func TestJournal_ends_go_first(t *testing.T) {
+	j := openTest(t, tempFile(t), Options{MaxBytes: 4000})
+	require.NoError(t, j.Put(t.Context(), sent("old", time.Now())))
+	free := busy(t, j)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		e := sent("new", time.Now())
+		e.Arguments = bytes.Repeat([]byte("1"), 2000)
+		require.ErrorIs(t, j.Put(t.Context(), e), mcpvisor.ErrJournalFull)
+	})
+	require.Eventually(t, func() bool { return len(j.fresh) == 1 }, time.Minute, time.Millisecond)
+	wg.Go(func() {
+		e := sent("old", time.Now())
+		e.State, e.Result = mcpvisor.JournalEnded, bytes.Repeat([]byte("1"), 2000)
+		require.NoError(t, j.Put(t.Context(), e))
+	})
+	require.Eventually(t, func() bool { return len(j.ends) == 1 }, time.Minute, time.Millisecond)
+	free()
 	wg.Wait()
-	require.NoError(t, j.db.View(func(tx *bolt.Tx) error { require.Less(t, tx.ID(), 50); return nil }))
-	require.Len(t, order, maxBatch+110)
+	e, ok := get(t, j, "old")
+	require.True(t, ok)
+	require.Len(t, e.Result, 2000)
+}
+
+// The end of a call is written although its caller has left.
+func TestJournal_end_of_a_caller_who_left(t *testing.T) {
+	j := openTest(t, tempFile(t), Options{})
+	free := busy(t, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	e := sent("left", time.Now())
+	e.State = mcpvisor.JournalEnded
+	go func() { left <- j.Put(ctx, e) }()
+	require.Eventually(t, func() bool { return len(j.ends) == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	free()
+	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "first"})) // behind it
+	_, ok := get(t, j, "left")
+	require.True(t, ok)
+}
+
+// The entry of a key that is held is renewed, so that the next host finds it.
+func TestJournal_renews_held_keys(t *testing.T) {
+	c, path := &clock{at: start}, tempFile(t)
+	j := openTest(t, path, c.options(Options{Retention: 20 * time.Millisecond}))
+	require.NoError(t, j.Put(t.Context(), sent("held", c.now())))
+	require.NoError(t, j.Put(t.Context(), sent("other", c.now())))
+	defer j.Hold(mcpvisor.JournalKey{Key: "held"})()
+	c.pass(15 * time.Millisecond)
+	stamped := func(key string) (at time.Time) {
+		require.NoError(t, j.view(t.Context(), func(tx *bolt.Tx) error {
+			at = stampOf(tx.Bucket(callsBucket).Get(encodeKey(mcpvisor.JournalKey{Key: key}))).at
+			return nil
+		}))
+		return at
+	}
+	require.Eventually(t, func() bool { return stamped("held").After(stamped("other")) }, time.Minute, time.Millisecond)
+	require.NoError(t, j.Close())
+	c.pass(15 * time.Millisecond)
+	j = openTest(t, path, c.options(Options{Retention: 20 * time.Millisecond}))
+	_, ok := get(t, j, "held")
+	require.True(t, ok)
+	_, ok = get(t, j, "other")
+	require.False(t, ok)
 }
 
 // The change of a caller who has left is not made behind a later one of the same key.

@@ -60,11 +60,12 @@ type Journal struct {
 	close  sync.Once
 
 	// The goroutine of the writer owns what follows.
-	entries int    // how many there are
-	size    int64  // of their keys and records, in bytes
-	swept   []byte // the key up to which expired entries were looked for
-	looked  int    // how many entries sweeps have looked at
-	free    int64  // bytes of the file that must be free before it is compacted
+	entries int           // how many there are
+	size    int64         // of their keys and records, in bytes
+	swept   []byte        // the key up to which expired entries were looked for
+	looked  int           // how many entries sweeps have looked at
+	free    int64         // bytes of the file that must be free before it is compacted
+	ahead   time.Duration // how far the clock was ahead of now when noteClock looked last
 }
 
 var _ mcpvisor.Journal = (*Journal)(nil)
@@ -148,13 +149,12 @@ func (j *Journal) count() error {
 	if last != (stamp{}) {
 		j.base = last.at.Add(max(now.Sub(last.clock), 0))
 	}
+	j.ahead = now.Sub(j.base)
 	if err != nil || !now.Before(last.clock) {
 		return err
 	}
 	// The clock was set back since: from now on, time is counted from here.
-	return j.db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(metaBucket).Put(clockKey, stamp{j.base, now}.append(nil))
-	})
+	return j.putClock(stamp{j.base, now})
 }
 
 // now is the time of the journal, by which entries expire: the clock of the first host, which no

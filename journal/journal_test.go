@@ -208,6 +208,22 @@ func TestJournal_wrong_clock(t *testing.T) {
 	}
 }
 
+// A machine without a clock of its own starts in the past, and its clock is set while the host runs. To the
+// next host no time has passed.
+func TestJournal_clock_set_forward_before_a_restart(t *testing.T) {
+	c, path := &clock{at: start}, tempFile(t)
+	j := openTest(t, path, c.options(Options{Retention: 24 * time.Hour}))
+	require.NoError(t, j.Put(t.Context(), sent("k", c.now())))
+	c.set(start.Add(30 * 24 * time.Hour))
+	require.NoError(t, j.Close())
+	j = openTest(t, path, c.options(Options{Retention: 24 * time.Hour}))
+	_, ok := get(t, j, "k")
+	require.True(t, ok)
+	c.pass(25 * time.Hour)
+	_, ok = get(t, j, "k")
+	require.False(t, ok)
+}
+
 // The journal is bounded in entries and bytes. What was begun can always be ended: a result
 // that finds no room is left out.
 func TestJournal_full(t *testing.T) {

@@ -19,7 +19,7 @@ const maxBatch = 1024
 // write at the same time share the wait for the disk.
 func (j *Journal) run() {
 	defer close(j.done)
-	ticker := time.NewTicker(max(j.opts.Retention/4, time.Millisecond))
+	ticker := time.NewTicker(min(max(j.opts.Retention/4, time.Millisecond), time.Minute))
 	defer ticker.Stop()
 	for {
 		var ends, fresh []*write
@@ -29,9 +29,11 @@ func (j *Journal) run() {
 		case w := <-j.fresh:
 			fresh = append(fresh, w)
 		case <-ticker.C:
+			j.noteClock()
 			ends = j.renewals()
 		case <-j.closed:
 			if ends, fresh = gather(j.ends, nil), gather(j.fresh, nil); len(ends)+len(fresh) == 0 {
+				j.noteClock()
 				return
 			}
 		}
@@ -48,6 +50,25 @@ func (j *Journal) run() {
 			j.compact()
 		}
 	}
+}
+
+// noteClock writes down what the clock says, if that has changed by more than the time that has passed: it
+// was set. The next host must not take that for time.
+func (j *Journal) noteClock() {
+	_ = j.transact(func() error {
+		at := stamp{j.now(), j.opts.now()}
+		ahead := at.clock.Sub(at.at)
+		if (ahead - j.ahead).Abs() <= time.Second {
+			return nil
+		}
+		j.ahead = ahead
+		return j.putClock(at)
+	})
+}
+
+// putClock stores what time it is for the journal, and what the clock says.
+func (j *Journal) putClock(at stamp) error {
+	return j.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(clockKey, at.append(nil)) })
 }
 
 // gather adds the changes that wait already.
@@ -298,6 +319,10 @@ const compactBytes = 8 << 20
 func (j *Journal) replace(path string, db *bolt.DB) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
 	if err := os.Rename(path, j.path); err != nil {
 		return err
 	}
@@ -305,5 +330,6 @@ func (j *Journal) replace(path string, db *bolt.DB) error {
 	old := j.db
 	j.db = db
 	_ = old.Close()
-	return j.noteFile()
+	j.file.Store(&info)
+	return nil
 }

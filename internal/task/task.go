@@ -186,10 +186,10 @@ func instant(value []byte) time.Time {
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	if at = at.UTC(); err != nil || at.Year() < 1 || at.Year() > 9999 {
 		return time.Time{}
 	}
-	return at.UTC()
+	return at
 }
 
 // maxMilliseconds is the longest time that is believed: about ten years.

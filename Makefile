@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ fmt: ## fail if a file is not formatted
 lint: ## golangci-lint, at a pinned version built into bin/
 	@.ci/run lint
 
-shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
+shells: ## completion in real shells; needs bash, zsh, fish and tmux
 	@.ci/run shells
 
 fleet: ## 10,000 fleets in simulated time, and fleets of processes, stores and nodes with etcd of Debian
@@ -56,6 +56,9 @@ adapters: ## the adapters with the real frameworks, in modules of their own
 
 real: ## tests against real servers from npm; needs node
 	@.ci/run real
+
+pages: ## type all lines of README, quickstart, http-api, gateway and tasks, with servers from npm
+	test/real/run -run TestPages_typed -v
 
 doctor-servers: ## what mcpvisor doctor says about 90 servers from npm, about 5 minutes: compared with test/real/doctor/servers.tsv
 	test/real/doctor/run.mjs

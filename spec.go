@@ -60,12 +60,17 @@ type ServerSpec struct {
 	// with MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
+	// Overlap says that another process of this server may run while one does, so that facade.Client.Apply
+	// starts it beside the server that it replaces. That one gets the calls until the new one is ready, which
+	// costs no call a wait. Servers over HTTP and those with Standby do that anyway; others are ended before
+	// they are started again, since they may hold a port or a lock. It excludes Exclusive.
+	Overlap bool
 	// Exclusive says that at most one process of this server may exist among all hosts that share
 	// a configuration: it holds a browser profile, a lock or a licence. A single client ends every
 	// incarnation before it starts the next one anyway; it refuses a copy (facade.Client.CopyServer), and
 	// does not know whether a spec of another name runs the same program. The
 	// fleet places such servers by leases, and fences them when a lease is lost. It excludes
-	// Standby, which is a second process.
+	// Standby and Overlap, which are a second process.
 	Exclusive bool
 
 	// Tools selects the tools that are offered. The zero value offers all.
@@ -202,6 +207,8 @@ func (s ServerSpec) Validate() error {
 		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove ServerSpec.Standby"))
 	case s.Standby && s.Exclusive:
 		errs = append(errs, errors.New("standby: a standby is a second process, and the server is exclusive; remove ServerSpec.Standby or ServerSpec.Exclusive"))
+	case s.Overlap && s.Exclusive:
+		errs = append(errs, errors.New("overlap: the server is exclusive, so no second process may run beside it; remove ServerSpec.Overlap or ServerSpec.Exclusive"))
 	case s.Standby && s.Policy.MaxAttempts == 0:
 		errs = append(errs, errors.New("standby: Policy.MaxAttempts is 0, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
 	}
@@ -326,8 +333,8 @@ func Retry(maxAttempts int, base time.Duration, opts ...supervisor.RetryOption) 
 func NoRetry() Policy { return supervisor.NoRetry() }
 
 // Timeouts bound the operations of one server. In each field 0 means the default and a negative
-// value means no bound. Two exceptions are errors of [ServerSpec.Validate]: a negative Shutdown,
-// and Call and CallTotal both negative.
+// value means no bound. Three exceptions are errors of [ServerSpec.Validate]: a negative Shutdown,
+// a negative Drain, and Call and CallTotal both negative.
 type Timeouts struct {
 	// Start bounds a start: spawning the process or connecting, and the handshake.
 	// Register then fails with ErrStart; a later start counts as a failed attempt of the
@@ -364,6 +371,10 @@ type Timeouts struct {
 	// the context of Serve ends instead of the signals. With HTTP it bounds the end of
 	// the session, with the request that deletes it. Default 2 s.
 	Shutdown time.Duration
+	// Drain bounds how long the calls in flight may take when the server is replaced or removed by
+	// facade.Client.Apply, or ended with facade.WithDrain, before it is ended. No further call is sent to
+	// it then. It cannot be negative. Default 30 s.
+	Drain time.Duration
 }
 
 // withDefaults returns the timeouts with every zero field replaced by its default.
@@ -374,6 +385,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	setDefaultDuration(&t.Call, defaults.CallTimeout)
 	setDefaultDuration(&t.CallTotal, defaults.CallTotalTimeout)
 	setDefaultDuration(&t.Shutdown, defaults.ShutdownTimeout)
+	setDefaultDuration(&t.Drain, defaults.DrainTimeout)
 	return t
 }
 
@@ -383,6 +395,9 @@ func (t Timeouts) validate() (errs []error) {
 	}
 	if t.Shutdown < 0 {
 		errs = append(errs, errors.New("timeouts: Timeouts.Shutdown is negative, so the end of the server might never come; set a positive bound"))
+	}
+	if t.Drain < 0 {
+		errs = append(errs, errors.New("timeouts: Timeouts.Drain is negative; set a positive bound, as short as you like"))
 	}
 	return errs
 }

@@ -64,6 +64,8 @@ func TestServerSpec_Validate_invalid(t *testing.T) {
 		"standby, no retry":    {ServerSpec{InMemory: memory, Standby: true}, "standby", "MaxAttempts is 0", "set ServerSpec.Policy"},
 		"standby, parked":      {ServerSpec{InMemory: memory, Standby: true, Policy: supervisor.Policy{ParkEvery: time.Minute}}, "standby", "MaxAttempts is 0", "set ServerSpec.Policy"},
 		"endless shutdown":     {ServerSpec{InMemory: memory, Timeouts: Timeouts{Shutdown: -1}}, "timeouts", "Shutdown is negative", "set a positive bound"},
+		"endless drain":        {ServerSpec{InMemory: memory, Timeouts: Timeouts{Drain: -1}}, "timeouts", "Drain is negative", "set a positive bound"},
+		"exclusive overlap":    {ServerSpec{InMemory: memory, Overlap: true, Exclusive: true}, "overlap", "exclusive", "remove ServerSpec.Overlap"},
 		"no command":           {program(Stdio{Command: " \t"}), "stdio", "Stdio.Command is empty", "name the program"},
 		"NUL in command":       {program(Stdio{Command: "a\x00"}), "stdio", "NUL", "remove"},
 		"NUL in argument":      {program(Stdio{Command: "a", Args: []string{"b", "\x00"}}), "stdio", "argument", "remove"},
@@ -118,11 +120,11 @@ func TestServerSpec_Validate_reports_everything(t *testing.T) {
 func TestServerSpec_WithDefaults(t *testing.T) {
 	s := ServerSpec{}.WithDefaults()
 	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
-		CallTotal: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
+		CallTotal: 10 * time.Minute, Shutdown: 2 * time.Second, Drain: 30 * time.Second}, s.Timeouts)
 	require.Equal(t, Limits{MaxMessageBytes: 64 << 20, MaxBufferBytes: 64 << 20, MaxElements: 1_000_000, MaxDecodedBytes: 256 << 20, MaxItems: 10_000, MaxPages: 1_000, MaxCatalogBytes: 256 << 20, MaxInFlight: 1_024, MaxQueued: 1_024, MaxStderrLines: 30}, s.Limits)
 	require.Equal(t, Probe{Interval: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
 
-	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, CallTotal: -1, Shutdown: time.Second}
+	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, CallTotal: -1, Shutdown: time.Second, Drain: time.Second}
 	require.Equal(t, off, ServerSpec{Timeouts: off}.WithDefaults().Timeouts, "negative means no bound")
 	require.Negative(t, ServerSpec{Probe: Probe{Interval: -1}}.WithDefaults().Probe.Interval, "negative means no probes")
 }
@@ -133,12 +135,12 @@ func TestServerSpec_WithDefaults_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
 		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, maxMessageBytes))
-		clocks := rapid.SliceOfN(clock, 8, 8).Draw(t, "clocks")
+		clocks := rapid.SliceOfN(clock, 9, 9).Draw(t, "clocks")
 		counts := rapid.SliceOfN(count, 6, 6).Draw(t, "counts")
 		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Policy: supervisor.Policy{MaxAttempts: 2}}
 		fields := func(s *ServerSpec) ([]*time.Duration, []*int) {
 			return []*time.Duration{&s.Timeouts.Start, &s.Timeouts.Negotiate, &s.Timeouts.List, &s.Timeouts.Call,
-					&s.Timeouts.CallTotal, &s.Timeouts.Shutdown, &s.Probe.Interval, &s.Probe.Timeout},
+					&s.Timeouts.CallTotal, &s.Timeouts.Shutdown, &s.Timeouts.Drain, &s.Probe.Interval, &s.Probe.Timeout},
 				[]*int{&s.Limits.MaxMessageBytes, &s.Limits.MaxItems, &s.Limits.MaxPages, &s.Limits.MaxInFlight, &s.Limits.MaxStderrLines, &s.Probe.Failures}
 		}
 		durations, ints := fields(&s)

@@ -34,9 +34,9 @@ type Spent struct{ Took, Queued time.Duration }
 // Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
 // in the queue, too; only CallTotal is reduced by that wait. spent.Took is the time since
 // r.Began, which is now if it is zero. The error is a *mcpvisor.Error with every field but
-// Op. Beside a [transport.TaskFailure] the result is what the server said about the task.
+// Op, or [transport.ErrTask]; then call [View.TaskTaken]. Beside a [transport.TaskFailure] the result is what the server said about the task.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
-	if v.State != supervisor.StateReady {
+	if v.State != supervisor.StateReady && (v.current == nil || !v.current.limiter.isOpenFor(r.Method)) {
 		return nil, spent, v.unavailable()
 	}
 	inc := v.current
@@ -65,7 +65,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	raw, err := inc.session.Request(ctx, r)
 	spent = Spent{Queued: queued, Took: time.Since(began)}
 	if err == nil || err == transport.ErrTask {
-		failed = false
+		if failed = false; err != nil {
+			inc.following.Add(1)
+		}
 		return raw, spent, err
 	}
 	switch e = inc.ownError(err); {
@@ -119,7 +121,7 @@ func (v *View) unavailable() *mcpvisor.Error {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
 	}
 	if v.replaced {
-		e.RetryAfter, e.Cause = startingRetryAfter, errors.New("it is being replaced")
+		e.RetryAfter, e.Cause = startingRetryAfter, errBeingReplaced
 		return e
 	}
 	switch v.State {
@@ -148,6 +150,10 @@ func (v *View) unavailable() *mcpvisor.Error {
 	}
 	return e
 }
+
+// errBeingReplaced is the cause of a call that was not sent because its server ends for another one, or
+// for a restart, once the calls in flight have ended.
+var errBeingReplaced = errors.New("it is being replaced")
 
 // startingRetryAfter is the RetryAfter of a server that is just starting: how long that
 // takes is unknown.
@@ -430,7 +436,7 @@ func (s *callStats) counts() (c mcpvisor.CallCounts) {
 func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
 	var all []mcpvisor.CallInFlight
 	for v := range s.all() {
-		for _, inc := range []*incarnation{v.current, v.standby} {
+		for _, inc := range []*incarnation{v.current, v.standby, v.ending} {
 			if inc != nil {
 				all = inc.appendInFlight(all)
 			}

@@ -32,7 +32,7 @@
 // Every fact has one owner, and the comment over each struct names it.
 //
 //	fact                                  owner             file
-//	registrations, callers that wait      manager           manager.go, registration.go
+//	registrations, callers that wait      manager           manager.go, registration.go, overlap.go
 //	messages that wait for a manager      inbox             inbox.go
 //	what readers see                      Snapshot, View    snapshot.go
 //	state, epoch, budget of a server      supervising actor supervising_actor.go, report.go

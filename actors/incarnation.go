@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,11 @@ type incarnation struct {
 	// actor.
 	startTook time.Duration
 
-	limiter limiter
-	tasks   taskWatches
+	limiter   limiter
+	tasks     taskWatches
+	following atomic.Int64  // callers that wait for tasks
+	idle      chan struct{} // closed after drain, when the last call and the last wait for a task have ended
+	isIdle    sync.Once
 	// isStandby: the events that its server sends are dropped, because the server in
 	// service sends the same. The supervising actor clears it at a takeover.
 	isStandby atomic.Bool
@@ -52,7 +56,8 @@ func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnatio
 	if s, ok := inc.session.(transport.EpochTaker); ok {
 		s.SetEpoch(epoch)
 	}
-	inc.limiter.maxInFlight = int64(s.spec.Limits.MaxInFlight)
+	inc.limiter.maxInFlight = min(int64(s.spec.Limits.MaxInFlight), noMoreCalls-1)
+	inc.limiter.closing, inc.idle = make(chan struct{}), make(chan struct{})
 	inc.limiter.maxQueued = int64(max(s.spec.Limits.MaxQueued, 0))
 	inc.isStandby.Store(standby)
 	return inc
@@ -65,7 +70,11 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 	if isClosed(i.session.Dead()) {
 		return 0, i.unavailable()
 	}
-	if !i.limiter.tryAcquire() {
+	switch {
+	case i.limiter.tryAcquire():
+	case i.limiter.isOpenFor(r.Method):
+		i.limiter.counts.Add(1)
+	default:
 		began := time.Now()
 		i.stats.calls.queued.Add(1)
 		i.long.begin()
@@ -86,6 +95,22 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 func (i *incarnation) endCall(failed, lost bool) {
 	i.stats.calls.end(failed)
 	i.limiter.release(lost)
+	i.checkIdle()
+}
+
+// drain admits no further calls, except those about tasks. The calls in the queue fail: they were not sent.
+func (i *incarnation) drain() {
+	if i.limiter.close() {
+		i.checkIdle()
+	}
+}
+
+// checkIdle closes idle if there is nothing left to wait for. It is called after each change that may
+// lead to that. A call that becomes a task is followed before it is no longer in flight.
+func (i *incarnation) checkIdle() {
+	if n := i.limiter.counts.Load(); n&noMoreCalls != 0 && n&(noMoreCalls-1) == 0 && i.following.Load() == 0 {
+		i.isIdle.Do(func() { close(i.idle) })
+	}
 }
 
 // lostCalls is how many calls failed with the session, or are about to.
@@ -145,8 +170,10 @@ type limiter struct {
 
 	// counts holds the calls in flight in its low half and the calls that failed with
 	// the session in its high half: in one word, so that their sum is always consistent.
+	// noMoreCalls is a bit of the low half: with it, no number of calls is below maxInFlight.
 	counts  atomic.Int64
-	waiting atomic.Int64 // len(queue), for goroutines that do not hold mu
+	waiting atomic.Int64  // len(queue), for goroutines that do not hold mu
+	closing chan struct{} // closed by close
 
 	mu    sync.Mutex
 	queue waitqueue.Queue[transport.InFlight] // guarded by mu
@@ -154,6 +181,23 @@ type limiter struct {
 
 // oneLostCall is one call in the high half of counts.
 const oneLostCall = int64(1) << 32
+
+// noMoreCalls is the bit in counts after close.
+const noMoreCalls = int64(1) << 31
+
+// close admits no further calls. It reports false if it was called before.
+func (l *limiter) close() bool {
+	first := l.counts.Or(noMoreCalls)&noMoreCalls == 0
+	if first {
+		close(l.closing)
+	}
+	return first
+}
+
+// isOpenFor reports whether a request is admitted after close: one about a task, for which a drain waits.
+func (l *limiter) isOpenFor(method string) bool {
+	return isClosed(l.closing) && strings.HasPrefix(method, "tasks/")
+}
 
 // tryAcquire admits a call if there is room and no call waits.
 func (l *limiter) tryAcquire() bool {
@@ -190,7 +234,7 @@ func (l *limiter) release(lost bool) {
 // lostCalls is how many calls failed with the session, or are about to.
 func (l *limiter) lostCalls() int {
 	n := l.counts.Load()
-	return int(n>>32 + n&(oneLostCall-1))
+	return int(n>>32 + n&(noMoreCalls-1))
 }
 
 // admitWaiting admits calls from the head of the queue while there is room. A call that
@@ -223,7 +267,7 @@ func (l *limiter) waitingCalls() []transport.InFlight {
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
 	l.mu.Lock()
-	if int64(l.queue.Len()) >= l.maxQueued {
+	if int64(l.queue.Len()) >= l.maxQueued && !isClosed(l.closing) {
 		l.mu.Unlock()
 		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
 			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
@@ -246,6 +290,8 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
 	case <-dead:
 		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
+	case <-l.closing:
+		e.Kind, e.RetryAfter, e.Cause = mcpvisor.KindUnavailable, startingRetryAfter, errBeingReplaced
 	case <-late:
 		e.Kind, e.Hint = mcpvisor.KindTimeout, "it waited behind other calls; raise Limits.MaxInFlight if the server can take more at once"
 	}

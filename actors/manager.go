@@ -103,8 +103,10 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 		m.onSupervisorEnded(c, msg)
 	case *reconcileReply:
 		for name, r := range m.state.registrations {
-			if r.gen <= msg.upTo && !msg.present[r.gen] {
-				m.onSupervisorEnded(c, &supervisorEnded{name: name, gen: r.gen, released: true})
+			for ; r != nil; r = r.beside {
+				if r.gen <= msg.upTo && !msg.present[r.gen] {
+					m.onSupervisorEnded(c, &supervisorEnded{name: name, gen: r.gen, released: true})
+				}
 			}
 		}
 	}
@@ -123,7 +125,9 @@ func (m *manager) recoverState(c actor.Context) {
 		}
 	}
 	for _, r := range m.state.registrations {
-		m.sendDecided(c, r)
+		for ; r != nil; r = r.beside {
+			m.sendDecided(c, r)
+		}
 	}
 	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
 	if m.state.closing {
@@ -139,7 +143,7 @@ func (m *manager) answerAbandoned() {
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.current.(type) {
 	case *messages.Register:
-		if r := m.state.registrations[msg.Spec.Name]; r == nil || r.register != msg.Reply && r.successor != msg {
+		if r := m.state.registrations[msg.Spec.Name]; r == nil || r.register != msg.Reply && r.successor != msg && (r.beside == nil || r.beside.register != msg.Reply) {
 			answer(msg.Reply, err)
 		}
 	case *messages.Unregister:
@@ -212,14 +216,28 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 		if r.successor != nil {
 			m.reply(r.successor.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: "a later specification of that name is registered instead"})
 		}
+		r.successor = nil
+		switch b := r.beside; {
+		case b == nil && m.mayOverlap(r, &msg.Spec):
+			m.addBeside(c, msg, r)
+			return
+		case b != nil && !r.stopping: // there are never more than two
+			r.successor = msg
+			if b.candidate {
+				m.reply(b.register, &mcpvisor.Error{Server: name, Gen: b.gen, Kind: mcpvisor.KindExists, Hint: "a later specification of that name is registered instead"})
+				b.register = nil
+				m.stop(c, name, b, time.Time{})
+			}
+			return
+		}
 		r.successor = msg
 		m.withdraw(name, r)
-		m.stop(c, name, r)
+		m.stop(c, name, r, m.drainUntil(name))
 		return
 	}
 	if v := m.view(name); !r.stopping && v != nil && v.Gen == r.gen && v.State == supervisor.StateEvicted {
 		r.successor = msg
-		m.stop(c, name, r)
+		m.stop(c, name, r, time.Time{})
 		return
 	}
 	hint := "unregister it first, or choose another name"
@@ -238,32 +256,49 @@ func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
+	until := time.Time{}
+	if msg.Drain {
+		until = m.drainUntil(msg.Name)
+	}
 	r.unregister = append(r.unregister, msg.Reply)
 	if msg.Gen == 0 && r.successor != nil {
 		m.reply(r.successor.Reply, unregisteredError(msg.Name, r.gen))
 		r.successor = nil
 	}
-	m.stop(c, msg.Name, r)
+	m.stop(c, msg.Name, r, until)
 }
 
 func (m *manager) stopAll(c actor.Context) {
 	for name, r := range m.state.registrations {
-		m.stop(c, name, r)
+		m.stop(c, name, r, time.Time{})
 	}
 	m.finish()
 }
 
-// stop ends a registration. Its tools leave the listing at once, and not when the
-// process has ended.
-func (m *manager) stop(c actor.Context, name string, r *registration) {
-	if r.stopping {
+// stop ends a registration, with a candidate and with one that it has replaced. Its tools leave the listing
+// at once, and not when the process has ended. Until that time its calls in flight may end; a later stop
+// without a time ends them at once.
+func (m *manager) stop(c actor.Context, name string, r *registration, until time.Time) {
+	if r.beside != nil {
+		m.stop(c, name, r.beside, until)
+	}
+	if r.stopping && (r.drainUntil.IsZero() || !until.IsZero()) {
 		return
 	}
-	r.stopping = true
+	r.stopping, r.drainUntil = true, until
 	m.withdraw(name, r)
+	m.sendStop(c, r)
+}
+
+func (m *manager) sendStop(c actor.Context, r *registration) {
 	if r.supervisor != nil {
-		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing})
+		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing, Replaced: r.successor != nil || r.replaced, DrainUntil: r.drainUntil})
 	}
+}
+
+// drainUntil is when calls in flight of a server must have ended if it is to end now.
+func (m *manager) drainUntil(name string) time.Time {
+	return time.Now().Add(m.view(name).Spec.Timeouts.Drain)
 }
 
 func (m *manager) restart(c actor.Context, msg *messages.Restart) {
@@ -279,7 +314,11 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 		m.reply(msg.Reply, nil) // its first start has only begun
 	default:
 		r.restart = append(r.restart, msg.Reply)
-		c.Send(r.supervisor, &messages.RestartServer{Cause: msg.Cause})
+		until := time.Time{}
+		if msg.Drain {
+			until = m.drainUntil(msg.Name)
+		}
+		c.Send(r.supervisor, &messages.RestartServer{Cause: msg.Cause, DrainUntil: until})
 	}
 }
 
@@ -291,12 +330,14 @@ func (m *manager) fence(c actor.Context, msg *messages.Fence) {
 		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
-	if r.fence == nil {
-		r.fence = msg.Cause
-	}
 	r.fencing = append(r.fencing, msg.Reply)
-	if r.supervisor != nil {
-		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
+	for ; r != nil; r = r.beside {
+		if r.fence == nil {
+			r.fence = msg.Cause
+		}
+		if r.supervisor != nil {
+			c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
+		}
 	}
 }
 
@@ -310,15 +351,15 @@ func (m *manager) sendDecided(c actor.Context, r *registration) {
 		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
 	}
 	if r.stopping {
-		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing})
+		m.sendStop(c, r)
 	}
 }
 
 // onReport publishes how a server stands, in one swap, then its events, and answers
 // the callers that waited for that.
 func (m *manager) onReport(c actor.Context, msg *report) {
-	r := m.state.registrations[msg.name]
-	if r == nil || r.gen != msg.gen {
+	r := m.find(msg.name, msg.gen)
+	if r == nil {
 		m.rt.stale.Add(1)
 		return
 	}
@@ -328,6 +369,9 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	}
 	if msg.view.State == supervisor.StateStopped {
 		m.remove(c, msg.name, r, msg.view.Cause, msg.events...)
+		return
+	}
+	if main := m.state.registrations[msg.name]; r == main.beside && !m.promote(c, msg, r, main) {
 		return
 	}
 	view := m.viewOf(r, msg.view)
@@ -343,7 +387,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.reply(r.restart[0], nil)
 		r.restart = r.restart[1:]
 	}
-	if msg.fenced {
+	if msg.fenced && r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
 		for _, reply := range r.fencing {
 			m.reply(reply, left)
@@ -356,7 +400,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 }
 
 func (m *manager) onSupervisorStarted(c actor.Context, msg *supervisorStarted) {
-	if r := m.state.registrations[msg.name]; r != nil && r.gen == msg.gen {
+	if r := m.find(msg.name, msg.gen); r != nil {
 		r.supervisor = msg.pid
 		m.sendDecided(c, r)
 	}
@@ -365,8 +409,8 @@ func (m *manager) onSupervisorStarted(c actor.Context, msg *supervisorStarted) {
 // onSupervisorEnded handles a supervising actor that ended without a last report: it
 // crashed. The name stays taken until the sessions are released.
 func (m *manager) onSupervisorEnded(c actor.Context, msg *supervisorEnded) {
-	r := m.state.registrations[msg.name]
-	if r == nil || r.gen != msg.gen {
+	r := m.find(msg.name, msg.gen)
+	if r == nil || r.ended != nil {
 		return
 	}
 	r.crashed, r.stopping = !r.stopping || r.crashed, true
@@ -381,6 +425,15 @@ func (m *manager) onSupervisorEnded(c actor.Context, msg *supervisorEnded) {
 // remove ends a registration: first the snapshot, then the events, then the replies. A
 // successor takes its place in the same swap.
 func (m *manager) remove(c actor.Context, name string, r *registration, cause *supervisor.Cause, events ...mcpvisor.Event) {
+	switch main := m.state.registrations[name]; {
+	case r != main:
+		m.removeBeside(c, name, main, cause)
+		return
+	case r.beside != nil:
+		r.ended = func(c actor.Context) { m.remove(c, name, r, cause, events...) }
+		m.stop(c, name, r, r.drainUntil)
+		return
+	}
 	next := r.successor
 	r.successor = nil
 	if next != nil && !m.state.closing {
@@ -516,6 +569,7 @@ func (m *manager) withdraw(name string, r *registration) {
 // the names of its tools. One that is stopping offers nothing, whatever it reports.
 func (m *manager) viewOf(r *registration, reported *View) *View {
 	reported.leaving, reported.replaced = r.stopping, r.successor != nil
+	reported.ending = r.ending
 	if before := m.view(reported.Name); before != nil && reported.Catalog == nil {
 		reported.last = before.knownCatalog()
 	}

@@ -70,7 +70,7 @@ func TestStoppingServerOffersNothing(t *testing.T) {
 	rt := &Runtime{}
 	m := &manager{rt: rt, state: &managerState{}}
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
-	m.stop(nil, "s", &registration{})
+	m.stop(nil, "s", &registration{}, time.Time{})
 	m.flush()
 	require.Empty(t, rt.Snapshot().Tools())
 	require.Equal(t, supervisor.StateStopping, rt.Snapshot().Server("s").State)

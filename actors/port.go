@@ -120,8 +120,8 @@ func (p *port) stop() {
 func (p *port) open() {
 	ref, inc := p.ref, p.ref.inc
 	ref.rt.goSafe("port", func() {
-		if inc.spec.Stdio != nil {
-			defer ref.rt.starts.acquire(inc.session.Dead())()
+		if s := inc.spec.Stdio; s != nil {
+			defer ref.rt.starts.acquire(s.Command, s.Args, inc.session.Dead())()
 		}
 		ctx, cancel := bounded(inc.spec.Timeouts.Start)
 		defer cancel()

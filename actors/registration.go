@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -16,6 +17,7 @@ type registration struct {
 	gen        uint64
 	supervisor *actor.PID // nil until the actor has reported itself
 	stopping   bool
+	drainUntil time.Time         // while stopping: when its calls in flight must have ended; zero: at once
 	fence      *supervisor.Cause // why it was fenced; nil if it was not
 	crashed    bool              // the supervising actor crashed; stopping is true then, and was not requested
 
@@ -28,6 +30,16 @@ type registration struct {
 	// successor is the Register that replaces this registration, which is stopping. Usually
 	// it is nil.
 	successor *messages.Register
+
+	// beside is another registration of the name, which no reader sees: one that starts in order to replace
+	// this one (candidate), or one that this one has replaced, while it ends. Usually it is nil. The name is
+	// free when both have ended.
+	beside    *registration
+	replaced  bool         // has been, by another that was a candidate
+	ending    *incarnation // of the one beside, if it was replaced: has its calls in flight
+	candidate bool
+	events    []mcpvisor.Event    // of a candidate: published when it replaces the other
+	ended     func(actor.Context) // ends the registration when beside has ended; nil unless it waits for that
 }
 
 // answer sends a reply. It never blocks: the caller may have left.
@@ -64,6 +76,9 @@ func (r *registration) registerError(name string, cause *supervisor.Cause, left 
 		if cause.Kind == supervisor.CauseAuth {
 			e.Kind = mcpvisor.KindAuthRequired
 		}
+	}
+	if r.candidate && !r.stopping && r.fence == nil {
+		e.Hint = "the server that it was to replace continues"
 	}
 	if left != nil {
 		e.Hint = left.Error()

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -48,7 +49,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		info := s.inc.session.Info()
 		protocol, s.bothEras = info.ProtocolVersion, info.BothEras && info.Node == ""
 	}
-	return &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
+	r := &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), downSince: s.downSince, Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady, BothEras: s.bothEras,
@@ -56,6 +57,10 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
+	if s.drain != nil && s.drain.Kind == lifecycle.InputRestart { // the manager hides one that stops
+		r.view.State, r.view.Catalog, r.view.last = supervisor.StateClosing, nil, s.published
+	}
+	return r
 }
 
 // stamp fills in what every event of this registration has.

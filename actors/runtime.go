@@ -150,8 +150,7 @@ func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error
 	}
 }
 
-// Replace is Register of a name that may be taken: the server that has it is ended, and
-// the new one takes its place, with what the host has subscribed to. If ctx ends first,
+// Replace is Register of a name that may be taken, as messages.Register says of it. If ctx ends first,
 // what has begun continues.
 func (rt *Runtime) Replace(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	reply := make(chan error, 1)
@@ -181,8 +180,14 @@ func (rt *Runtime) withdrawRegister(name string, accepted <-chan uint64, reply <
 
 // Unregister removes a server and waits until everything it held is released.
 func (rt *Runtime) Unregister(ctx context.Context, name string) error {
+	return rt.UnregisterDrained(ctx, name, false)
+}
+
+// UnregisterDrained is Unregister with a choice. drain: the calls in flight may end before, within
+// Timeouts.Drain.
+func (rt *Runtime) UnregisterDrained(ctx context.Context, name string, drain bool) error {
 	reply := make(chan error, 1)
-	rt.post(&messages.Unregister{Name: name, Reply: reply})
+	rt.post(&messages.Unregister{Name: name, Drain: drain, Reply: reply})
 	return rt.awaitReply(ctx, name, reply, nil)
 }
 
@@ -200,13 +205,14 @@ func (rt *Runtime) Fence(ctx context.Context, name, reason string) error {
 
 // Restart asks for a fresh start of a server, with a fresh budget.
 func (rt *Runtime) Restart(ctx context.Context, name string) error {
-	return rt.RestartFor(ctx, name, nil)
+	return rt.RestartFor(ctx, name, nil, false)
 }
 
-// RestartFor is Restart with the cause of the end of the session; nil: a caller has asked.
-func (rt *Runtime) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
+// RestartFor is Restart with the cause of the end of the session; nil: a caller has asked. drain is as in
+// UnregisterDrained; the restart is under way when the calls have ended.
+func (rt *Runtime) RestartFor(ctx context.Context, name string, cause *supervisor.Cause, drain bool) error {
 	reply := make(chan error, 1)
-	rt.post(&messages.Restart{Name: name, Cause: cause, Reply: reply})
+	rt.post(&messages.Restart{Name: name, Cause: cause, Drain: drain, Reply: reply})
 	return rt.awaitReply(ctx, name, reply, ClosedError(name))
 }
 

@@ -259,7 +259,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	switch {
 	case errors.Is(err, errDied):
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: s.Cause()}
+		return nil, transport.DeathError(s.Cause(), mcpvisor.OutcomeUnknown)
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &mcpvisor.Error{Kind: deadline, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	case err != nil:

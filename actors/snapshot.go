@@ -247,6 +247,7 @@ type View struct {
 	replaced bool
 	current  *incarnation // the latest one, dead or alive; nil before the first
 	standby  *incarnation // can take over; nil if there is no such standby
+	ending   *incarnation // of the registration that this one has replaced, while its calls in flight end; usually nil
 	// protocol is the version that current has negotiated; empty unless State is ready.
 	// Each observed call reads it, and Info of the session takes a lock.
 	protocol string
@@ -293,10 +294,13 @@ func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
 }
 
 // Known is [View.Listed] or, in any other state, what the server offered last; nil if it
-// was never ready. down reports that c is the last catalog, not the current one.
+// was never ready, or is being removed. down reports that c is the last catalog, not the current one.
 func (v *View) Known() (c *catalog.Catalog, down bool) {
 	if c := v.Listed(); c != nil {
 		return c, false
+	}
+	if v.leaving && !v.replaced { // its calls in flight may take long to end
+		return nil, false
 	}
 	c = v.knownCatalog()
 	return c, c != nil

@@ -56,7 +56,7 @@ func TestListedOrLast(t *testing.T) {
 		r := &registration{gen: h.rt.Snapshot().Server("fs").Gen}
 		m := &manager{rt: h.rt, state: &managerState{registrations: map[string]*registration{"fs": r}}}
 		late := *h.rt.Snapshot().Server("fs") // a report that was made before the removal began
-		m.stop(nil, "fs", r)
+		m.stop(nil, "fs", r, time.Time{})
 		for _, v := range []*View{m.view("fs"), m.viewOf(r, &late)} {
 			c, down := v.ListedOrLast()
 			require.Nil(t, c)

@@ -29,12 +29,14 @@ func (h *harness) opening(names []string) (n int) {
 }
 
 // startAll registers n subprocesses that are supervised from the start.
-func (h *harness) startAll(n int, s script) (names []string) {
+func (h *harness) startAll(n int, s script) (names []string) { return h.startCommand("scripted", n, s) }
+
+func (h *harness) startCommand(command string, n int, s script) (names []string) {
 	for i := range n {
-		name := fmt.Sprintf("s%03d", i)
+		name := fmt.Sprintf("%c%03d", command[0], i)
 		names = append(names, name)
 		h.script(name, s)
-		spec := mcpvisor.ServerSpec{Name: name, Stdio: &mcpvisor.Stdio{Command: "scripted"}, StartSupervised: true}
+		spec := mcpvisor.ServerSpec{Name: name, Stdio: &mcpvisor.Stdio{Command: command}, StartSupervised: true}
 		require.NoError(h.t, h.rt.Register(context.Background(), spec.WithDefaults()))
 	}
 	synctest.Wait()
@@ -62,6 +64,21 @@ func TestStartLimiter(t *testing.T) {
 				synctest.Wait()
 			}
 			require.Equal(t, 20, h.countReady(names))
+		})
+	})
+	t.Run("starts few package runners at a time", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts.runners = make(startSlots, 3)
+			names := h.startCommand("npx", 12, script{openAfter: 25 * time.Second}) // Timeouts.Start is a minute
+			others := h.startAll(2, script{openAfter: time.Second})
+			for done := 0; done < 12; done += 3 {
+				require.Equal(t, done, h.countReady(names))
+				require.Equal(t, 3, h.opening(names))
+				time.Sleep(25 * time.Second)
+				synctest.Wait()
+				require.Equal(t, 2, h.countReady(others), "others do not wait for them")
+			}
+			require.Equal(t, 12, h.countReady(names))
 		})
 	})
 	t.Run("does not let servers that hang keep others from starting", func(t *testing.T) {
@@ -97,10 +114,10 @@ func TestStartLimiter(t *testing.T) {
 	t.Run("frees each place once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newStartLimiter(2)
-			slow, other := l.acquire(nil), l.acquire(nil)
+			slow, other := l.acquire("scripted", nil, nil), l.acquire("scripted", nil, nil)
 			time.Sleep(startHold)
 			synctest.Wait()
-			third := l.acquire(nil)
+			third := l.acquire("scripted", nil, nil)
 			var all sync.WaitGroup
 			for _, done := range []func(){slow, slow, other, third, third} {
 				all.Go(done)

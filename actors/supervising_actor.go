@@ -43,6 +43,8 @@ type supervisingActor struct {
 	published  *catalog.Catalog // nil unless the server is ready
 	last       *catalog.Catalog // what the server offered when it was ready before; the view keeps it, too
 
+	drain *lifecycle.Input // ends the session when its calls in flight have ended; nil: none waits for that
+
 	everReady bool
 	bothEras  bool      // see View
 	downSince time.Time // zero while the server is ready, and before its first start
@@ -58,7 +60,7 @@ type supervisingActor struct {
 func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer) *supervisingActor {
 	spec := m.Spec
 	s := &supervisingActor{rt: rt, name: spec.Name, gen: m.Gen, spec: spec, dialer: dialer, stats: rt.statsOf(m.Gen), last: m.Last,
-		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised, rt.opts.Random)}
+		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised && !m.Beside, rt.opts.Random)}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
 		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
 	return s
@@ -88,17 +90,28 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *standbyDue:
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.token})
 	case *messages.RestartServer:
-		s.step(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: m.Cause})
+		cause := m.Cause.Clone()
+		if cause == nil {
+			cause = &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
+		}
+		s.end(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: cause}, m.DrainUntil)
 		s.report(nil, true)
 	case *messages.FenceServer:
 		s.fence(c, m.Cause)
 	case *messages.Stop:
 		s.idleDialer() // so that the release of the session covers what the dialer keeps
 		cause := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}
-		if m.Closing {
+		switch {
+		case m.Closing:
 			cause.Message = "the client is closed"
+		case m.Replaced:
+			cause.Message = "the server was replaced"
 		}
-		s.step(c, lifecycle.Input{Kind: lifecycle.InputStop, Cause: cause})
+		s.end(c, lifecycle.Input{Kind: lifecycle.InputStop, Cause: cause}, m.DrainUntil)
+	case *drainEnded:
+		if s.drain != nil && m.epoch == s.lifecycle.Epoch() {
+			s.endDrained(c, m.late)
+		}
 	case *catalogRefreshed:
 		s.onRefreshed(m)
 	case *messages.ReconcileRequest:
@@ -106,6 +119,52 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *actor.Stopping:
 		s.abort()
 	}
+	if s.drain != nil && s.lifecycle.State() != supervisor.StateReady { // the session has ended by itself
+		s.endDrained(c, false)
+	}
+}
+
+// drainEnded: the calls in flight of an incarnation have ended or, if late, their time is over.
+type drainEnded struct {
+	messages.Base
+	epoch uint64
+	late  bool
+}
+
+// end feeds an input that ends the session: at once or, if the server is ready, when the calls in flight
+// have ended, at the latest at that time. Meanwhile the lifecycle stays ready, and the view says otherwise.
+func (s *supervisingActor) end(c actor.Context, in lifecycle.Input, until time.Time) {
+	s.drain = &in
+	if until.IsZero() || s.lifecycle.State() != supervisor.StateReady {
+		s.endDrained(c, false)
+		return
+	}
+	inc, self, rt := s.inc, s.self, s.rt
+	inc.drain()
+	s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn})
+	s.report(nil, false)
+	rt.goSafe("supervisor", func() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		ended := &drainEnded{epoch: inc.epoch}
+		select {
+		case <-inc.idle:
+		case <-inc.session.Dead():
+		case <-timer.C:
+			ended.late = true
+		}
+		rt.send(self, ended)
+	}, nil)
+}
+
+// endDrained feeds the input that waited for the calls in flight.
+func (s *supervisingActor) endDrained(c actor.Context, late bool) {
+	in := *s.drain
+	s.drain = nil
+	if late {
+		in.Cause.Message += fmt.Sprintf(", and its calls in flight did not end within Timeouts.Drain (%v)", s.spec.Timeouts.Drain)
+	}
+	s.step(c, in)
 }
 
 // route feeds an input about an incarnation to the machine that the incarnation

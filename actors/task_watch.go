@@ -94,6 +94,7 @@ func (rt *Runtime) WatchTask(v *View, id string) *TaskWatch {
 	if w.inc == nil {
 		return w
 	}
+	w.inc.following.Add(1)
 	all := &w.inc.tasks
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -113,16 +114,26 @@ func (rt *Runtime) WatchTask(v *View, id string) *TaskWatch {
 
 // Stop ends the watch, and its stream.
 func (w *TaskWatch) Stop() {
+	ended := w.ctx.Err() != nil
 	w.stop()
-	if w.inc == nil {
+	if w.inc == nil || ended {
 		return
 	}
 	all := &w.inc.tasks
 	all.mu.Lock()
-	defer all.mu.Unlock()
 	if delete(all.byID[w.id], w); len(all.byID[w.id]) == 0 {
 		delete(all.byID, w.id)
 	}
+	all.mu.Unlock()
+	w.inc.following.Add(-1)
+	w.inc.checkIdle()
+}
+
+// TaskTaken ends what the result [transport.ErrTask] of a request has begun: until then, the call counts
+// as one in flight.
+func (v *View) TaskTaken() {
+	v.current.following.Add(-1)
+	v.current.checkIdle()
 }
 
 // wakeLocked notes that the task may have changed. Call it with taskWatches.mu held.

@@ -139,15 +139,13 @@ func (e *entry) within(suffix string, read func()) {
 }
 
 // warnUnknown warns of a key that the table does not have. The warning gives the
-// present name of a renamed key, or the closest name.
+// closest name.
 func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 	hint := "remove it"
 	if e.strict {
 		hint = "use one of " + strings.Join(rowNames(rows), ", ")
 	}
-	if i := slices.IndexFunc(rows, func(r row) bool { return r.renamedFrom == name }); i >= 0 {
-		hint = fmt.Sprintf("it is called %q now", rows[i].Name)
-	} else if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
+	if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
 	if e.strict {

@@ -45,8 +45,13 @@ var entryRows = []row{
 		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
 	},
 	{
+		Key: Key{Name: "overlap", Type: "boolean", Default: "false", Field: "Overlap", Example: `true`,
+			Meaning: "A reload may start the new process while the old one runs, so that no call waits for it. Without it, the old one ends first; servers over HTTP and those with standby overlap anyway. It excludes exclusive."},
+		read: intoBool(func(e *entry) *bool { return &e.spec.Overlap }),
+	},
+	{
 		Key: Key{Name: "exclusive", Type: "boolean", Default: "false", Field: "Exclusive", Example: `true`,
-			Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby."},
+			Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."},
 		read: intoBool(func(e *entry) *bool { return &e.spec.Exclusive }),
 	},
 	{
@@ -101,7 +106,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "timeouts", Type: "object", Field: "Timeouts", Example: `{"call": "2m"}`,
-			Meaning: "The clocks of the server. A negative duration means no bound; shutdown must be bounded, and one of call and call_total."},
+			Meaning: "The clocks of the server. A negative duration means no bound; shutdown and drain must be bounded, and one of call and call_total."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"call": "60s"}`, timeoutRows) }, nested: timeoutRows,
 	},
 	{

@@ -90,8 +90,6 @@ func TestEntry_rejected(t *testing.T) {
 		`"command": "x", "retry": {"base": "1s", "on": 1}`:    `unknown key "retry.on" is ignored`,
 		`"command": "x", "retry": {"parc": "5m"}`:             `unknown key "retry.parc" is ignored; did you mean "park"?; a "retry" object replaces the default policy, so without "park" the server is evicted`,
 		`"command": "x", "limits": {"description": "y"}`:      `unknown key "limits.description" is ignored`,
-		`"command": "x", "limits": {"line": 1}`:               `unknown key "limits.line" is ignored; it is called "max_message_bytes" now`,
-		`"command": "x", "probe": {"every": "1s"}`:            `unknown key "probe.every" is ignored; it is called "interval" now`,
 	} {
 		f, problems := readEntry(t, members)
 		require.Contains(t, problems, says, members)

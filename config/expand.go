@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// expand replaces the variables in a text; the package comment lists them. What
+// expand replaces the variables in a text; docs/config.md lists them. What
 // a variable holds is not expanded again. Errors name variables, never values.
 func (p *parser) expand(text string) (string, error) {
 	var out strings.Builder

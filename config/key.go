@@ -45,9 +45,6 @@ type row struct {
 	schema *jsonSchema
 	// nested are the keys of the value, where that is an object.
 	nested []row
-	// renamedFrom is the name that the key had before its present one, or empty. It
-	// is no longer read: the warning about it gives the present name.
-	renamedFrom string
 }
 
 func flatten(keys []Key, prefix string, rows []row) []Key {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/config.md and the list in doc.go from the table of keys")
+var update = flag.Bool("update", false, "rewrite docs/config.md from the table of keys")
 
 // contexts are entries in which the example of a key is valid, by key. The longest
 // name that a key begins with is its context. Without one it is contexts[""], or
@@ -178,25 +178,21 @@ func requireField(t *testing.T, of reflect.Type, path string) {
 	}
 }
 
-// docs/config.md and the package comment hold the table of keys, between marks.
+// docs/config.md holds the table of keys, between marks.
 func TestKeys_documented(t *testing.T) {
-	for path, want := range map[string]struct{ begin, end, text string }{
-		"doc.go":            {"This list is made from the code:\n", "// This package is large ", keysComment()},
-		"../docs/config.md": {"<!-- BEGIN KEYS -->\n", "<!-- END KEYS -->\n", keysTables() + gatewayTables()},
-	} {
-		page, err := os.ReadFile(path)
-		require.NoError(t, err)
-		head, rest, begins := strings.Cut(string(page), want.begin)
-		_, tail, ends := strings.Cut(rest, want.end)
-		require.True(t, begins && ends, "%s has the marks %s and %s", path, want.begin, want.end)
-		text := head + want.begin + want.text + want.end + tail
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-			continue
-		}
-		if text != string(page) {
-			t.Errorf("%s is out of date at %q; run: go test ./config -run TestKeys -update", path, firstDifference(text, string(page)))
-		}
+	const path, begin, end = "../docs/config.md", "<!-- BEGIN KEYS -->\n", "<!-- END KEYS -->\n"
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	head, rest, begins := strings.Cut(string(page), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	require.True(t, begins && ends, "%s has the marks %s and %s", path, begin, end)
+	text := head + begin + keysTables() + gatewayTables() + end + tail
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return
+	}
+	if text != string(page) {
+		t.Errorf("%s is out of date at %q; run: go test ./config -run TestKeys -update", path, firstDifference(text, string(page)))
 	}
 }
 
@@ -209,47 +205,6 @@ func firstDifference(want, got string) string {
 		}
 	}
 	return "the end"
-}
-
-// keysComment is the list of keys in the package comment.
-func keysComment() string {
-	var b strings.Builder
-	for _, k := range Keys() {
-		field := ""
-		if k.Field != "" {
-			field = " → " + k.Field
-		}
-		fmt.Fprintf(&b, "//	%s%s\n", k.Name, field)
-		for _, line := range wrap(describe(k), 72) {
-			fmt.Fprintf(&b, "//	    %s\n", line)
-		}
-	}
-	return "//\n" + b.String() + "//\n"
-}
-
-// describe is the type, the default and the meaning of a key in one text.
-func describe(k Key) string {
-	text := "(" + k.Type
-	if k.Default != "" {
-		text += "; default " + k.Default
-	}
-	text += ") " + k.Meaning
-	if len(k.Aliases) > 0 {
-		text += " Also written " + strings.Join(k.Aliases, ", ") + "."
-	}
-	return text
-}
-
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
 }
 
 // gatewayTables are the tables of docs/config.md about "gateway".

@@ -100,13 +100,17 @@ var timeoutRows = []row{
 	{
 		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(defaults.CallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
 			Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."},
-		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
-		renamedFrom: "hard_max",
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
 	},
 	{
 		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(defaults.ShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
 			Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }),
+	},
+	{
+		Key: Key{Name: "drain", Type: "duration", Default: shortDuration(defaults.DrainTimeout), Field: "Timeouts.Drain", Example: `"2m"`,
+			Meaning: "How long the calls in flight may take when a reload replaces or removes the server, before it is ended. It cannot be negative."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Drain }),
 	},
 }
 
@@ -115,62 +119,52 @@ var limitRows = []row{
 	{
 		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(defaults.MaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
 			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call, if the id is near one of its ends."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
-		renamedFrom: "line",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
 	},
 	{
 		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(defaults.MaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
 			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait, and the timeouts of their calls keep running."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
-		renamedFrom: "buffer",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
 	},
 	{
 		Key: Key{Name: "max_elements", Type: "number", Default: thousands(defaults.MaxElements), Field: "Limits.MaxElements", Example: `100000`,
 			Meaning: "The most JSON values in one result. A result with more fails its call."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
-		renamedFrom: "elements",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
 	},
 	{
 		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(defaults.MaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
 			Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
-		renamedFrom: "decoded",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
 	},
 	{
 		Key: Key{Name: "max_items", Type: "number", Default: thousands(defaults.MaxItems), Field: "Limits.MaxItems", Example: `1000`,
 			Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
-		renamedFrom: "items",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
 	},
 	{
 		Key: Key{Name: "max_pages", Type: "number", Default: thousands(defaults.MaxPages), Field: "Limits.MaxPages", Example: `100`,
 			Meaning: "The most pages of each list. The rest is left out, with a warning."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
-		renamedFrom: "pages",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
 	},
 	{
 		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(defaults.MaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
 			Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
-		renamedFrom: "catalog",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
 	},
 	{
 		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(defaults.MaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
 			Meaning: "The most calls in flight. Further ones wait in a queue."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
-		renamedFrom: "in_flight",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
 	},
 	{
 		Key: Key{Name: "max_queued", Type: "number", Default: thousands(defaults.MaxQueued), Field: "Limits.MaxQueued", Example: `16`,
 			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."},
-		read:        (*entry).readMaxQueued,
-		renamedFrom: "queue",
+		read: (*entry).readMaxQueued,
 	},
 	{
 		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(defaults.MaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
 			Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."},
-		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
-		renamedFrom: "stderr_lines",
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
 	},
 }
 
@@ -179,8 +173,7 @@ var probeRows = []row{
 	{
 		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(defaults.ProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
 			Meaning: "The longest silence of the server before it is asked. A negative duration switches probes off."},
-		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
-		renamedFrom: "every",
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
 	},
 	{
 		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(defaults.ProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,

@@ -26,12 +26,18 @@ import (
 // is not used. keep is for servers that the program has registered itself, and for entries
 // of a file that cannot be used at present (config.File.Broken).
 //
-// Servers are unregistered first and all at once, so that new ones may use what they held.
-// A server is replaced when the old one has released everything. Its calls in flight fail
-// with ErrClosed. Meanwhile its name stays taken: a call fails with ErrUnavailable, or waits
-// for the new server with [WithWaitReady]. Subscriptions and the log level pass to the new server.
-// Starts are bounded and awaited as in [Client.RegisterAll]. If the first start of a replacement
-// without StartSupervised fails, the name is unregistered: the old server is gone.
+// Servers are unregistered first and all at once, so that new ones may use what they held. The calls in flight
+// of a server that is unregistered or replaced may end before, as with [WithDrain]: within Timeouts.Drain of
+// its old spec, or else with ErrClosed and OutcomeUnknown. Subscriptions and the log level pass to the new server.
+//
+// A server over HTTP, and one whose new spec has Overlap or Standby, starts beside the old one, which gets
+// the calls and is listed until the new one is ready. Apply waits for that start, whatever StartSupervised
+// says. If it fails, the old server continues as it was, and a second Apply tries again. There are never
+// more than two: the next replacement waits until the first server has ended. All other servers, those that
+// are Exclusive, and those that are not ready are replaced when the old one has released everything.
+// Meanwhile the name stays taken: a call is not sent, and fails with ErrUnavailable, or waits for the new server
+// with [WithWaitReady]. Starts are bounded and awaited as in [Client.RegisterAll]. If the first start
+// of such a replacement without StartSupervised fails, the name is unregistered: the old server is gone.
 //
 // One Apply runs at a time; another waits until it is complete. A Register or Unregister by
 // another goroutine takes effect before Apply or after it.
@@ -91,7 +97,7 @@ func (c *Client) unregisterOthers(ctx context.Context, wanted func(name string) 
 		if errs[i] = endedBefore(ctx, names[i], "unregister "+names[i]); errs[i] != nil {
 			return
 		}
-		if err := c.Unregister(ctx, names[i]); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
+		if err := c.Unregister(ctx, names[i], WithDrain()); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
 			errs[i] = err
 		}
 	})

@@ -153,7 +153,7 @@ func TestApply_replaces_a_server_under_calls_that_wait(t *testing.T) {
 // Nothing of a queued call was sent, so the new server can get it.
 func TestApply_passes_a_queued_call_that_waits_to_the_replacement(t *testing.T) {
 	c := newClient(t, facade.WithDefaultWaitReady())
-	old := mcpvisor.ServerSpec{Name: "a", Limits: mcpvisor.Limits{MaxInFlight: 1}, InMemory: mcptest.InMemory(mcptest.Script{
+	old := mcpvisor.ServerSpec{Name: "a", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{Drain: 50 * time.Millisecond}, InMemory: mcptest.InMemory(mcptest.Script{
 		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: time.Hour}}})}
 	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{old}))
 	errs := make(chan error, 2)

@@ -3,6 +3,7 @@ package facade
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -166,13 +167,13 @@ func endedBefore(ctx context.Context, server, op string) error {
 
 // Unregister removes a server. Its tools leave the listing and its calls in flight fail
 // at once; when Unregister returns, its process or connections are gone. It takes at
-// most a little longer than the server's Timeouts.Shutdown.
+// most a little longer than the server's Timeouts.Shutdown, and than Timeouts.Drain with [WithDrain].
 //
 // Errors: ErrUnknownServer, ErrCanceled (ctx ended; the removal continues), ErrLeftBehind
 // (the server is removed, and the error names processes that could not be ended, or could
 // not be searched for). After Close it returns nil.
-func (c *Client) Unregister(ctx context.Context, name string) error {
-	err := c.rt.Unregister(ctx, name)
+func (c *Client) Unregister(ctx context.Context, name string, opts ...EndOption) error {
+	err := c.rt.UnregisterDrained(ctx, name, slices.Contains(opts, WithDrain()))
 	c.validator.forget(name)
 	return c.withServerOp(err, name, "unregister "+name)
 }
@@ -183,14 +184,24 @@ func (c *Client) Unregister(ctx context.Context, name string) error {
 // A Status or WaitReady after Restart refers to the new start.
 //
 // Errors: ErrUnknownServer, ErrEvicted (it was fenced; register it again), ErrCanceled, ErrClosed.
-func (c *Client) Restart(ctx context.Context, name string) error {
-	return c.RestartFor(ctx, name, nil)
+func (c *Client) Restart(ctx context.Context, name string, opts ...EndOption) error {
+	return c.withServerOp(c.rt.RestartFor(ctx, name, nil, slices.Contains(opts, WithDrain())), name, "restart "+name)
 }
+
+// EndOption says how [Client.Unregister] and [Client.Restart] end a session.
+type EndOption struct{ drain bool }
+
+// WithDrain lets the calls in flight end before the session ends, within Timeouts.Drain of the server.
+// Calls that come meanwhile are not sent: they fail with ErrUnavailable before a restart, or wait for it with
+// [WithWaitReady], and with ErrClosed before a removal. A call that the
+// server has made a task of counts while somebody waits for the task. An end without WithDrain, Fence and
+// Close cut it short.
+func WithDrain() EndOption { return EndOption{drain: true} }
 
 // RestartFor is [Client.Restart] for a program that restarts servers by itself: the session ends with the cause,
 // such as supervisor.CauseMoved.
 func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
-	return c.withServerOp(c.rt.RestartFor(ctx, name, cause), name, "restart "+name)
+	return c.withServerOp(c.rt.RestartFor(ctx, name, cause, false), name, "restart "+name)
 }
 
 // Fence ends a server at once and keeps it from starting again until the name is registered

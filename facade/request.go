@@ -115,6 +115,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			q.answered(v, raw)
 			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.timeout, share: r.Held}, nil
 		case transport.ErrTask:
+			defer v.TaskTaken()
 			return c.begun(ctx, q, v, r, o, raw)
 		}
 		if !o.waitReady {

@@ -97,7 +97,7 @@ func TestClients_streams_and_sessions_of_before(t *testing.T) {
 	one := server.Status().Clients.Sessions[0]
 	require.Equal(t, 1, one.Streams)
 	require.Equal(t, "2025-11-25", one.Protocol)
-	require.Empty(t, one.Name, "it has not said it to this process")
+	require.Equal(t, "peer 1", one.Name+" "+one.Version, "the id of the session has it")
 }
 
 // What a client of a profile can see is that of the profile.

@@ -266,6 +266,7 @@ func (s *seat) endLocked() {
 	s.copy, s.ending = nil, done
 	t.running.Add(-1)
 	go func() {
+		_ = ended.Unregister(context.Background(), s.server, facade.WithDrain())
 		_ = ended.Close(context.Background()) // what is left behind is in the log
 		t.giveCopy()
 		t.mu.Lock()

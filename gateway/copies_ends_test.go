@@ -82,6 +82,39 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 	}
 }
 
+// A copy that ends because its server was replaced lets its calls in flight end.
+func TestShare_replaced_under_a_call(t *testing.T) {
+	opened, called := make(chan struct{}), make(chan struct{}, 1)
+	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: serveRaw(func(m rawMessage, _ func(string, ...any)) (string, error) {
+		if m.Method == "tools/call" {
+			called <- struct{}{}
+			<-opened
+		}
+		return map[string]string{
+			"initialize": `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
+			"tools/call": `"result":{"content":[{"type":"text","text":"done"}]}`,
+		}[m.Method], nil
+	})}
+	c := newClient(t, spec)
+	s := openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient)))
+	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
+	s.notify("notifications/initialized", `{}`)
+	s.send(77, "tools/call", `{"name":"a__x"}`)
+	receive(t, called)
+	own := s.conn.(*connection).tenant.Load()
+	spec.Timeouts.Call++
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+	until(t, func() bool { return len(own.names()) == 0 })
+	close(opened)
+	for {
+		if answer, ok := s.read().(*jsonrpc.Response); ok {
+			require.NoError(t, answer.Error)
+			require.Contains(t, string(answer.Result), `"text":"done"`)
+			break
+		}
+	}
+}
+
 // A copy that ends with the client is not asked again and again: who asks learns at once that it is closed.
 func TestShare_request_while_the_client_closes(t *testing.T) {
 	may := make(chan struct{})

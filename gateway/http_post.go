@@ -174,6 +174,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.owner, time.Now().Add(s.limits.SessionLifetime))
 	info := x.infoOf(version)
 	info.Name, info.Version = readClientInfo(r.Params, "clientInfo")
+	id.Client, id.ClientVersion = info.Name, info.Version
 	peer := s.gateway.opts.clients.Open(keyOf(id.Nonce), info)
 	peer.Begin(false)
 	defer peer.Done(clients.OutcomeAnswered)

@@ -168,7 +168,9 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs.owner, hs.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
 		hs.legacy.Store(true)
 		hs.speak(hs.version)
-		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
+		info := x.infoOf(hs.version)
+		info.Name, info.Version = said.Client, said.ClientVersion
+		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), info)
 		hs.notify.Key = sessionKey{nonce: said.Nonce}
 		hs.ownTenant(string(said.Nonce[:]), p.name)
 		hs.unwatched = func() { s.dropUnneeded(hs) }

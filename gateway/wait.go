@@ -7,13 +7,16 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // DefaultMaxWait is the default of [WithMaxWait].
 const DefaultMaxWait = 10 * time.Second
 
-// WithMaxWait sets how long a request waits, before it is sent, for a server that is down. It fails at
+// WithMaxWait sets how long a request waits, before it is sent, for a server that is down. A request that finds the
+// server while it is being replaced waits 30 s longer, because calls in flight may end first. It fails at
 // once if d is 0 or less, or if the next attempt to start the server is due later than that. When the
 // wait is over, the request fails with the error that it had before the wait. Default: [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
@@ -90,6 +93,9 @@ func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request f
 		return err
 	}
 	end := time.Now().Add(g.opts.maxWait)
+	if status, _ := client.ServerStatus(server); status.State == supervisor.StateStopping {
+		end = end.Add(defaults.DrainTimeout) // it is replaced, and its calls in flight may end first
+	}
 	waiting, cancel := overdue.WithDeadline(ctx, end)
 	defer cancel()
 	var tried incarnation
@@ -119,5 +125,5 @@ func downServer(err error) (server string, down bool) {
 	if err == nil || !errors.As(err, &e) {
 		return "", false
 	}
-	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed)
+	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded)
 }

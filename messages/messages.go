@@ -27,9 +27,10 @@ type Register struct {
 	Base
 	Spec  mcpvisor.ServerSpec
 	Reply chan<- error
-	// Replace ends a registered server of that name, whatever its state. The new one takes
-	// its place when everything that it held is released, with what the host has subscribed
-	// to. Of several such requests the last one counts; the others fail.
+	// Replace ends a registered server of that name, whatever its state, once its calls in flight have
+	// ended. The new one takes its place with what the host has subscribed to: when everything that it
+	// held is released or, if they may overlap, as soon as the new one is ready. Of several such requests
+	// the last one counts; the others fail.
 	Replace bool
 	// Accepted receives the generation once the snapshot shows the server: a caller that
 	// gives up sees it until it is removed. It needs room for one.
@@ -42,6 +43,7 @@ type Unregister struct {
 	Base
 	Name  string
 	Gen   uint64
+	Drain bool // let the calls in flight end first, within Timeouts.Drain
 	Reply chan<- error
 }
 
@@ -51,6 +53,7 @@ type Restart struct {
 	Base
 	Name  string
 	Cause *supervisor.Cause // of the end of the session; nil: a caller has asked
+	Drain bool              // as in Unregister
 	Reply chan<- error
 }
 
@@ -73,12 +76,17 @@ type Start struct {
 	Gen  uint64
 	// Last is the catalog of the registration that this one replaces; nil if there was none.
 	Last *catalog.Catalog
+	// Beside: that registration serves until this one is ready, so the first start is not tried again.
+	Beside bool
 }
 
 // Stop ends a registration.
 type Stop struct {
 	Base
-	Closing bool // the client is; the server was not unregistered
+	Closing  bool // the client is; the server was not unregistered
+	Replaced bool // another registration of the name follows
+	// DrainUntil is when the calls in flight must have ended; zero: they end at once.
+	DrainUntil time.Time
 }
 
 // FenceServer ends the sessions of a registration at once; none follows.
@@ -90,7 +98,8 @@ type FenceServer struct {
 // RestartServer asks a supervising actor for a fresh start.
 type RestartServer struct {
 	Base
-	Cause *supervisor.Cause // as in Restart
+	Cause      *supervisor.Cause // as in Restart
+	DrainUntil time.Time         // as in Stop
 }
 
 // ReconcileRequest asks a supervising actor for a fresh report.

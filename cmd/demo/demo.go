@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // settings are the options of the command line.
@@ -30,47 +29,55 @@ type settings struct {
 // for events and p, which are safe for concurrent use.
 type demo struct {
 	settings
-	p           *printer
+	*story
 	servers     *servers
-	events      *eventLog
 	sideEffects []callRecord // calls before the storm that count executions
-	checks      checks
 }
 
-// maxDuration bounds the steps of the demo, whatever breaks.
-const maxDuration = 2 * time.Minute
+// maxDuration bounds the steps of the demo, whatever breaks, and closeTimeout its end.
+const (
+	maxDuration  = 2 * time.Minute
+	closeTimeout = 20 * time.Second
+)
 
 // run runs the demo and returns the exit code.
 func run(ctx context.Context, p *printer, s settings) int {
-	goroutines := runtime.NumGoroutine()
-	st, err := newServers()
+	st, err := newStory(p)
 	if err != nil {
-		p.printLine(red, "FAIL  the servers could not be prepared: %v", err)
+		p.printLine(red, "FAIL  %v", err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(st.dir) }()
-	var shown *page
-	if s.http != "" {
-		if shown, err = servePage(st.client, s.http); err != nil {
-			p.printLine(red, "FAIL  the page cannot be served: %v", err)
-			_ = st.close() // it has no servers yet
-			return 1
-		}
-		p.printLine(bold, "page  %s", shown.url)
+	d := &demo{settings: s, story: st}
+	if d.servers, err = newServers(); err != nil {
+		return d.refuse("the servers could not be prepared: %v", err)
 	}
-	d := &demo{settings: s, p: p, servers: st}
-	d.events = newEventLog(p, st.client.Watch(context.Background()))
+	defer func() { _ = os.RemoveAll(d.servers.dir) }()
+	url, endPage := "", func() error { return nil }
+	if s.http != "" {
+		if url, endPage, err = servePage(d.client, s.http); err != nil {
+			d.servers.close()
+			return d.refuse("the page cannot be served: %v", err)
+		}
+		p.printLine(bold, "page  %s", url)
+	}
 	err = d.runSteps(ctx)
-	d.checks.check("the demo ran to its end", err)
-	if shown != nil {
+	d.check("the demo ran to its end", err)
+	if url != "" {
 		if err == nil {
-			p.printLine(bold, "the servers and the page %s stay until you press Ctrl-C", shown.url)
+			p.printLine(bold, "the servers and the page %s stay until you press Ctrl-C", url)
 			<-ctx.Done()
 		}
-		d.checks.check("the page ends", shown.close())
+		d.check("the page ends", endPage())
 	}
-	d.finish(goroutines)
-	return d.checks.print(p, s.seed)
+	return d.finish()
+}
+
+// refuse closes the client before it has servers.
+func (d *demo) refuse(format string, err error) int {
+	d.p.printLine(red, "FAIL  "+format, err)
+	_ = d.client.Close(context.Background())
+	<-d.events.done
+	return 1
 }
 
 func (d *demo) runSteps(ctx context.Context) error {
@@ -84,6 +91,24 @@ func (d *demo) runSteps(ctx context.Context) error {
 	return nil
 }
 
+// finish checks what holds at the end, and ends the demo.
+func (d *demo) finish() int {
+	status, tools := d.client.Status(), d.client.Tools()
+	d.p.printTable(status)
+	events := d.events.all()
+	d.check("the registry shows the live sessions and nothing else", checkListing(status, tools))
+	d.check("the delays are exactly 500ms, 1s, 2s", checkDelays(events))
+	missed := slices.ContainsFunc(events, func(ev mcpvisor.Event) bool { return ev.Kind == mcpvisor.EventMissed })
+	d.expect("the watcher missed nothing", !missed, "it missed events")
+	code := d.end(ending{bound: closeTimeout, processes: d.servers.close, least: len(serverNames), pass: "every call answered exactly once · every delay exact"})
+	if code == 0 {
+		d.p.printLine(dim, "next  go run ./cmd/demo --config .mcp.json      the same with your own servers")
+	} else {
+		d.p.printLine(dim, "again go run ./cmd/demo --seed %d", d.seed)
+	}
+	return code
+}
+
 // startServers starts the servers.
 func (d *demo) startServers(ctx context.Context) error {
 	d.p.printLine(bold, "6 MCP servers: 5 processes (this binary, executed again), one over HTTP · seed %d", d.seed)
@@ -91,18 +116,17 @@ func (d *demo) startServers(ctx context.Context) error {
 	d.p.printLine(plainText, "")
 	specs := d.servers.specs()
 	start := time.Now()
-	if err := d.servers.client.RegisterAll(ctx, specs); err != nil {
+	if err := d.client.RegisterAll(ctx, specs); err != nil {
 		return err
 	}
 	took := time.Since(start)
 	for _, spec := range specs {
-		if _, err := d.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
+		if err := d.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
 			return err
 		}
 	}
-	d.p.printTable(d.servers.client.Status())
-	d.p.printLine(dim, "all ready in %s · %d tools · \"search\" of two servers is files/search and legacy/search",
-		roundedDuration(took), len(d.servers.client.Tools()))
+	d.p.printTable(d.client.Status())
+	d.p.printLine(dim, "all ready in %s · %d tools · \"search\" of two servers is files/search and legacy/search", roundedDuration(took), len(d.client.Tools()))
 	d.p.printLine(plainText, "")
 	return nil
 }
@@ -132,7 +156,7 @@ func (d *demo) calls(ctx context.Context) error {
 // call makes one call and prints how it went.
 func (d *demo) call(ctx context.Context, tool string, args map[string]any) error {
 	start := time.Now()
-	res, err := d.servers.client.CallTool(ctx, tool, args)
+	res, err := d.client.CallTool(ctx, tool, args)
 	took := roundedDuration(time.Since(start))
 	server, _, _ := mcpvisor.SplitName(tool)
 	var e *mcpvisor.Error
@@ -151,13 +175,6 @@ func (d *demo) call(ctx context.Context, tool string, args map[string]any) error
 	return err
 }
 
-func kind(err error) string {
-	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
-		return string(e.Kind)
-	}
-	return "another error"
-}
-
 func text(res *mcp.CallToolResult) string {
 	if len(res.Content) > 0 {
 		if c, ok := res.Content[0].(*mcp.TextContent); ok {
@@ -165,52 +182,6 @@ func text(res *mcp.CallToolResult) string {
 		}
 	}
 	return "(no text)"
-}
-
-// awaitExecution waits until a server has begun to execute a call.
-func (d *demo) awaitExecution(ctx context.Context, server string) error {
-	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
-		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// failedStarts kills the server again; its next two starts fail.
-func (d *demo) failedStarts(ctx context.Context) error {
-	if _, err := d.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
-		return err
-	}
-	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
-	if err := kill(d.servers.client, "files", func(pid int) {
-		d.p.printFact(bold, "BREAK", "files", "kill -9 %d, and its next two starts will exit 1", pid)
-	}); err != nil {
-		return err
-	}
-	_, err := d.events.await(ctx, "files", mcpvisor.EventReady, 5)
-	return err
-}
-
-// eviction kills the server whose policy is not to retry.
-func (d *demo) eviction(ctx context.Context) error {
-	if err := d.pause(ctx); err != nil {
-		return err
-	}
-	before := d.showTools("legacy", "")
-	if err := kill(d.servers.client, "legacy", func(pid int) { d.p.printFact(bold, "KILL", "legacy", "kill -9 %d; its policy is: no retry", pid) }); err != nil {
-		return err
-	}
-	if _, err := d.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
-		return err
-	}
-	err := d.call(ctx, "legacy/convert", nil)
-	after := d.showTools("legacy", "none: the server was given up")
-	d.checks.expect("the tools of an evicted server leave the listing", len(before) == 2 && len(after) == 0, "%v were listed, and %v are", before, after)
-	d.checks.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
-	// The storm begins with full retry budgets.
-	_, err = d.events.await(ctx, "files", mcpvisor.EventStable, 5)
-	return err
 }
 
 // pause waits between steps, so that the output can be read.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,15 +58,23 @@ func TestRun(t *testing.T) {
 }
 
 func TestKill_announced_before(t *testing.T) {
-	st, err := newServers()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
-	defer func() { require.NoError(t, st.close()) }()
-	require.NoError(t, st.client.RegisterAll(t.Context(), st.specs()))
+	var s *story
 	answered := errors.New("it was not announced")
-	announce := func(int) { _, answered = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
-	require.NoError(t, kill(st.client, "calc", announce))
+	out := &output{}
+	out.seen = func(text string) {
+		if strings.Contains(text, "KILL") && s.checks == 0 { // the first time
+			s.checks++
+			_, answered = s.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1})
+		}
+	}
+	s, err := newStory(newPrinter(out))
+	require.NoError(t, err)
+	require.NoError(t, s.client.Register(t.Context(), mcpvisor.ServerSpec{Name: "calc", Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "add"}}})}))
+	require.NoError(t, s.kill("calc", "KILL", ""))
 	require.NoError(t, answered)
+	require.ErrorContains(t, s.kill("other", "KILL", ""), "other has no process to kill")
+	require.NoError(t, s.client.Close(t.Context()))
+	<-s.events.done
 }
 
 func TestRun_interrupted(t *testing.T) {
@@ -103,8 +111,14 @@ func TestCheckExecutions(t *testing.T) {
 		require.Equal(t, tc.good, checkExecutions([]callRecord{tc.o}, done(tc.n)) == nil, name)
 	}
 	require.Error(t, checkExecutions(nil, done(1)), "executed without a call")
-	require.Error(t, checkDurations([]callRecord{{took: tooLong + 1}}))
-	require.NoError(t, checkDurations([]callRecord{{took: time.Second}}))
+	for took, failures := range map[time.Duration]int{tooLong: 0, tooLong + 1: 1} {
+		d := &demo{story: &story{p: newPrinter(io.Discard)}}
+		d.summary([]callRecord{{took: time.Second}, {took: took}}, 1)
+		require.Len(t, d.failures, failures, took)
+	}
+	d := &demo{story: &story{p: newPrinter(io.Discard)}}
+	d.summary(nil, 1)
+	require.Len(t, d.failures, 1, "no call was made")
 }
 
 func TestCheckDelays(t *testing.T) {
@@ -133,6 +147,7 @@ func TestCheckListing(t *testing.T) {
 	ready := mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady}
 	ready.Catalog.Tools = 1
 	evicted := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
+	evicted.Catalog.Tools = 1 // of its last session
 	tool := func(server string) mcpvisor.Tool { return mcpvisor.Tool{Server: server} }
 	require.NoError(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, []mcpvisor.Tool{tool("a")}))
 	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, nil))
@@ -147,12 +162,11 @@ func TestPrinter(t *testing.T) {
 		p.color, p.width = color, width
 		p.printFact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
 		p.printLine(red, "✗ %s", "legacy")
-		p.printRow(red, "NAME   ", "")
 		return regexp.MustCompile(`\d+\.\ds`).ReplaceAllString(out.String(), "0.0s")
 	}
-	require.Equal(t, "  0.0s  ready  files  4 tools · protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 0))
-	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files  4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n\x1b[31mNAME\x1b[0m\n", masked(true, 0))
-	require.Equal(t, "  0.0s  ready  files  4 tools ·\n                      protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 44))
+	require.Equal(t, "  0.0s  ready  files  4 tools · protocol 2026-07-28\n✗ legacy\n", masked(false, 0))
+	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files  4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n", masked(true, 0))
+	require.Equal(t, "  0.0s  ready  files  4 tools ·\n                      protocol 2026-07-28\n✗ legacy\n", masked(false, 44))
 	for _, width := range []int{1, 5, 24, 30, 40, 50} {
 		for _, line := range strings.Split(masked(false, width), "\n") {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), max(width, 22+minRoom), "width %d", width)

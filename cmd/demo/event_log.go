@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // eventLog prints supervision events as they arrive, and keeps them. It is safe for
@@ -42,7 +44,7 @@ func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
 func (l *eventLog) print(ev mcpvisor.Event) {
 	switch ev.Kind {
 	case mcpvisor.EventDown:
-		if ev.Cause.Kind != "requested" {
+		if ev.Cause.Kind != supervisor.CauseRequested {
 			failed := ""
 			if ev.FailedCalls > 0 {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
@@ -56,15 +58,14 @@ func (l *eventLog) print(ev mcpvisor.Event) {
 		l.p.printFact(red, "failed", ev.Server, "✗ %s", l.why(ev, "the same again"))
 	case mcpvisor.EventReady:
 		delete(l.told, ev.Server)
-		again := ""
-		if ev.Epoch > 1 {
-			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, roundedDuration(ev.Downtime))
-		}
-		pid := ""
+		more := ""
 		if ev.PID != 0 {
-			pid = fmt.Sprintf(" · pid %d", ev.PID)
+			more = fmt.Sprintf(" · pid %d", ev.PID)
 		}
-		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s%s%s", ev.Tools, ev.Protocol, pid, again)
+		if ev.Epoch > 1 {
+			more += fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, roundedDuration(ev.Downtime))
+		}
+		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s%s", ev.Tools, ev.Protocol, more)
 	case mcpvisor.EventEvicted:
 		why := l.why(ev, "")
 		if why != "" {
@@ -87,49 +88,22 @@ func (l *eventLog) why(ev mcpvisor.Event, same string) string {
 	return text
 }
 
-// awaitPrinted waits until an event of a server was printed, so that what is printed next comes
-// after it. It gives up when ctx or the watch ends.
-func (l *eventLog) awaitPrinted(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) {
+// await waits for an event that matches, and was printed: what is printed next comes after it.
+// It fails when ctx or the watch ends.
+func (l *eventLog) await(ctx context.Context, matches func(mcpvisor.Event) bool) (mcpvisor.Event, error) {
 	for {
 		l.mu.Lock()
-		found := filterEvents(l.events, server, kind)
-		next := l.next
+		events, next := l.events, l.next
 		l.mu.Unlock()
-		if slices.ContainsFunc(found, func(ev mcpvisor.Event) bool { return ev.Epoch >= epoch }) {
-			return
+		if i := slices.IndexFunc(events, matches); i >= 0 {
+			return events[i], nil
 		}
 		select {
 		case <-next:
 		case <-l.done:
-			return
+			return mcpvisor.Event{}, errors.New("the events have ended")
 		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// await waits for an event of a kind about one incarnation of a server. It fails if
-// the server is evicted before.
-func (l *eventLog) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
-	for {
-		l.mu.Lock()
-		found, evicted := filterEvents(l.events, server, kind), filterEvents(l.events, server, mcpvisor.EventEvicted)
-		next := l.next
-		l.mu.Unlock()
-		for _, ev := range found {
-			if ev.Epoch == epoch {
-				return ev, nil
-			}
-		}
-		if len(evicted) > 0 {
-			return mcpvisor.Event{}, fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, evicted[0].Cause)
-		}
-		select {
-		case <-next:
-		case <-l.done:
-			return mcpvisor.Event{}, fmt.Errorf("the events ended before incarnation %d of %s was %s", epoch, server, kind)
-		case <-ctx.Done():
-			return mcpvisor.Event{}, fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, context.Cause(ctx))
+			return mcpvisor.Event{}, context.Cause(ctx)
 		}
 	}
 }
@@ -138,18 +112,5 @@ func (l *eventLog) await(ctx context.Context, server string, kind mcpvisor.Event
 func (l *eventLog) all() []mcpvisor.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]mcpvisor.Event(nil), l.events...)
-}
-
-func (l *eventLog) count(server string, kind mcpvisor.EventKind) int {
-	return len(filterEvents(l.all(), server, kind))
-}
-
-func filterEvents(events []mcpvisor.Event, server string, kind mcpvisor.EventKind) (found []mcpvisor.Event) {
-	for _, ev := range events {
-		if ev.Server == server && ev.Kind == kind {
-			found = append(found, ev)
-		}
-	}
-	return found
+	return slices.Clone(l.events)
 }

@@ -19,15 +19,15 @@ func (g gate) Write(text []byte) (int, error) {
 }
 
 // What waits for an event continues when the event was printed, and not when it has happened.
-func TestEventLog_awaitPrinted(t *testing.T) {
+func TestEventLog_await(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events, opened := make(chan mcpvisor.Event), make(gate)
 		l := newEventLog(newPrinter(opened), events)
 		events <- mcpvisor.Event{Kind: mcpvisor.EventReady, Server: "fs", Epoch: 2}
 		printed := false
 		go func() {
-			l.awaitPrinted(context.Background(), "fs", mcpvisor.EventReady, 2)
-			printed = true
+			_, err := l.await(context.Background(), func(ev mcpvisor.Event) bool { return ev.Epoch == 2 })
+			printed = err == nil
 		}()
 		synctest.Wait()
 		require.False(t, printed)
@@ -36,6 +36,7 @@ func TestEventLog_awaitPrinted(t *testing.T) {
 		require.True(t, printed)
 		close(events)
 		<-l.done
-		l.awaitPrinted(context.Background(), "fs", mcpvisor.EventReady, 3) // it will not come
+		_, err := l.await(context.Background(), func(ev mcpvisor.Event) bool { return ev.Epoch == 3 }) // it will not come
+		require.ErrorContains(t, err, "ended")
 	})
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
+	"maps"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
 )
 
 // fault is something that happens to a server, and what follows.
@@ -26,7 +29,7 @@ func (d *demo) crash(ctx context.Context) error {
 		if err := d.awaitExecution(ctx, "files"); err != nil {
 			return err
 		}
-		return kill(d.servers.client, "files", func(pid int) { d.p.printFact(bold, "KILL", "files", "kill -9 %d, while it works on a call", pid) })
+		return d.kill("files", "KILL", ", while it works on a call")
 	}})
 }
 
@@ -56,62 +59,95 @@ func (d *demo) loseSession(ctx context.Context) error {
 	}})
 }
 
+// failedStarts kills the server again; its next two starts fail.
+func (d *demo) failedStarts(ctx context.Context) error {
+	if err := d.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
+		return err
+	}
+	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
+	if err := d.kill("files", "BREAK", ", and its next two starts will exit 1"); err != nil {
+		return err
+	}
+	return d.await(ctx, "files", mcpvisor.EventReady, 5)
+}
+
+// eviction kills the server whose policy is not to retry.
+func (d *demo) eviction(ctx context.Context) error {
+	if err := d.pause(ctx); err != nil {
+		return err
+	}
+	before := d.showTools("legacy", "")
+	if err := d.kill("legacy", "KILL", "; its policy is: no retry"); err != nil {
+		return err
+	}
+	if err := d.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
+		return err
+	}
+	err := d.call(ctx, "legacy/convert", nil)
+	after := d.showTools("legacy", "none: the server was given up")
+	d.expect("the tools of an evicted server leave the listing", len(before) == 2 && len(after) == 0, "%v were listed, and %v are", before, after)
+	d.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
+	// The storm begins with full retry budgets.
+	return d.await(ctx, "files", mcpvisor.EventStable, 5)
+}
+
+// awaitExecution waits until a server has begun to execute a call.
+func (d *demo) awaitExecution(ctx context.Context, server string) error {
+	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
+		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // suffer lets a fault happen, and checks what follows: a call in flight fails with an
-// outcome, the tools of the server leave the listing, further calls fail at once, the other
-// servers notice nothing, and the server comes back with its tools.
+// outcome, what the server offers leaves the listing, further calls fail at once, the other
+// servers notice nothing, and the server comes back with what it offered.
 func (d *demo) suffer(ctx context.Context, f fault) error {
 	if err := d.pause(ctx); err != nil {
 		return err
 	}
-	status, _ := d.servers.client.ServerStatus(f.server)
-	before := d.showTools(f.server, "")
-	inFlight := make(chan callRecord, 1)
+	status, _ := d.client.ServerStatus(f.server)
+	before := chaos.Lists(d.client, f.server)
+	d.showTools(f.server, "")
+	inFlight := make(chan error, 1)
 	if f.tool != "" {
 		go func() {
-			o := callRecord{server: f.server, key: "in flight"}
-			_, o.err = d.servers.client.CallTool(ctx, f.tool, map[string]any{"key": o.key})
-			inFlight <- o
+			_, err := d.client.CallTool(ctx, f.tool, map[string]any{"key": "in flight"})
+			inFlight <- err
 		}()
 	}
 	if err := f.happen(ctx); err != nil {
 		return err
 	}
 	if f.tool != "" {
-		o := <-inFlight
-		d.sideEffects = append(d.sideEffects, o)
-		var e *mcpvisor.Error
-		d.checks.expect("a call in flight of "+f.server+" fails as crashed, outcome unknown", errors.Is(o.err, mcpvisor.ErrCrashed) &&
-			errors.As(o.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", o.err)
-		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, kind(o.err))
+		err := <-inFlight
+		d.sideEffects = append(d.sideEffects, callRecord{server: f.server, key: "in flight", err: err})
+		e := new(mcpvisor.Error)
+		_ = errors.As(err, &e)
+		d.expect("a call in flight of "+f.server+" fails as crashed, outcome unknown", errors.Is(err, mcpvisor.ErrCrashed) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", err)
+		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, e.Kind)
 	}
-	if _, err := d.events.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
+	if err := d.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
 		return err
 	}
-	during := d.showTools(f.server, "none: the server is down")
-	d.checks.expect("the tools of "+f.server+" are not listed while it is down", len(during) == 0, "%v are", during)
+	during := chaos.Lists(d.client, f.server)
+	d.showTools(f.server, "none: the server is down")
+	d.expect("the tools of "+f.server+" are not listed while it is down", len(during) == 0, "%v are", during)
 	if f.call != "" {
 		err := d.call(ctx, f.call, nil)
-		d.checks.expect("a call of "+f.server+" fails at once while it is down", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
+		d.expect("a call of "+f.server+" fails at once while it is down", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
 	}
-	d.checks.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
-	if _, err := d.events.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
+	d.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
+	if err := d.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
 		return err
 	}
-	after := d.showTools(f.server, "")
-	d.checks.expect("the tools of "+f.server+" come back", len(before) > 0 && slices.Equal(before, after), "%v were listed, and %v are", before, after)
+	d.showTools(f.server, "")
+	after := chaos.Lists(d.client, f.server)
+	d.expect("the tools of "+f.server+" come back", len(before) > 0 && maps.Equal(before, after), "%v were listed, and %v are", before, after)
 	if f.call != "" {
-		d.checks.check(f.server+" works again", d.call(ctx, f.call, nil))
+		d.check(f.server+" works again", d.call(ctx, f.call, nil))
 	}
 	return nil
-}
-
-// showTools prints and returns the listed tools of a server. none is printed if there are none.
-func (d *demo) showTools(server, none string) []string {
-	names := toolsOf(d.servers.client, server)
-	text := strings.Join(names, " ")
-	if text == "" {
-		text = none
-	}
-	d.p.printFact(dim, "tools", server, "%s", text)
-	return names
 }

@@ -54,7 +54,16 @@ func parseFlags(args []string, out, errs io.Writer) (s settings, code int, done 
 	flags.BoolVar(&s.noColor, "no-color", false, "no colours")
 	flags.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
 	flags.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
-	flags.Var(addressFlag{&s.http}, "http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted")
+	flags.BoolFunc("http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted", func(text string) error {
+		switch text {
+		case "true":
+			text = defaultAddress
+		case "false":
+			text = ""
+		}
+		s.http = text
+		return nil
+	})
 	flags.Func("config", "kill copies of your own servers instead, those of a configuration `file` such as .mcp.json, and call no tool; servers behind WebSockets are left out; may be repeated",
 		func(file string) error { s.files = append(s.files, file); return nil })
 	err := flags.Parse(args)

@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,12 +75,8 @@ func TestRun_page_refused(t *testing.T) {
 
 func TestAddressFlag(t *testing.T) {
 	for args, want := range map[string]string{"--http": defaultAddress, "--http=:1": ":1", "--http=false": "", "": ""} {
-		var address string
-		flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-		flags.Var(addressFlag{&address}, "http", "")
-		if args != "" {
-			require.NoError(t, flags.Parse([]string{args}))
-		}
-		require.Equal(t, want, address, args)
+		s, _, done := parseFlags(strings.Fields(args), io.Discard, io.Discard)
+		require.False(t, done)
+		require.Equal(t, want, s.http, args)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // The colours repeat what a glyph or a word says.
@@ -32,8 +35,10 @@ type printer struct {
 	nameWidth int
 }
 
-// maxNameWidth is the widest column of servers.
-const maxNameWidth = 20
+const (
+	maxNameWidth = 20 // of the column of servers
+	minRoom      = 20 // how wide a text is at least, in the narrowest terminal
+)
 
 func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now(), nameWidth: 6} }
 
@@ -41,69 +46,84 @@ func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.
 func (p *printer) printFact(color, verb, server, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := fmt.Sprintf("%5.1fs", time.Since(p.start).Seconds())
-	head := fmt.Sprintf("%s  %-6s %-*s ", at, verb, p.nameWidth, server)
-	indent := utf8.RuneCountInString(head)
-	if p.color {
-		head = fmt.Sprintf("\x1b[%sm%s\x1b[0m  %s %-*s ", dim, at, p.colorize(color, fmt.Sprintf("%-6s", verb)), p.nameWidth, server)
-	}
-	p.print(plainText, head, indent, fmt.Sprintf(format, args...))
+	at, verb := fmt.Sprintf("%5.1fs", time.Since(p.start).Seconds()), fmt.Sprintf("%-6s", verb)
+	server = fmt.Sprintf(" %-*s ", p.nameWidth, server)
+	p.print(at+"  "+verb+server, p.colorize(dim, at)+"  "+p.colorize(color, verb)+server, plainText, fmt.Sprintf(format, args...))
 }
 
-// printLine prints a line without time.
+// printLine prints a line without time. Its first word is a head if two spaces follow it, as in
+// "PASS  …".
 func (p *printer) printLine(color, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf(format, args...)
-	indent := 0
-	if word, rest, found := strings.Cut(text, "  "); found && !strings.Contains(word, " ") { // as in "PASS  …"
-		indent = utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(rest, " "))
+	head, text := "", fmt.Sprintf(format, args...)
+	if word, rest, found := strings.Cut(text, "  "); found && word != "" && !strings.Contains(word, " ") {
+		text = strings.TrimLeft(rest, " ")
+		head = word + strings.Repeat(" ", 2+len(rest)-len(text))
 	}
-	p.print(color, "", indent, text)
+	p.print(head, p.colorize(color, head), color, text)
 }
 
-// printRow prints a row of a table: its columns, and a last one that is continued below if it
-// does not fit beside them. The columns are cut where they would wrap.
-func (p *printer) printRow(color, columns, last string) {
+// printTable prints the status of the servers. The last column, the policy, is continued below
+// if it does not fit beside the others.
+func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	room := p.width - utf8.RuneCountInString(columns)
-	if p.width == 0 || utf8.RuneCountInString(last) <= room {
-		fmt.Fprintln(p.out, p.colorize(color, strings.TrimRight(columns+last, " ")))
-		return
+	row := func(color, last string, columns ...any) {
+		head := fmt.Sprintf("%s %-*s %-8v %-8v %-5v %-10v %-7v ", append([]any{columns[0], p.nameWidth}, columns[1:]...)...)
+		p.print(head, p.colorize(color, head), color, last)
 	}
-	row := []rune(strings.TrimRight(columns, " "))
-	if len(row) > p.width {
-		row = append(row[:p.width-1], '…')
-	}
-	if room >= minRoom { // beside the columns
-		p.print(color, p.colorize(color, columns), utf8.RuneCountInString(columns), last)
-		return
-	}
-	fmt.Fprintln(p.out, p.colorize(color, string(row)))
-	p.print(color, "    ", 4, last)
-}
-
-// print prints a text behind a head, in as many lines as it needs. Lines after the first
-// are indented. p.mu is held.
-func (p *printer) print(color, head string, indent int, text string) {
-	room := max(p.width-indent, minRoom)
-	if head == "" {
-		room = max(p.width, minRoom)
-	}
-	if p.width == 0 {
-		room = utf8.RuneCountInString(text)
-	}
-	first, rest := splitLine(text, room)
-	fmt.Fprintln(p.out, strings.TrimRight(head+p.colorize(color, first), " "))
-	for rest != "" {
-		first, rest = splitLine(rest, max(p.width-indent, minRoom))
-		fmt.Fprintln(p.out, strings.Repeat(" ", indent)+p.colorize(color, first))
+	fmt.Fprintln(p.out)
+	row(dim, "POLICY", " ", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID")
+	for _, s := range all {
+		protocol, pid := "–", "–"
+		if s.Session != nil {
+			protocol = s.Session.ProtocolVersion
+			if s.Session.PID != 0 {
+				pid = fmt.Sprint(s.Session.PID)
+			}
+		}
+		glyph, color := "○", yellow
+		switch s.State {
+		case supervisor.StateReady:
+			glyph, color = "●", green
+		case supervisor.StateEvicted, supervisor.StateUnauthorized:
+			glyph, color = "✗", red
+		case supervisor.StateParked:
+			glyph = "◌"
+		default:
+		}
+		row(color, s.Policy, glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid)
 	}
 }
 
-// minRoom is how wide a text is at least, in the narrowest terminal.
-const minRoom = 20
+// print prints a text beside its head, in as many lines as it needs, or below it if there is no
+// room. styled is the head with colours. p.mu is held.
+func (p *printer) print(head, styled, color, text string) {
+	indent, length := utf8.RuneCountInString(head), utf8.RuneCountInString(text)
+	room := p.width - indent
+	switch {
+	case p.width == 0:
+		room = length
+	case room < min(minRoom, length):
+		if indent > 0 {
+			if most := max(p.width, minRoom); indent > most {
+				styled = string([]rune(head)[:most-1]) + "…"
+			}
+			fmt.Fprintln(p.out, strings.TrimRight(styled, " "))
+			indent = 4
+		}
+		styled, room = strings.Repeat(" ", indent), max(p.width-indent, minRoom)
+	}
+	for {
+		line, rest := splitLine(text, room)
+		fmt.Fprintln(p.out, strings.TrimRight(styled+p.colorize(color, line), " "))
+		if rest == "" {
+			return
+		}
+		styled, text = strings.Repeat(" ", indent), rest
+	}
+}
 
 // splitLine splits a text that is too long for a line: behind a "·", else at a space, else
 // where the line ends.
@@ -129,4 +149,14 @@ func (p *printer) colorize(color, text string) string {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+func roundedDuration(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.2fs", d.Seconds())
 }

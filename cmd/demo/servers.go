@@ -1,22 +1,18 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// servers is the client of the servers, and the directory of their state.
+// servers are the servers of the demo, and the directory of their state.
 type servers struct {
 	dir    string
-	client *facade.Client
 	remote *mcptest.HTTPServer // the server over HTTP, in this process
 }
 
@@ -41,11 +37,7 @@ func newServers() (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := facade.New()
-	if err != nil {
-		return nil, err
-	}
-	s := &servers{dir: dir, client: c}
+	s := &servers{dir: dir}
 	for _, name := range append(serverNames, "remote") {
 		if err := os.Mkdir(s.stateDir(name), 0o700); err != nil {
 			return nil, err
@@ -96,48 +88,11 @@ func (s *servers) specs() []mcpvisor.ServerSpec {
 	return append(specs, mcpvisor.ServerSpec{Name: "remote", HTTP: &mcpvisor.HTTP{URL: s.remote.URL}, Policy: retry})
 }
 
-// pid returns the process of a server that is ready, or 0.
-func pidOf(c *facade.Client, name string) int {
-	if st, ok := c.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
-		return st.Session.PID
-	}
-	return 0
-}
-
-// kill ends the process of a server as kill -9 does. It calls announce before, so
-// that the kill is printed before its effects.
-func kill(c *facade.Client, name string, announce func(pid int)) error {
-	pid := pidOf(c, name)
-	if pid == 0 {
-		return fmt.Errorf("%s has no process to kill", name)
-	}
-	process, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	announce(pid)
-	return process.Kill()
-}
-
-// liveProcesses returns the processes that are alive, and how many all servers have
-// started.
-func (s *servers) liveProcesses() (alive []int, started int) {
-	for _, name := range serverNames {
-		for _, pid := range mcptest.PIDs(s.stateDir(name)) {
-			started++
-			if mcptest.Alive(pid) {
-				alive = append(alive, pid)
-			}
-		}
-	}
-	return alive, started
-}
-
-// close stops all servers.
-func (s *servers) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	err := s.client.Close(ctx)
+// close ends the server over HTTP, and returns all processes that the others have started.
+func (s *servers) close() (processes []int) {
 	s.remote.Close()
-	return err
+	for _, name := range serverNames {
+		processes = append(processes, mcptest.PIDs(s.stateDir(name))...)
+	}
+	return processes
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
@@ -147,6 +148,77 @@ func TestRestart(t *testing.T) {
 	var answer struct{ Restarted []restarted }
 	require.NoError(t, json.Unmarshal([]byte(out), &answer))
 	require.Equal(t, mcptest.PIDs(dir)[2], answer.Restarted[0].PID)
+}
+
+// A restart ends the calls in flight and says so; with --drain it waits for them. None of them has crashed.
+func TestRestart_calls_in_flight(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{}), "two": entry(mcptest.Script{})}, "run")
+	b.await("(2 of 2 ready)")
+	c, _, err := attach.Find(t.Context(), b.config)
+	require.NoError(t, err)
+	defer c.Close()
+	type result struct {
+		code      int
+		out, errs string
+	}
+	begin := func(args ...string) <-chan result {
+		ended := make(chan result, 1)
+		go func() {
+			code, out, errs := b.command(args...)
+			ended <- result{code, out, errs}
+		}()
+		require.Eventually(t, func() bool {
+			calls, err := c.Calls(t.Context(), 0)
+			return err == nil && len(calls.InFlight) == 1 && !calls.InFlight[0].Queued
+		}, time.Minute, 5*time.Millisecond)
+		return ended
+	}
+	call := begin("call", "one/slow_progress", `{"steps":100,"ms":10}`)
+	code, out, errs := b.command("restart", "two", "one", "--drain")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.NotContains(t, errs, "call")
+	require.Contains(t, out, "one is ready")
+	r := <-call
+	require.Equal(t, cli.ExitOK, r.code, r.errs)
+
+	call = begin("call", "one/hang")
+	code, _, errs = b.command("restart", "two")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.NotContains(t, errs, "call", "it is one of another server")
+	code, _, errs = b.command("restart", "one")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, errs, "the restart ends 1 call in flight, which may have been executed; --drain waits for calls")
+	r = <-call
+	require.Equal(t, cli.ExitFailed, r.code)
+	require.Contains(t, r.errs, "asked to restart")
+	require.NotContains(t, r.errs, "crash")
+	require.NotContains(t, b.stop(), "crash")
+}
+
+// On a terminal a restart that would end calls asks first.
+func TestRestart_asks(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	b.await(" ready  ")
+	c, _, err := attach.Find(t.Context(), b.config)
+	require.NoError(t, err)
+	defer c.Close()
+	ended := make(chan int, 1)
+	go func() {
+		code, _, _ := b.command("call", "one/hang")
+		ended <- code
+	}()
+	require.Eventually(t, func() bool {
+		calls, err := c.Calls(t.Context(), 0)
+		return err == nil && len(calls.InFlight) == 1
+	}, time.Minute, 5*time.Millisecond)
+	term := newTerminal(t, shortDir(t), "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR")+" "+buildProgram(t)+" --config "+b.config+" restart one; cat")
+	term.await(`(?s)the restart ends 1 call in flight, .*Restart\? \[y/N\]`)
+	term.press("n", "Enter")
+	term.await("nothing was restarted")
+	require.Empty(t, ended)
+	code, _, _ := b.command("restart", "one")
+	require.Equal(t, cli.ExitOK, code)
+	require.Equal(t, cli.ExitFailed, <-ended)
 }
 
 func jsonText(t *testing.T, v any) string {

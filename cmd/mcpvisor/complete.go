@@ -72,7 +72,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 }
 
 // completionNames are the names of a configuration: from its `mcpvisor run` if that is
-// running, else from its files and what an earlier command has seen.
+// running, else from its files.
 type completionNames struct {
 	ctx     context.Context
 	sources cli.Sources
@@ -130,10 +130,7 @@ func (n *completionNames) Tools() []commandline.Candidate {
 			return toolCandidates(data)
 		}
 	}
-	tools := commandline.DefaultCache().Tools(n.sources.Key, n.sources.Digest())
-	if tools != nil {
-		return tools
-	}
+	var tools []commandline.Candidate
 	for _, s := range n.Servers() { // the beginning of the name, at least
 		tools = append(tools, commandline.Candidate{Value: s.Value + "/"})
 	}
@@ -191,13 +188,4 @@ func toolCandidates(data []byte) (all []commandline.Candidate) {
 		all = append(all, commandline.Candidate{Value: t.Name, Description: t.Definition.Description})
 	}
 	return all
-}
-
-// rememberTools keeps the names of tools for shells that complete a line later.
-func (inv *invocation) rememberTools(data []byte) {
-	tools := toolCandidates(data)
-	for i := range tools {
-		tools[i].Description = table.OneLine(tools[i].Description, 80)
-	}
-	commandline.DefaultCache().Store(inv.Sources.Key, inv.Sources.Digest(), tools)
 }

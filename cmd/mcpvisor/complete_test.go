@@ -16,6 +16,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
+// userFile is how help names the user's file in tests.
+const userFile = "~/.config/mcpvisor/mcp.json"
+
 // candidates returns what a shell gets for a line.
 func candidates(t *testing.T, words ...string) []string {
 	t.Helper()
@@ -30,8 +33,8 @@ func candidates(t *testing.T, words ...string) []string {
 	return values
 }
 
-// Names come from a running run; without one from the configuration and from what an earlier
-// command has seen. No server is started for them.
+// Names come from a running run; without one from the configuration. No server is started for
+// them.
 func TestComplete_names(t *testing.T) {
 	dir, server := recorded(t)
 	servers := map[string]any{"one": server, "odd": map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}}
@@ -48,11 +51,6 @@ func TestComplete_names(t *testing.T) {
 	require.Empty(t, candidates(t, "-c", b.config, "call", "one/echo", ""))
 	require.Empty(t, candidates(t, "-c", filepath.Join(t.TempDir(), "absent.json"), "call", ""))
 	require.Len(t, mcptest.PIDs(dir), started, "no server was started")
-	code, _, errs := b.command("tools")
-	require.Equal(t, cli.ExitOK, code, errs)
-	require.Contains(t, candidates(t, "-c", b.config, "call", "one"), "one/echo")
-	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{"two":{"command":"x"}}}`), 0o600))
-	require.Equal(t, []string{"two/"}, candidates(t, "-c", b.config, "call", ""))
 
 	require.Equal(t, []string{"ready", "any"}, candidates(t, "--wait", ""))
 	require.Contains(t, candidates(t, "add", "file"), "filesystem")
@@ -151,25 +149,4 @@ func TestCompletion_unknown_shell(t *testing.T) {
 	out, code := runTool(t, "completion", "tcsh")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, out, "name one of: bash, zsh, fish, powershell")
-}
-
-// The manual page of the program has no mistake that mandoc finds, and names every command.
-func TestMan(t *testing.T) {
-	out, code := runTool(t, "man")
-	require.Equal(t, cli.ExitOK, code)
-	for _, command := range []string{"status", "call", "run", "completion"} {
-		require.Contains(t, out, ".Ss mcpvisor "+command+"\n")
-	}
-	dir, err := os.UserConfigDir()
-	require.NoError(t, err)
-	require.NotContains(t, strings.ReplaceAll(out, `\-`, "-"), dir, "the page is not about who made it")
-	mandoc, err := exec.LookPath("mandoc")
-	if err != nil {
-		t.Skip("mandoc is not installed")
-	}
-	path := filepath.Join(t.TempDir(), "mcpvisor.1")
-	require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
-	problems, err := exec.CommandContext(t.Context(), mandoc, "-Tlint", path).CombinedOutput()
-	require.NoError(t, err, string(problems))
-	require.Empty(t, string(problems))
 }

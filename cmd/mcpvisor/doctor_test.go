@@ -69,7 +69,7 @@ func TestDoctor(t *testing.T) {
 		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
 			[]string{"not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
 		"hint while it waits": {entryWith(nil, hangingStart...), []string{"--wait", "3s"},
-			[]string{"waiting for one (up to 3s; --wait shortens it)\n"}, nil},
+			[]string{"waiting for one (up to 3s; --wait changes that)\n"}, nil},
 		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang}), nil,
 			[]string{`raise "list" in "timeouts"`, "nothing listens at 127.0.0.1:5432: start the service", "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
 		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
@@ -113,7 +113,7 @@ func TestStatus_stderr(t *testing.T) {
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
 }
 
-// An interrupt ends the wait for servers. Status and doctor print what they know.
+// An interrupt ends the wait for servers. Status and doctor print what they know, and so do lists as JSON.
 func TestInterrupt_during_start(t *testing.T) {
 	path := entryFile(t, entryWith(nil, hangingStart...))
 	for command, want := range map[string]string{
@@ -123,7 +123,9 @@ func TestInterrupt_during_start(t *testing.T) {
 		"--json doctor":         `"level": "unknown"`,
 		"tools":                 "",
 		"call one/echo":         "",
-		"--json tools":          "",
+		"--json tools":          `{"tools":[]}`,
+		"--json resources":      `{"resourceTemplates":[],"resources":[]}`,
+		"--json prompts":        `{"prompts":[]}`,
 		"authorize --again one": "",
 	} {
 		t.Run(command, func(t *testing.T) {
@@ -138,8 +140,12 @@ func TestInterrupt_during_start(t *testing.T) {
 			require.Equal(t, cli.ExitFailed, <-done)
 			require.Contains(t, errs.String(), "interrupted before the servers were ready")
 			require.NotContains(t, out.String()+errs.String(), "--wait")
+			if strings.HasPrefix(want, "{") {
+				require.JSONEq(t, want, out.String())
+				return
+			}
 			require.Contains(t, out.String(), want)
-			require.Equal(t, want == "", out.Len() == 0, "only status and doctor print what they know")
+			require.Equal(t, want == "", out.Len() == 0)
 		})
 	}
 }

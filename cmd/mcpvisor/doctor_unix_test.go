@@ -3,6 +3,11 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,4 +47,44 @@ func TestDoctor_capability_is_not_declared(t *testing.T) {
 			require.Contains(t, out, `does not declare the capability "tools"`)
 		})
 	}
+}
+
+// runByNPX is an entry that starts a server by a program named npx, after what before does in a folder.
+func runByNPX(t *testing.T, before string) map[string]any {
+	t.Helper()
+	e := entry(mcptest.Script{})
+	dir := t.TempDir()
+	program := filepath.Join(dir, "npx")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+before+"\nexec "+strconv.Quote(e["command"].(string))+` "$@"`), 0o700))
+	e["command"] = program
+	e["env"].(map[string]string)["FOLDER"] = dir
+	return e
+}
+
+// Doctor tries servers of package runners that have failed beside others again, one by one: those that npx has
+// installed together may have failed for that.
+func TestDoctor_tries_again(t *testing.T) {
+	const once = `for era in 1 2; do mkdir "$FOLDER/$era" 2>/dev/null && { echo "Error: Cannot find package 'zod'" >&2; exit 1; }; done`
+	const always = `echo start >>"$FOLDER/starts"; echo "Error: no licence" >&2; exit 1`
+	broken := runByNPX(t, always)
+	file := func(servers map[string]any) string {
+		data, err := json.Marshal(map[string]any{"mcpServers": servers})
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "c.json")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	out, code := runTool(t, "-c", file(map[string]any{"one": runByNPX(t, once), "two": runByNPX(t, once), "good": entry(mcptest.Script{}), "broken": broken}), "doctor")
+	require.Equal(t, cli.ExitUnavailable, code, out)
+	require.Regexp(t, `(?m)^FAIL  broken: Error: no licence`, out)
+	for _, name := range []string{"one", "two"} {
+		require.Regexp(t, `(?m)^ok    `+name+`: .*\n +warning  it failed at first, when it was started beside other servers: .*Cannot find package 'zod'`, out)
+	}
+	starts, err := os.ReadFile(filepath.Join(broken["env"].(map[string]string)["FOLDER"], "starts"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("start\n", 4), string(starts), "it is tried twice, each time in both eras")
+
+	out, code = runTool(t, "-c", file(map[string]any{"one": runByNPX(t, once)}), "doctor")
+	require.Equal(t, cli.ExitUnavailable, code, out)
+	require.NotContains(t, out, "tried again", "it was alone")
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
@@ -13,7 +16,7 @@ type resourcesCmd struct{}
 
 // Run implements kong's command.
 func (resourcesCmd) Run(inv *invocation) error {
-	return inv.list("SERVER\tURI\tNAME", (*servers.Set).Resources, func(data []byte) (rows [][]any, err error) {
+	return inv.list("SERVER\tURI\tNAME", `{"resources": [], "resourceTemplates": []}`, (*servers.Set).Resources, func(data []byte) (rows [][]any, err error) {
 		var list struct {
 			Resources         []mcpvisor.Resource
 			ResourceTemplates []mcpvisor.ResourceTemplate
@@ -33,7 +36,7 @@ type promptsCmd struct{}
 
 // Run implements kong's command.
 func (promptsCmd) Run(inv *invocation) error {
-	return inv.list("PROMPT\tDESCRIPTION", (*servers.Set).Prompts, func(data []byte) (rows [][]any, err error) {
+	return inv.list("PROMPT\tDESCRIPTION", `{"prompts": []}`, (*servers.Set).Prompts, func(data []byte) (rows [][]any, err error) {
 		var list struct{ Prompts []mcpvisor.Prompt }
 		err = json.Unmarshal(data, &list)
 		for _, p := range list.Prompts {
@@ -44,14 +47,24 @@ func (promptsCmd) Run(inv *invocation) error {
 }
 
 // list prints what all servers that became ready offer. read gets the list as JSON, and
-// rowsOf makes the rows of a table of it.
-func (inv *invocation) list(header string, read func(*servers.Set, context.Context) (json.RawMessage, error), rowsOf func([]byte) ([][]any, error)) error {
-	c, err := inv.Open()
-	if err != nil {
-		return err
+// rowsOf makes the rows of a table of it. An interrupted command prints what is ready so far, and fails; nothing is
+// the JSON of no entries.
+func (inv *invocation) list(header, nothing string, read func(*servers.Set, context.Context) (json.RawMessage, error), rowsOf func([]byte) ([][]any, error)) error {
+	c, opened := inv.OpenPartly()
+	interrupted := errors.Is(opened, cli.ErrInterrupted)
+	switch {
+	case c != nil:
+		defer c.Stop()
+	case interrupted && inv.JSON:
+		return cmp.Or(cli.PrintIndented(inv.Out, []byte(nothing)), opened)
 	}
-	defer c.Stop()
-	data, err := read(c, inv.Context)
+	if opened != nil && (c == nil || !interrupted) {
+		return opened
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(inv.Context)) // after an interrupt it asks for what there is
+	defer cancel()
+	defer context.AfterFunc(inv.Context, func() { time.AfterFunc(servers.CloseTimeout, cancel) })()
+	data, err := read(c, ctx)
 	if err != nil {
 		return err
 	}
@@ -66,9 +79,9 @@ func (inv *invocation) list(header string, read func(*servers.Set, context.Conte
 	if err != nil {
 		return err
 	}
-	all, err := c.Statuses(inv.Context)
+	all, err := c.Statuses(ctx)
 	if err != nil {
 		return err
 	}
-	return inv.WarnUnready(all)
+	return cmp.Or(opened, inv.WarnUnready(all))
 }

@@ -39,7 +39,7 @@ const description = `Starts, calls and supervises the MCP servers of a configura
 
 While mcpvisor run is running, status, tools, resources, prompts, call, read and prompt use its servers. Otherwise, or with --fresh, they start copies of the servers and stop them at their end.
 
-Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status and reload also if an entry of the file is not usable. If interrupted, they print partial results.
+Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status and reload also if an entry of the file is not usable. If interrupted, these and the lists with --json print partial results.
 
 With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
@@ -47,7 +47,7 @@ With --json, stdout gets only the answer. An error is the last line on stderr: a
 type commandLine struct {
 	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" complete:"file" placeholder:"FILE"`
 	JSON   bool      `help:"Print JSON, also for errors." name:"json"`
-	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION" complete:"ready,any"`
+	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout; 10s for a list of the servers of mcpvisor run, and not for one whose last start has failed). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION" complete:"ready,any"`
 	Fresh  bool      `help:"Start copies of the servers, even while mcpvisor run has them running."`
 
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
@@ -82,7 +82,6 @@ type commandLine struct {
 	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`
 	Complete  completionCmd    `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
-	Man       manCmd           `cmd:"" help:"Print the manual page."`
 	Help      helpCmd          `cmd:"" help:"Show help, also about one command."`
 }
 

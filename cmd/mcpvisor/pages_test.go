@@ -31,7 +31,7 @@ func TestPages_commands(t *testing.T) {
 				continue
 			}
 			command, _, _ = strings.Cut(command, " #")
-			command, _, _ = strings.Cut(command, " > ")
+			command, _, _ = strings.Cut(strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(command), " &"), " >> ", " > "), " > ")
 			words, _ := commandline.SplitLine(strings.TrimSpace(command), "")
 			parser, err := newParser(new(commandLine), userFile, io.Discard, io.Discard, func(int) {})
 			require.NoError(t, err)

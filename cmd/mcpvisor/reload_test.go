@@ -176,6 +176,34 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	require.Empty(t, errs)
 }
 
+// An entry that says overlap replaces its server when the new process is ready. If that does not start, the
+// old one continues, and the views say that it is not what the file wants.
+func TestReload_keeps_a_server_whose_replacement_does_not_start(t *testing.T) {
+	good := entry(mcptest.Script{})
+	good["overlap"] = true
+	b := startRun(t, map[string]any{"one": good}, "run")
+	b.await("(1 of 1 ready)")
+	b.drain()
+	before, _ := b.status(cli.ExitOK)
+	b.write(map[string]any{"one": map[string]any{"command": "mcpvisor-test-no-such-command", "overlap": true}})
+	for range 2 { // the next reload tries again
+		code, out, errs := b.command("reload")
+		require.NotEqual(t, cli.ExitOK, code, errs)
+		require.Regexp(t, `(?m)^one +replace +.*mcpvisor-test-no-such-command`, out)
+		after, _ := b.status(cli.ExitUnavailable)
+		require.Equal(t, before.pids(), after.pids())
+		require.Regexp(t, `its entry cannot be used, so it runs by the earlier one: .*mcpvisor-test-no-such-command`, after.Servers[0].Outdated)
+	}
+	next := entry(mcptest.Script{Name: "next"})
+	next["overlap"] = true
+	b.write(map[string]any{"one": next})
+	code, out, errs := b.command("reload")
+	require.Equal(t, cli.ExitOK, code, out+errs)
+	after, _ := b.status(cli.ExitOK)
+	require.Len(t, after.pids(), 1, "it is ready")
+	require.NotEqual(t, before.pids(), after.pids())
+}
+
 func TestReload_dry_run_changes_nothing(t *testing.T) {
 	refers := entry(mcptest.Script{})
 	file := t.TempDir() + "/secret"

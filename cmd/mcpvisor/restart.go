@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -9,12 +10,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 type restartCmd struct {
 	Servers []string `arg:"" help:"Names of the servers." complete:"server"`
+	Drain   bool     `help:"Wait until the servers have no calls in flight, for 30 seconds at most. Without this flag a restart ends these calls; on a terminal it asks before."`
 }
 
 // restarted is what became of one restart.
@@ -44,9 +47,16 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 			return c.UnknownServer(name)
 		}
 	}
+	if err := cmd.confirm(inv, c, names); err != nil {
+		return err
+	}
+	restart := c.Restart
+	if cmd.Drain {
+		restart = c.RestartDrained
+	}
 	began := time.Now()
 	for _, name := range names {
-		if err := c.Restart(inv.Context, name); err != nil {
+		if err := restart(inv.Context, name); err != nil {
 			return err
 		}
 	}
@@ -63,6 +73,23 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 		return err
 	}
 	return inv.printRestarts(names, results)
+}
+
+// confirm asks on a terminal whether calls that were sent may end, and says so elsewhere.
+func (cmd *restartCmd) confirm(inv *invocation, c *servers.Set, names []string) error {
+	calls, err := c.Calls(inv.Context, math.MaxInt64)
+	n := len(slices.DeleteFunc(calls.InFlight, func(call mcpvisor.CallInFlight) bool {
+		return call.Queued || !slices.Contains(names, call.Server)
+	}))
+	if err != nil || n == 0 || cmd.Drain {
+		return err
+	}
+	inv.Warn("", "the restart ends %s in flight, which may have been executed; --drain waits for calls", display.Count(n, "call"))
+	confirmed, err := inv.Confirm("Restart?")
+	if err == nil && !confirmed {
+		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was restarted"}}
+	}
+	return err
 }
 
 func resultOf(s mcpvisor.ServerStatus, took time.Duration) restarted {

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -58,63 +59,72 @@ func (d *runDialer) log(format string, args ...any) {
 	}
 }
 
-// dial opens a session. It starts a run if there is none, and if one that has ended does not
-// come back.
+// dial opens a session. It starts a run if there is none, and if one that has ended does not come back. Of the processes
+// that find no run, that with the lock starts one, and the others wait for it.
 func (d *runDialer) dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	bound := time.Duration(0)
+	var started *daemon.Started
+	var ended <-chan struct{}
+	var unlock func()
+	startAt := time.Now()
 	if d.returns || !d.start {
-		bound = returnTimeout
+		startAt = startAt.Add(returnTimeout)
 	}
-	session, err := d.await(ctx, bound, nil)
-	if !d.start || !isAbsent(err) {
-		return session, err
+	until := startAt.Add(startTimeout)
+	if !d.start {
+		until = startAt
 	}
-	started, err := daemon.Start(d.inv.Sources)
-	if err != nil {
-		return nil, err
-	}
-	session, err = d.await(ctx, startTimeout, started.Ended)
-	if isAbsent(err) {
-		select {
-		case <-started.Ended:
-			return nil, started.Reason()
-		default:
-		}
-		return nil, fmt.Errorf("mcpvisor run has not accepted a session within %v; see %s", startTimeout, started.Log)
-	}
-	if err == nil {
-		d.log("started mcpvisor run; it writes to %s", started.Log)
-	}
-	return session, err
-}
-
-// isAbsent reports whether an error says that no run accepts sessions.
-func isAbsent(err error) bool {
-	return errors.Is(err, attach.ErrNotRunning) || errors.Is(err, attach.ErrStopping)
-}
-
-// await tries to open a session until a run accepts it, within a bound. When ended is closed it
-// tries a little longer: another run may have been started at the same time.
-func (d *runDialer) await(ctx context.Context, bound time.Duration, ended <-chan struct{}) (io.ReadWriteCloser, error) {
-	for until := time.Now().Add(bound); ; {
+	for {
 		session, err := attach.DialMCP(ctx, d.inv.Sources.Key, d.profile)
-		if err == nil {
-			d.returns = !session.UntilUnused
+		stopping := errors.Is(err, attach.ErrStopping)
+		switch {
+		case err == nil:
+			if d.returns = !session.UntilUnused; started != nil {
+				d.log("started mcpvisor run; it writes to %s", started.Log)
+			}
 			return session, nil
-		}
-		if !isAbsent(err) || !time.Now().Before(until) {
+		case !stopping && !errors.Is(err, attach.ErrNotRunning):
 			return nil, err
+		case stopping && d.start && started == nil: // it ends within a time of its own
+			until = time.Now().Add(startTimeout)
+		case !time.Now().Before(until):
+			return nil, d.absent(started, err)
+		case unlock != nil && started == nil:
+			if started, err = daemon.Start(d.inv.Sources); err != nil {
+				return nil, err
+			}
+			ended = started.Ended
+		case d.start && unlock == nil && !time.Now().Before(startAt):
+			if unlock, err = socket.LockStart(d.inv.Sources.Key); err != nil {
+				return nil, err
+			}
+			if unlock != nil {
+				defer unlock() // once
+				continue       // another process may have started a run before it released the lock
+			}
 		}
 		select {
-		case <-ended:
-			ended = nil
-			if short := time.Now().Add(time.Second); short.Before(until) {
-				until = short
-			}
+		case <-ended: // a little longer: a run of the user may have been started at the same time
+			ended, until = nil, time.Now().Add(time.Second)
 		default:
 		}
 		if err := backoff.Sleep(ctx, dialPoll); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// absent says why no run accepts a session. started is the one that was started; nil without one.
+func (d *runDialer) absent(started *daemon.Started, err error) error {
+	switch {
+	case !d.start:
+		return err
+	case started == nil:
+		return fmt.Errorf("another process starts mcpvisor run, or takes over from one, and it has not accepted a session within %v", startTimeout)
+	}
+	select {
+	case <-started.Ended:
+		return started.Reason()
+	default:
+		return fmt.Errorf("mcpvisor run has not accepted a session within %v; see %s", startTimeout, started.Log)
 	}
 }

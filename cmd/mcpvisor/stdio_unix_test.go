@@ -27,11 +27,13 @@ import (
 type household struct {
 	t                  *testing.T
 	program, dir, file string
+	env                []string      // of hosts, beside that of the test
+	progress           chan struct{} // gets a value for each progress of a call, as far as there is room
 }
 
 func newHousehold(t *testing.T, servers map[string]any) *household {
 	t.Helper()
-	h := &household{t: t, program: buildProgram(t), dir: shortDir(t), file: filepath.Join(t.TempDir(), "c.json")}
+	h := &household{t: t, program: buildProgram(t), dir: shortDir(t), file: filepath.Join(t.TempDir(), "c.json"), progress: make(chan struct{}, 1)}
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(h.file, data, 0o600))
@@ -44,9 +46,15 @@ func (h *household) host(args ...string) (session *mcp.ClientSession, errs *sync
 	changed = make(chan struct{}, 100)
 	cmd := exec.Command(h.program, append([]string{"--config", h.file, "stdio"}, args...)...)
 	errs = new(syncBuffer)
-	cmd.Env, cmd.Stderr = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), errs
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), h.env...), errs
 	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, &mcp.ClientOptions{
-		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} }})
+		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
+			select {
+			case h.progress <- struct{}{}:
+			default:
+			}
+		}})
 	session, err := client.Connect(h.t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
 	require.NoError(h.t, err, "%s", errs)
 	h.t.Cleanup(func() { _ = session.Close() })
@@ -147,21 +155,9 @@ func TestStdio_run_is_killed(t *testing.T) {
 func TestStdio_call_in_flight(t *testing.T) {
 	t.Parallel()
 	h := newHousehold(t, map[string]any{"fixture": entry(mcptest.Script{})})
-	working := make(chan struct{}, 1)
-	cmd := exec.Command(h.program, "--config", h.file, "stdio")
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
-	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, &mcp.ClientOptions{
-		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
-			select {
-			case working <- struct{}{}:
-			default:
-			}
-		}})
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
-	require.NoError(t, err)
-	defer func() { _ = session.Close() }()
+	session, _, _ := h.host()
 	go func() {
-		<-working
+		<-h.progress
 		_ = syscall.Kill(h.run(), syscall.SIGKILL)
 	}()
 	params := &mcp.CallToolParams{Name: "fixture__slow_progress", Arguments: map[string]any{"steps": 6000, "ms": 10}}

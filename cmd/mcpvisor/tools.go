@@ -25,14 +25,8 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 	if cmd.Name != "" {
 		return inv.describeTools(cmd.Name)
 	}
-	read := func(c *servers.Set, ctx context.Context) (json.RawMessage, error) {
-		data, err := c.Tools(ctx, "")
-		if err == nil {
-			inv.rememberTools(data)
-		}
-		return data, err
-	}
-	return inv.list("TOOL\tDESCRIPTION", read, func(data []byte) (rows [][]any, err error) {
+	read := func(c *servers.Set, ctx context.Context) (json.RawMessage, error) { return c.Tools(ctx, "") }
+	return inv.list("TOOL\tDESCRIPTION", `{"tools": []}`, read, func(data []byte) (rows [][]any, err error) {
 		tools, err := table.ParseTools(data)
 		for _, t := range tools {
 			rows = append(rows, []any{t.Name, t.Definition.Description})

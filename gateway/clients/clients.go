@@ -69,8 +69,7 @@ func Refusals() []Refusal {
 // Info describes a client. Texts that a client says of itself are cut to 100 bytes of one
 // line.
 type Info struct {
-	// Name and Version are those that the client gives; empty if it has not said it since the
-	// gateway was started.
+	// Name and Version are those that the client gives; empty if it has not said it.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Protocol is the version of MCP.

@@ -12,6 +12,13 @@ const (
 	CallTimeout      = 60 * time.Second
 	CallTotalTimeout = 10 * time.Minute
 	ShutdownTimeout  = 2 * time.Second
+	DrainTimeout     = 30 * time.Second
+)
+
+// These bound the starts of servers by package runners such as npx, which need a processor each.
+const (
+	RunnerStarts = 3                // at one time, or one for each processor if that is more
+	RunnerHold   = 30 * time.Second // that a start counts at most
 )
 
 // The defaults of mcpvisor.Limits.

@@ -18,6 +18,19 @@ func Command(command string, args []string) string {
 	return Shorten(Line(recognise(command, args, 2)), maxCommand)
 }
 
+// packageRunners are the runners that may have to download what they run, and build it.
+var packageRunners = []string{"npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "uvx", "uv", "pipx"}
+
+// PackageRunner returns the name of the runner, such as npx or uvx, that may install what a command runs
+// before it runs that; "" without one.
+func PackageRunner(command string, args []string) string {
+	name, _, _ := strings.Cut(recognise(command, args, 2), " ")
+	if name = programName(name); slices.Contains(packageRunners, name) {
+		return name
+	}
+	return ""
+}
+
 // runner says how to find, among the arguments of a program, what it runs.
 type runner struct {
 	// commands are those of the program that run something; nil if the program itself does.

@@ -55,3 +55,16 @@ func TestCommand(t *testing.T) {
 	require.LessOrEqual(t, len(display.Command("npx", []string{strings.Repeat("x", 10_000)})), 130)
 	require.Equal(t, "sh", display.Command("sh", nil))
 }
+
+func TestPackageRunner(t *testing.T) {
+	for line, want := range map[string]string{
+		"npx -y some-server": "npx", "/usr/bin/npx some-server": "npx", `C:\nodejs\npx.cmd -y some-server`: "npx", "cmd /c npx -y some-server": "npx",
+		"env A=b uvx some-server": "uvx", "bunx some-server": "bunx", "pnpm dlx some-server": "pnpm", "npm exec some-server": "npm", "yarn dlx some-server": "yarn",
+		"uv tool run some-server": "uv", "pipx run some-server": "pipx", "npx": "npx",
+		"node npx.js": "", "docker run npx": "", "npm run start": "npm", "python -m npx": "", "./npx-server": "", "": "",
+	} {
+		words := append(strings.Fields(line), "")
+		require.Equal(t, want, display.PackageRunner(words[0], words[1:len(words)-min(1, len(words)-1)]), line)
+	}
+	require.Equal(t, "npx", display.PackageRunner("sh", []string{"-c", "exec npx -y some-server"}))
+}

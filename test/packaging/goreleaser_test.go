@@ -80,7 +80,7 @@ func TestGoreleaser(t *testing.T) {
 	dir := dist(t)
 	archive := only(t, dir, "mcpvisor_*_linux_*.tar.gz")
 	names := extract(t, archive, t.TempDir(), "mcpvisor")
-	for _, name := range []string{"mcpvisor", "LICENSE", "README.md", ".release/mcpvisor.1", ".release/mcpvisor.bash", ".release/mcpvisor.ps1",
+	for _, name := range []string{"mcpvisor", "LICENSE", "README.md", ".release/mcpvisor.bash", ".release/mcpvisor.ps1",
 		"deploy/systemd/mcpvisor.service", "deploy/systemd/mcpvisor.sysusers", "config/mcpvisor.schema.json"} {
 		require.Contains(t, names, name)
 	}
@@ -100,7 +100,7 @@ func TestGoreleaser(t *testing.T) {
 	out, err := exec.Command("dpkg-deb", "--contents", only(t, dir, "*.deb")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, path := range []string{"usr/bin/mcpvisor", "usr/lib/systemd/system/mcpvisor.service", "usr/lib/sysusers.d/mcpvisor.conf", "etc/mcpvisor/mcp.json",
-		"usr/share/man/man1/mcpvisor.1", "usr/share/bash-completion/completions/mcpvisor", "usr/share/zsh/vendor-completions/_mcpvisor", "usr/share/fish/vendor_completions.d/mcpvisor.fish"} {
+		"usr/share/bash-completion/completions/mcpvisor", "usr/share/zsh/vendor-completions/_mcpvisor", "usr/share/fish/vendor_completions.d/mcpvisor.fish"} {
 		require.Contains(t, string(out), " ./"+path+"\n")
 	}
 	require.NotContains(t, string(out), "site-functions", "that of Fedora")

@@ -48,7 +48,7 @@ function opened(c) {
 	return h("details", { key: "call " + c.seq }, h("summary", null, "Details", h("span", "hidden", " of call " + c.seq + " of " + c.server + (c.target ? "/" + c.target : ""))),
 		h("dl", "opened", line("Began", at(c.began)), line("Took", took(c.tookNs)), line("Outcome", sentence, c.kind ? h("span", "tag", c.kind.replaceAll("_", " ")) : null),
 			c.error ? line("Error", c.error) : null, c.epoch ? line("Epoch", c.epoch) : null,
-			line("Client", c.client || "None is named: the program itself made the call, or somebody on this page."),
+			line("Client", c.client || "None is named: a client without a name, a command, this page or the program itself made the call."),
 			line("Arguments", "They are not kept here. The journal keeps those of calls with a key: run with --journal FILE.")));
 }
 

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type Session struct {
 	Expiry time.Time
 	// Nonce identifies the session.
 	Nonce [nonceBytes]byte
+	// Client and ClientVersion are what the client says that it is. The id has the first 100 bytes of each.
+	Client, ClientVersion string
 }
 
 const (
@@ -38,6 +41,10 @@ const (
 	principalBytes = 16
 	bodyBytes      = 1 + 1 + 2 + 8 + nonceBytes + principalBytes
 	signatureBytes = 16
+	// Between the body and the signature are the length of the client's name, the name and the version; nothing if
+	// neither is known.
+	maxText     = 100
+	maxIDLength = (bodyBytes+1+2*maxText+signatureBytes)*4/3 + 1
 )
 
 // encoding has no padding, and only characters that are valid in a header. Each id has exactly one
@@ -66,20 +73,27 @@ func Seal(key []byte, s Session) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Expiry.Unix()))
 	b = append(b, s.Nonce[:]...)
 	b = append(b, hashOf(s.Principal)...)
+	if name, version := shorten(s.Client), shorten(s.ClientVersion); name+version != "" {
+		b = append(append(append(b, byte(len(name))), name...), version...)
+	}
 	return encoding.EncodeToString(append(b, sign(key, b)...))
 }
 
 // Open reads an id that a principal has sent.
 func Open(key []byte, id, principal string, now time.Time) (Session, error) {
-	if len(id) != encoding.EncodedLen(bodyBytes+signatureBytes) {
+	if len(id) < encoding.EncodedLen(bodyBytes+signatureBytes) || len(id) > maxIDLength {
 		return Session{}, ErrForged
 	}
 	b, err := encoding.DecodeString(id)
-	if err != nil || !hmac.Equal(b[bodyBytes:], sign(key, b[:bodyBytes])) || b[0] != format {
+	signed := max(len(b)-signatureBytes, 0)
+	if err != nil || !hmac.Equal(b[signed:], sign(key, b[:signed])) || b[0] != format {
 		return Session{}, ErrForged
 	}
 	s := Session{Version: b[1], Capabilities: binary.BigEndian.Uint16(b[2:]), Principal: principal, Expiry: time.Unix(int64(binary.BigEndian.Uint64(b[4:])), 0)}
 	copy(s.Nonce[:], b[12:])
+	if texts := b[bodyBytes:signed]; len(texts) > 0 {
+		s.Client, s.ClientVersion = string(texts[1:1+texts[0]]), string(texts[1+texts[0]:])
+	}
 	switch {
 	case !hmac.Equal(b[bodyBytes-principalBytes:bodyBytes], hashOf(principal)):
 		return Session{}, ErrPrincipal
@@ -87,6 +101,10 @@ func Open(key []byte, id, principal string, now time.Time) (Session, error) {
 		return Session{}, ErrExpired
 	}
 	return s, nil
+}
+
+func shorten(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "")
 }
 
 func hashOf(principal string) []byte {

@@ -3,6 +3,7 @@ package sessionid
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,31 @@ func TestOpen(t *testing.T) {
 			require.ErrorIs(t, err, ErrForged, "%s", forged)
 		}
 	}
+}
+
+// An id has the name of the client. However long that is, the id is bounded, and each of its characters counts.
+func TestOpen_client(t *testing.T) {
+	key, now := NewKey(), time.Now()
+	for _, names := range [][4]string{
+		{"cursor", "1.2", "cursor", "1.2"}, {"", "1.2", "", "1.2"}, {"a\x00b", "", "a\x00b", ""},
+		{strings.Repeat("x", 1<<16), strings.Repeat("é", 1<<16), strings.Repeat("x", 100), strings.Repeat("é", 50)},
+		{"x" + strings.Repeat("é", 100), "1", "x" + strings.Repeat("é", 49), "1"},
+	} {
+		made := New(1, 2, "ann", now.Add(time.Hour))
+		made.Client, made.ClientVersion = names[0], names[1]
+		id := Seal(key, made)
+		require.LessOrEqual(t, len(id), maxIDLength)
+		got, err := Open(key, id, "ann", now)
+		require.NoError(t, err)
+		require.Equal(t, names[2:], []string{got.Client, got.ClientVersion})
+		for i := range id {
+			forged := []byte(id)
+			forged[i] = 'A' + (forged[i]-'A'+1)%26
+			_, err := Open(key, string(forged), "ann", now)
+			require.ErrorIs(t, err, ErrForged)
+		}
+	}
+	require.Len(t, Seal(key, New(1, 2, "ann", now)), encoding.EncodedLen(bodyBytes+signatureBytes), "as before, without a name")
 }
 
 func TestLoadKey(t *testing.T) {

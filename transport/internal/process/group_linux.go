@@ -125,6 +125,9 @@ func (g *processGroup) killDescendants() error { return g.descendants.Kill(killG
 // exiting reports whether the child has begun to exit.
 func (g *processGroup) exiting() bool { return g.descendants.Exiting() }
 
+// IsAlone reports whether a process is known to have no child.
+func IsAlone(pid int) bool { return descendants.IsAlone(pid) }
+
 // dead reports whether nothing is left of the child but its process id.
 func (g *processGroup) dead() bool { return g.descendants.Dead() }
 

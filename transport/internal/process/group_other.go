@@ -14,6 +14,9 @@ func (*processGroup) killDescendants() error { return nil }
 // exiting returns false: other systems do not show it.
 func (*processGroup) exiting() bool { return false }
 
+// IsAlone returns false: other systems do not show it.
+func IsAlone(int) bool { return false }
+
 // dead returns false: other systems do not show it before the exit status is known.
 func (*processGroup) dead() bool { return false }
 

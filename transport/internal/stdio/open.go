@@ -11,9 +11,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // Open implements [transport.Session].
@@ -160,6 +162,11 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 	c := jsonrpc.OpenCause(ctx, err, p.lifetime.Cause())
 	if c.Kind == supervisor.CauseExit || c.Kind == supervisor.CauseSignal {
 		c.Message = p.proc.ExitCause().Message // without the line of stderr that counts of a server that was ready
+	}
+	if stdio := s.dialer.spec.Stdio; stdio != nil && c.Kind == supervisor.CauseTimeout && process.IsAlone(p.proc.PID()) {
+		if runner := display.PackageRunner(stdio.Command, stdio.Args); runner != "" {
+			c.Message = runner + " has not started the server in time: it is still installing; raise Timeouts.Start if that is slow"
+		}
 	}
 	c = jsonrpc.ExplainCause(c, p.conn.remarks.Explain(p.conn.redactor), inbound.IsEcho(c.Err))
 	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)

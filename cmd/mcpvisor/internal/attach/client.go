@@ -231,6 +231,18 @@ func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload
 	return answer, json.Unmarshal(data, &answer)
 }
 
+// RestartDrained is Restart as soon as the server has no calls in flight, or after 30 s.
+func (c *Client) RestartDrained(ctx context.Context, name string) error {
+	_, err := c.exchange(ctx, http.MethodPost, "run/drain/api/servers/"+url.PathEscape(name)+"/restart", nil)
+	return err
+}
+
+// HandOver asks a `mcpvisor run` that ends when it is unused to end for this process. It does so after the answer.
+func (c *Client) HandOver(ctx context.Context) error {
+	_, err := c.post(ctx, "run/hand-over", struct{}{})
+	return err
+}
+
 // ReadResource reads a resource. The result is JSON, as --json prints it.
 func (c *Client) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return c.post(ctx, "run/read", control.ReadRequest{Server: server, URI: uri})

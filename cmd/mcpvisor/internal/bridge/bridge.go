@@ -13,6 +13,9 @@
 //     the tool may have run.
 //   - Any other request gets a JSON-RPC error that says so.
 //
+// A process that is about to end sends [DrainMethod]. It gets no further requests, and the bridge closes the connection
+// when it has answered those that it has: nothing that it has not read counts as sent.
+//
 // The host is told that a list has changed only if the list that it has read last differs from
 // the one of the new process.
 package bridge
@@ -40,13 +43,17 @@ type Options struct {
 	Dial func(context.Context) (io.ReadWriteCloser, error)
 	// Log writes a line for the user about what happens to connections. It must not be nil.
 	Log func(format string, args ...any)
-	// HoldFor is how long a request waits for a connection after one has ended. Default 10 s.
+	// HoldFor is how long a request waits for a connection after one has ended. Default 45 s: a process may wait 20 s
+	// for its servers, after another one has waited 30 s for calls in flight.
 	// Requests wait for the first connection as long as Dial takes.
 	HoldFor time.Duration
 }
 
+// DrainMethod is a notification of a process that is about to end.
+const DrainMethod = "notifications/mcpvisor/draining"
+
 const (
-	defaultHoldFor = 10 * time.Second
+	defaultHoldFor = 45 * time.Second
 	// maxHostLine bounds one message of the host: mcpvisor run accepts no longer ones. maxLinkLine bounds
 	// one message of a connection: it is the longest message that a server may be allowed
 	// (mcpvisor.Limits.MaxMessageBytes), and what a gateway adds. A longer one ends the connection, and
@@ -124,7 +131,8 @@ type bridge struct {
 	out   io.Writer
 
 	mu      sync.Mutex // guards the fields below; not locked while a message is written
-	current *link      // the connection, once it is set up; nil without one
+	current *link      // the connection, once it is set up; nil without one, and while it drains
+	pending *link      // the connection that is being set up; nil without one
 	closed  bool
 	links   int // number of connections so far
 
@@ -171,6 +179,7 @@ type link struct {
 	number int
 
 	initialized bool // setUp has sent notifications/initialized; owned by the goroutine of connect
+	draining    bool // gets no further requests; set by the goroutine of connect, with bridge.mu
 
 	mu    sync.Mutex // locked while a message is written
 	ended bool       // no further messages are written; guarded by mu
@@ -314,9 +323,13 @@ func (b *bridge) expireLocked(r *request) {
 		if waits {
 			b.takeLocked(r.key)
 		}
+		why := "mcpvisor run has not come back"
+		if b.pending != nil {
+			why = "mcpvisor run is back, and its servers have not started"
+		}
 		b.mu.Unlock()
 		if waits {
-			b.giveUp(r, fmt.Errorf("mcpvisor run has not come back within %v", b.opts.HoldFor), r.repeats > 0)
+			b.giveUp(r, fmt.Errorf("%s within %v", why, b.opts.HoldFor), r.repeats > 0)
 		}
 	})
 }
@@ -350,14 +363,15 @@ func (b *bridge) notify(m message) {
 	l := b.current
 	if m.method == "notifications/cancelled" {
 		if key := canceledKey(m.params); key != "" {
-			if r := b.takeLocked(key); r != nil && r.link != l {
-				l = nil // the connection does not know it
+			if r := b.takeLocked(key); r != nil {
+				l = r.link // no other connection knows it
 			}
 		}
 	}
 	b.mu.Unlock()
 	if l != nil {
 		_, _ = l.write(m.line) // a notification may be lost
+		b.closeDrained(l)
 	}
 }
 
@@ -420,13 +434,17 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	b.mu.Lock()
 	b.links++
 	l := &link{ReadWriteCloser: rw, number: b.links}
+	b.pending = l
 	b.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer b.lose(l)
 	lines := linereader.New(l, maxLinkLine)
 	refused, err := b.setUp(l, lines)
-	if err != nil {
+	switch {
+	case err != nil && l.draining:
+		return nil
+	case err != nil:
 		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
 	if l.number > 1 {
@@ -479,6 +497,7 @@ func (b *bridge) fromLink(l *link, m message) {
 			return
 		}
 		b.write(m.line)
+		b.closeDrained(l)
 	case m.id != nil:
 		b.mu.Lock()
 		id := b.nextIDLocked()
@@ -489,8 +508,29 @@ func (b *bridge) fromLink(l *link, m message) {
 		b.tellListenUpdated(m.params)
 	case m.method == "notifications/cancelled":
 		b.cancelQuestion(l, m)
+	case m.method == DrainMethod:
+		b.mu.Lock()
+		l.draining = true
+		if b.current == l {
+			b.current = nil
+		}
+		b.mu.Unlock()
+		b.closeDrained(l)
 	default:
 		b.write(m.line)
+	}
+}
+
+// closeDrained closes a connection that drains and has answered what cannot be sent again.
+func (b *bridge) closeDrained(l *link) {
+	b.mu.Lock()
+	drained := l.draining
+	for _, r := range b.requests {
+		drained = drained && (r.link != l || r.own != nil || r.kept && lasts(r.method))
+	}
+	b.mu.Unlock()
+	if drained {
+		_ = l.Close()
 	}
 }
 
@@ -525,6 +565,7 @@ func (b *bridge) lose(l *link) {
 	if b.current == l {
 		b.current = nil
 	}
+	b.pending = nil
 	var lost []*request
 	for key, r := range b.requests {
 		switch {

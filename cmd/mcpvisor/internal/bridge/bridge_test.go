@@ -392,7 +392,7 @@ func TestRun_requests_wait(t *testing.T) {
 		got := map[string]bool{}
 		for range 2 {
 			line := <-s.host.lines
-			require.Contains(t, line, "has not come back within 10s")
+			require.Contains(t, line, "has not come back within 45s")
 			got[line[:strings.Index(line, ",")+8]] = true
 		}
 		s.host.send(ask(4, "ping", `{}`))

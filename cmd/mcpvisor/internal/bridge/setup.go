@@ -274,6 +274,11 @@ func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) (accep
 // flush makes a connection that is set up the current one, and sends the requests that wait.
 func (b *bridge) flush(l *link) {
 	b.mu.Lock()
+	b.pending = nil
+	if l.draining {
+		b.mu.Unlock()
+		return
+	}
 	b.current = l
 	var waiting []*request
 	for _, r := range b.requests {

@@ -22,10 +22,10 @@ func Complete(model *kong.Application, words []string, names Names) []Candidate 
 	prefix := ""
 	switch name, value, isValue := strings.Cut(word, "="); {
 	case p.awaits != nil:
-		all = p.values(p.awaits)
+		all = values(p.awaits.Tag.Get("complete"))
 	case !p.onlyArguments && isValue && strings.HasPrefix(word, "--"):
 		if flag := p.flag(name); flag != nil {
-			all, prefix, word = p.values(flag), name+"=", value
+			all, prefix, word = values(flag.Tag.Get("complete")), name+"=", value
 		}
 	case !p.onlyArguments && strings.HasPrefix(word, "-"):
 		all = p.flags()
@@ -107,9 +107,9 @@ func (p *position) flags() (all []Candidate) {
 	return all
 }
 
-// values are those that a flag may have.
-func (p *position) values(flag *kong.Flag) (all []Candidate) {
-	switch kind := flag.Tag.Get("complete"); {
+// values are those of a kind that this package knows by itself: files, and lists such as "a,b".
+func values(kind string) (all []Candidate) {
+	switch {
 	case kind == kindFile:
 		return []Candidate{{Value: Files}}
 	case strings.Contains(kind, ","):
@@ -141,19 +141,13 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 		return names.Arguments(p.given[0])
 	case kindCommand:
 		return commands(model.Node)
-	case kindFile:
-		return []Candidate{{Value: Files}}
 	case "":
 		return nil
 	default:
-		if !strings.Contains(kind, ",") {
-			return names.Others(kind)
+		if all := values(kind); all != nil {
+			return all
 		}
-		var all []Candidate
-		for one := range strings.SplitSeq(kind, ",") {
-			all = append(all, Candidate{Value: one})
-		}
-		return all
+		return names.Others(kind)
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package commandline completes command lines of mcpvisor in bash, zsh, fish and PowerShell, and writes the
-// manual page in the macros of mdoc(7). Both are made from the model of kong.
+// Package commandline completes command lines of mcpvisor in bash, zsh, fish and PowerShell.
 //
 // The scripts of the shells are a few lines each. They run "mcpvisor __complete" with the
 // words of the line, which knows commands and flags from the model of kong, and names of

@@ -98,9 +98,6 @@ func (f *File) Path() string { return f.path }
 // Bytes returns the text of the file with all changes.
 func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()...) }
 
-// Changed reports whether the text differs from that of the file.
-func (f *File) Changed() bool { return !bytes.Equal(f.Bytes(), f.read) }
-
 // Names returns the names of the entries, in the order of the file.
 func (f *File) Names() (names []string) {
 	for _, list := range f.lists() {

@@ -52,6 +52,8 @@ type Info struct {
 	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
 	Servers []string `json:"servers"`
+	// UntilUnused: the run ends when it is unused, or for a run that takes over.
+	UntilUnused bool `json:"untilUnused,omitempty"`
 	// Entries are the entries of the file that the servers were made from, as far as their
 	// names differ, by server.
 	Entries map[string]string `json:"entries,omitempty"`
@@ -148,6 +150,8 @@ func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvi
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
 	h.routes.HandleFunc("POST /run/reload", h.postReload)
+	h.routes.HandleFunc("POST /run/drain/api/servers/{name}/restart", h.postDrainedRestart)
+	h.routes.HandleFunc("POST /run/hand-over", h.postHandOver)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
 	h.routes.HandleFunc("GET /run/key", h.getKey)
 	h.routes.HandleFunc("POST /run/resolve", h.postResolve)

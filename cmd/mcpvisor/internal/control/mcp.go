@@ -21,8 +21,7 @@ import (
 // over stdio.
 const UpgradeMCP = "mcp"
 
-// UntilUnusedHeader is in the answer of a run that ends when it is unused; see
-// [Handler.FollowSessions].
+// UntilUnusedHeader is in the answer of a run that ends when it is unused.
 const UntilUnusedHeader = "Mcpvisor-Until-Unused"
 
 // ProfileParameter names the profile of a session in the query of GET /run/mcp. The answer has it in
@@ -46,12 +45,15 @@ type sessions struct {
 	key      []byte          // nil: a random one
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
+	draining context.Context // ends when another run takes over
+	drain    context.CancelFunc
 
 	mu         sync.Mutex               // guards the fields below
 	transports map[string]mcp.Transport // by profile
 	open       int
 	closed     bool
 	changed    func(open int) // called with mu; nil without FollowSessions
+	end        func()         // the same
 	wg         sync.WaitGroup
 }
 
@@ -66,6 +68,7 @@ func newSessions(c *facade.Client, again Reloading) *sessions {
 	}
 	s := &sessions{client: c, settings: settings, hosts: again.Hosts, key: again.Key, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
 }
 
@@ -95,19 +98,13 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 const stallTimeout = 2 * time.Minute
 
 // FollowSessions calls changed with the number of MCP sessions that are open: now, and whenever
-// it changes. changed must not wait.
-func (h *Handler) FollowSessions(changed func(open int)) {
+// it changes. changed must not wait. end is called when another run takes over, and nothing is in flight any longer.
+func (h *Handler) FollowSessions(changed func(open int), end func()) {
 	s := h.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed = changed
+	s.changed, s.end = changed, end
 	changed(s.open)
-}
-
-func (s *sessions) isFollowed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed != nil
 }
 
 // add counts a session, or the end of one. It reports false if the handler is closed.
@@ -117,7 +114,7 @@ func (s *sessions) add(n int) bool {
 	switch {
 	case n < 0:
 		s.wg.Done()
-	case s.closed:
+	case s.closed, s.draining.Err() != nil:
 		return false
 	default:
 		s.wg.Add(1)
@@ -170,14 +167,21 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 	if profile != "" {
 		head += ProfileHeader + ": " + profile + "\r\n"
 	}
-	if s.isFollowed() {
+	if h.present().UntilUnused {
 		head += UntilUnusedHeader + ": true\r\n"
 	}
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return
 	}
-	AwaitStarts(s.ctx, s.client, h.present().Servers)
-	_ = gateway.Serve(s.ctx, transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: conn}) // its error is that of the peer
+	writer := &drainWriter{Conn: conn, draining: s.draining}
+	starts, started := context.WithCancel(s.ctx)
+	defer started()
+	defer context.AfterFunc(s.draining, func() {
+		started()
+		_, _ = writer.Write(nil)
+	})()
+	AwaitStarts(starts, s.client, h.present().Servers)
+	_ = gateway.Serve(s.ctx, transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: writer}) // its error is that of the peer
 }
 
 // AwaitStarts waits until each of these servers has been started once, and is ready or has failed,

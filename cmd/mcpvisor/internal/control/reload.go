@@ -26,7 +26,8 @@ type Reload struct {
 	Changes []Change `json:"changes"`
 	// Unchanged counts the servers that are left alone.
 	Unchanged int `json:"unchanged"`
-	// TookMs is how long the changes took. Starts of servers are not waited for.
+	// TookMs is how long the changes took, with the calls in flight of what ends, and starts beside a server
+	// that is replaced. Other starts are not waited for.
 	TookMs int64 `json:"tookMs"`
 }
 
@@ -46,7 +47,7 @@ type Action string
 const (
 	// ActionAdd starts a server.
 	ActionAdd Action = "add"
-	// ActionReplace ends a server and starts it by its new entry.
+	// ActionReplace ends a server and starts it by its new entry, or the other way round if both may run.
 	ActionReplace Action = "replace"
 	// ActionRemove ends a server.
 	ActionRemove Action = "remove"

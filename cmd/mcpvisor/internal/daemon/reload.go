@@ -166,7 +166,8 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		r.printer.plan(planned, all)
 	})
 	if err := r.client.Apply(r.inv.Context, r.all()); err != nil {
-		r.note(&answer, err)
+		r.note(&answer, err, before)
+		r.publish(append(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(specs))...))
 	}
 	answer.TookMs = time.Since(began).Milliseconds()
 	done := answer
@@ -242,8 +243,9 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 }
 
 // note adds the errors of Apply to an answer. A server whose change has failed is changed by the
-// next reload, even if its entry is the same.
-func (r *reloader) note(answer *control.Reload, failed error) {
+// next reload, even if its entry is the same. Until then one that was to be replaced, and is still
+// registered, continues as before, and its entry counts as kept.
+func (r *reloader) note(answer *control.Reload, failed error, before map[string]mcpvisor.ServerSpec) {
 	all := []error{failed}
 	if joined, ok := failed.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
@@ -260,6 +262,12 @@ func (r *reloader) note(answer *control.Reload, failed error) {
 			answer.Changes = append(answer.Changes, control.Change{Server: e.Server, Action: control.ActionReplace})
 		}
 		answer.Changes[i].Error = text
+		spec, replaced := before[e.Server]
+		if _, continues := r.client.ServerStatus(e.Server); replaced && continues {
+			r.specs[e.Server] = spec
+			r.info.Kept = append(r.info.Kept, control.Unusable{Name: e.Server, Origin: spec.Origin, Reason: text})
+			continue
+		}
 		delete(r.specs, e.Server)
 		delete(r.usable, e.Server)
 	}

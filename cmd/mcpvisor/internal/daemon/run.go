@@ -64,6 +64,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if err != nil {
 		return err
 	}
+	info.UntilUnused, info.Unusable = cmd.UntilUnused, servers.Unusable(file)
 	cmd.warnRequired(inv, file)
 	if problem := gatewayProblem(file); problem != "" { // a profile that is read in part would offer too much
 		return cli.UsageError("%s", problem)
@@ -111,7 +112,7 @@ type running struct {
 // serves it on the socket, the page and the MCP server that the options of the command name, keeps its calls
 // in a journal if there is a path of one, and prints what happens.
 func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, journalPath string, begin func(control.Info, []facade.Option) (*running, error)) error {
-	o, err := cmd.open(inv)
+	o, err := cmd.open(inv, info)
 	if err != nil {
 		return err
 	}
@@ -152,24 +153,29 @@ type opened struct {
 	hosts    *clients.Registry
 }
 
-// open listens at all addresses that the options name.
-func (cmd *Serving) open(inv *servers.Opener) (o *opened, err error) {
+// open listens at all addresses that the options name. It takes over from a run of a host only if the others can be used.
+func (cmd *Serving) open(inv *servers.Opener, info control.Info) (o *opened, err error) {
 	o = &opened{hosts: clients.New()}
 	defer func() {
 		if err != nil {
 			o.close()
 		}
 	}()
-	if o.own, err = cmd.listenOnSocket(inv); err != nil {
-		return o, err
+	failed := cmd.openAddresses(inv, o)
+	if o.own, err = cmd.listenOnSocket(inv, info, failed); err == nil {
+		err = failed
 	}
+	return o, err
+}
+
+func (cmd *Serving) openAddresses(inv *servers.Opener, o *opened) (err error) {
 	if o.page, err = cmd.listen(); err != nil {
-		return o, err
+		return err
 	}
 	if o.endpoint, err = cmd.listenMCP(inv.Sources); err != nil || o.endpoint == nil {
-		return o, err
+		return err
 	}
-	return o, cmd.useOIDC(inv, o.endpoint, o.page)
+	return cmd.useOIDC(inv, o.endpoint, o.page)
 }
 
 // close closes them: after the servers, because until then the configuration is in use.
@@ -289,30 +295,4 @@ func followUntil(inv *servers.Opener, r *reloader, signals *hangups) {
 			return
 		}
 	}
-}
-
-// listenOnSocket makes the socket for other commands. Without one, which it warns of, the
-// servers run anyway. It is an error if the configuration has a `mcpvisor run`
-// already, or if the group of the socket cannot be set.
-func (cmd *Serving) listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
-	path, err := socket.Path(inv.Sources.Key)
-	if err == nil {
-		var l *socket.Listener
-		if l, err = socket.Listen(path, cmd.SocketGroup); err == nil {
-			return l, nil
-		}
-	}
-	if inUse := (*socket.InUseError)(nil); errors.As(err, &inUse) {
-		if id, isNode := inv.Sources.Node(); isNode {
-			return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
-				Message: fmt.Sprintf("node %s is running already (pid %d); mcpvisor --config fleet:%s status shows its servers, and an interrupt ends it", id, inUse.PID, id)}}
-		}
-		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
-			Message: inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"}}
-	}
-	if cmd.SocketGroup != "" {
-		return nil, fmt.Errorf("--socket-group %s: %w", cmd.SocketGroup, err)
-	}
-	inv.Warn("", "other commands cannot attach to this run: %v", err)
-	return nil, nil //nolint:nilnil // it was warned of
 }

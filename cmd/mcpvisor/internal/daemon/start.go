@@ -34,9 +34,9 @@ const maxLogBytes = 1 << 20
 // Start starts `mcpvisor run` of these files. It ends by itself when no MCP session has been open
 // for a while. If another run has the files, it ends at once.
 func Start(sources cli.Sources) (*Started, error) {
-	program, err := os.Executable()
+	programs, err := cli.Programs()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mcpvisor run cannot be started: %w", err)
 	}
 	path, err := socket.Path(sources.Key)
 	if err != nil {
@@ -60,7 +60,7 @@ func Start(sources cli.Sources) (*Started, error) {
 			args = append(args, "--config", file)
 		}
 	}
-	cmd := exec.CommandContext(context.Background(), program, append(args, "run", "--until-unused")...)
+	cmd := exec.CommandContext(context.Background(), programs[0], append(args, "run", "--until-unused")...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, detached()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("mcpvisor run cannot be started: %w", err)

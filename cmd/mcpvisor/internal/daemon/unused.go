@@ -19,7 +19,7 @@ const (
 
 var errNoSocket = errors.New("--until-unused: this run has no socket, so nothing could use it")
 
-// endUnused ends the context of inv when no MCP session has been open for a while.
+// endUnused ends the context of inv when no MCP session has been open for a while, or when a run of the user takes over.
 func endUnused(inv *servers.Opener, h *control.Handler) error {
 	if h == nil {
 		return errNoSocket
@@ -37,6 +37,6 @@ func endUnused(inv *servers.Opener, h *control.Handler) error {
 		case !first:
 			timer.Reset(unusedTimeout)
 		}
-	})
+	}, cancel)
 	return nil
 }

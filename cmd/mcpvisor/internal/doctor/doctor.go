@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // Command is `mcpvisor doctor`.
@@ -41,6 +42,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	var interrupted error
 	if len(specs) > 0 {
 		found, err := serverFindings(inv, file, specs)
+		if err == nil {
+			err = tryAgain(inv, file, specs, found)
+		}
 		switch {
 		case errors.Is(err, cli.ErrInterrupted):
 			interrupted = err
@@ -127,6 +131,26 @@ func serverFindings(inv *servers.Opener, file *config.File, specs []mcpvisor.Ser
 		}
 	}
 	return findings, err
+}
+
+// tryAgain starts the servers of package runners that have failed beside others once more, one by one: together they
+// may have been too slow, or have disturbed each other in one cache. It replaces the findings about them.
+func tryAgain(inv *servers.Opener, file *config.File, specs []mcpvisor.ServerSpec, findings []finding) error {
+	for i, f := range findings {
+		at := slices.IndexFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.Name == f.Server })
+		if s := specs[at].Stdio; f.Level != levelFail || len(specs) == 1 || s == nil || display.PackageRunner(s.Command, s.Args) == "" {
+			continue
+		}
+		inv.Note("%s has failed beside other servers; it is tried again alone", f.Server)
+		again, err := serverFindings(inv, file, specs[at:at+1])
+		if err != nil {
+			return err
+		}
+		if findings[i] = again[0]; again[0].OK {
+			findings[i].Warnings = append(findings[i].Warnings, "it failed at first, when it was started beside other servers: "+f.Summary)
+		}
+	}
+	return nil
 }
 
 // findingsOf waits for the servers, and diagnoses each.

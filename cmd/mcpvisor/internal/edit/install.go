@@ -99,11 +99,16 @@ func (cmd *Install) report(inv *cli.Invocation, plan *hosts.Installation, backup
 
 // stdioCommand is the command by which a host starts this program, wherever the host runs.
 func stdioCommand(s cli.Sources) ([]string, error) {
-	program, err := os.Executable()
+	programs, err := cli.Programs()
 	if err != nil {
 		return nil, err
 	}
-	command := []string{program}
+	command := programs[:1:1]
+	for _, path := range programs { // a path that an upgrade keeps
+		if isSame(path, programs[0]) {
+			command = []string{path}
+		}
+	}
 	for _, path := range s.Paths {
 		whole, err := filepath.Abs(path)
 		if err != nil {

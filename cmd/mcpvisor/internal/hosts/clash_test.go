@@ -61,7 +61,9 @@ func TestPlan_clash(t *testing.T) {
 	require.Equal(t, "github-cursor", item(t, p, "Cursor", "github").Name)
 	require.NoError(t, target.Write())
 	again, p := m.plan(t, path, Rename)
-	require.False(t, again.Changed())
+	written, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(written), string(again.Bytes()))
 	require.Equal(t, ActionSame, item(t, p, "Cursor", "github").Action)
 }
 

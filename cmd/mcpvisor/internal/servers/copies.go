@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -64,9 +65,13 @@ func (c *Copies) ServerStatus(server string) mcpvisor.ServerStatus {
 const StartSlack = 5 * time.Second
 
 // startTimeout returns how long to wait for the slowest of the servers: until its
-// own timeouts have ended its start.
+// own timeouts have ended its start, which may have to wait for those of other package runners.
 func (c *Copies) startTimeout() (longest time.Duration) {
+	runners := 0
 	for _, spec := range c.Specs {
+		if s := spec.Stdio; s != nil && display.PackageRunner(s.Command, s.Args) != "" {
+			runners++
+		}
 		timeouts := spec.WithDefaults().Timeouts
 		if timeouts.Start < 0 {
 			timeouts.Start = defaults.StartTimeout
@@ -76,22 +81,14 @@ func (c *Copies) startTimeout() (longest time.Duration) {
 		}
 		longest = max(longest, timeouts.Start+timeouts.List)
 	}
-	return longest + StartSlack
+	return longest + time.Duration(max(runners-1, 0)/defaults.RunnerStarts)*defaults.RunnerHold + StartSlack
 }
 
 // Start starts servers once, without retries, and waits until each is ready or
 // has failed. Without names it starts all servers. The returned function stops
 // them.
 func (o *Opener) Start(names ...string) (*Copies, func(), error) {
-	file, err := o.LoadConfig(names...)
-	if err != nil {
-		return nil, nil, err
-	}
-	specs, err := SelectSpecs(file, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, stop, err := o.StartServers(file, specs)
+	c, stop, err := o.startNamed(names)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,6 +97,19 @@ func (o *Opener) Start(names ...string) (*Copies, func(), error) {
 		return nil, nil, err
 	}
 	return c, stop, nil
+}
+
+// startNamed is Start without the wait.
+func (o *Opener) startNamed(names []string) (*Copies, func(), error) {
+	file, err := o.LoadConfig(names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	specs, err := SelectSpecs(file, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.StartServers(file, specs)
 }
 
 // StartServers starts servers of a file and does not wait for them. It warns of
@@ -230,7 +240,7 @@ func (o *Opener) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) 
 		if o.WaitFor != "" {
 			flag = "--timeout" // of status
 		}
-		fmt.Fprintf(o.Err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
+		fmt.Fprintf(o.Err, "waiting for %s (up to %v; %s changes that)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
 	}
 }
 

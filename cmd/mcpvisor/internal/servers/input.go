@@ -62,6 +62,17 @@ func (o *Opener) questionTerminal() (in, out *os.File, ok bool) {
 	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
+// Confirm asks the user on a terminal. Without one it is confirmed.
+func (o *Opener) Confirm(question string) (confirmed bool, err error) {
+	in, out, ok := o.questionTerminal()
+	if !ok {
+		return true, nil
+	}
+	fmt.Fprint(out, display.Text(question), " [y/N] ")
+	answer, err := (&prompter{ctx: o.Context, in: in, out: out}).readLine(false)
+	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), err
+}
+
 // ask asks until the answer is one of the options, or the command is interrupted.
 // An empty answer stands for the default.
 func (p *prompter) ask(i config.Input) (string, error) {

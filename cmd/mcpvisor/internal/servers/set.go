@@ -115,25 +115,33 @@ func (o *Opener) BesideRun(why string) *Set {
 // Open attaches, or starts copies of the named servers, or of all without names. It waits
 // until each has become ready or has failed.
 func (o *Opener) Open(names ...string) (*Set, error) {
+	c, err := o.OpenPartly(names...)
+	if err != nil && c != nil {
+		c.Stop()
+		c = nil
+	}
+	return c, err
+}
+
+// OpenPartly is Open, but beside cli.ErrInterrupted it returns the servers as they are then, unless it is nil.
+func (o *Opener) OpenPartly(names ...string) (*Set, error) {
 	c, err := o.Attach()
 	if err == nil {
-		if err = o.AwaitSettled(c, names); err != nil {
-			c.Stop()
-		}
-		return c, err
+		return c, o.AwaitSettled(c, names)
 	}
 	if !errors.Is(err, attach.ErrNotRunning) {
 		return nil, err
 	}
-	own, stop, err := o.Start(names...)
+	own, stop, err := o.startNamed(names)
 	if err != nil {
 		return nil, err
 	}
+	waited := o.AwaitStarts(own)
 	c, err = ownSession(own, stop)
-	if err == nil {
+	if err == nil && waited == nil {
 		o.noteFresh(len(own.Specs))
 	}
-	return c, err
+	return c, cmp.Or(err, waited)
 }
 
 // noteFresh says that a command works with copies of servers.
@@ -269,12 +277,19 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 	return err
 }
 
-// AwaitSettled waits until no start of the named servers is under way, or of all servers
-// without names.
+// usualStart is how long a start takes as a rule.
+const usualStart = 10 * time.Second
+
+// AwaitSettled waits until no start of the named servers is under way, or of all servers without
+// names. Without names and --wait it does not wait for a server whose last start has failed, and for usualStart at most.
 func (o *Opener) AwaitSettled(c *Set, names []string) error {
-	return o.AwaitStatus(c, func(status api.Status) bool {
+	timed, patient := *o, len(names) > 0 || o.Wait > 0
+	if !patient {
+		timed.Wait = usualStart
+	}
+	return timed.AwaitStatus(c, func(status api.Status) bool {
 		waiting := slices.DeleteFunc(slices.Clone(status.Servers), func(s mcpvisor.ServerStatus) bool {
-			return !IsOnItsWay(s.State) || len(names) > 0 && !slices.Contains(names, s.Name)
+			return !IsOnItsWay(s.State) || len(names) > 0 && !slices.Contains(names, s.Name) || !patient && isMute(s, time.Now())
 		})
 		if len(waiting) == 0 || len(names) > 0 {
 			return len(waiting) == 0
@@ -282,6 +297,13 @@ func (o *Opener) AwaitSettled(c *Set, names []string) error {
 		none := c.OnNoNode(o.Context)
 		return !slices.ContainsFunc(waiting, func(s mcpvisor.ServerStatus) bool { return none[s.Name] == "" })
 	})
+}
+
+// isMute reports whether a server that is on its way is known not to answer: its last attempt has failed, or this one
+// takes longer than usual.
+func isMute(s mcpvisor.ServerStatus, now time.Time) bool {
+	n := len(s.History)
+	return n > 0 && !s.History[n-1].Served || now.Sub(s.Since) > usualStart
 }
 
 // OnNoNode returns the servers of a fleet that no node runs, with the reasons: nobody knows when they

@@ -53,9 +53,7 @@ func Listen(path, group string) (*Listener, error) {
 		return nil, err
 	}
 	name := filepath.Base(path)
-	// The lock file is never removed: otherwise two processes could hold locks on two files of the same name.
-	lock := withExtension(name, ".lock")
-	unlock, busy, err := filelock.TryLockOpened(withExtension(path, ".lock"), func(flag int) (*os.File, error) { return dir.OpenFile(lock, flag) })
+	unlock, busy, err := lockIn(dir, path, ".lock")
 	if err != nil || busy {
 		defer dir.Close()
 		if err == nil {
@@ -70,6 +68,29 @@ func Listen(path, group string) (*Listener, error) {
 		return nil, err
 	}
 	return &Listener{Listener: l, dir: dir, name: name, unlock: unlock}, nil
+}
+
+// LockStart takes the lock that a process holds while it starts a run of a configuration, or takes over from one, so that
+// exactly one does. It does not wait: unlock is nil if another process has it.
+func LockStart(config string) (unlock func(), err error) {
+	path, err := Path(config)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openDirectory(path, true)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	unlock, _, err = lockIn(dir, path, ".start")
+	return unlock, err
+}
+
+// lockIn locks the file that has the name of the socket with another extension. It is never removed: otherwise two
+// processes could hold locks on two files of the same name.
+func lockIn(dir *ownfile.Dir, path, extension string) (unlock func(), busy bool, err error) {
+	path = withExtension(path, extension)
+	return filelock.TryLockOpened(path, func(flag int) (*os.File, error) { return dir.OpenFile(filepath.Base(path), flag) })
 }
 
 // openDirectory opens the directory of a socket.

@@ -110,6 +110,13 @@ func childrenOf(pid int, buf []byte) (children []int) {
 	return children
 }
 
+// IsAlone reports whether a process has no child. It reports false on kernels that do not tell
+// (CONFIG_PROC_CHILDREN).
+func IsAlone(pid int) bool {
+	_, err := os.Stat("/proc/" + procPath(pid, "task/"+strconv.Itoa(pid)+"/children"))
+	return err == nil && len(childrenOf(pid, make([]byte, 64<<10))) == 0
+}
+
 // procList holds the processes that existed at one moment. It is immutable.
 //
 // A process that existed before a server was started is no descendant of that server. So a

@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+)
+
+const (
+	// releaseTimeout is how long a process may have the socket without answering: it begins, or ends.
+	releaseTimeout = 5 * time.Second
+	// takeOverTimeout bounds the wait until a run that was asked to hand over has ended.
+	takeOverTimeout = control.DrainTimeout + servers.CloseTimeout + releaseTimeout
+	socketPoll      = 50 * time.Millisecond
+)
+
+// listenOnSocket makes the socket for other commands. Without one, which it warns of, the
+// servers run anyway. It is an error if the configuration has a `mcpvisor run`
+// already, or if the group of the socket cannot be set.
+//
+// A run that a host has started ends for this one, unless this one is of a host, too, or failed says why it will not
+// serve. Meanwhile no host starts another one.
+func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, failed error) (l *socket.Listener, err error) {
+	path, err := socket.Path(inv.Sources.Key)
+	inUse, unlock := (*socket.InUseError)(nil), (func())(nil)
+	until := time.Now().Add(releaseTimeout)
+	for ; err == nil; err = backoff.Sleep(inv.Context, socketPoll) {
+		if l, err = socket.Listen(path, cmd.SocketGroup); err == nil {
+			break
+		}
+		if inUse = nil; !errors.As(err, &inUse) {
+			break
+		}
+		if other, its, unanswered := attach.Find(inv.Context, inv.Sources.Key); unanswered == nil {
+			other.Close()
+			if !its.UntilUnused || info.UntilUnused {
+				break
+			}
+			if failed != nil {
+				return nil, failed
+			}
+			if unlock == nil {
+				until = time.Now().Add(takeOverTimeout)
+				if unlock, failed = socket.LockStart(inv.Sources.Key); failed != nil {
+					return nil, failed
+				}
+				if unlock != nil {
+					defer unlock() //nolint:revive // once
+					announce(inv, info, its)
+				}
+			}
+			if unlock != nil {
+				_ = other.HandOver(inv.Context) // again and again: it may just have begun
+				other.Close()
+			}
+		}
+		if !time.Now().Before(until) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return l, nil
+	case inv.Context.Err() != nil:
+		return nil, cli.ErrInterrupted
+	case inUse != nil:
+		message := inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"
+		if id, isNode := inv.Sources.Node(); isNode {
+			message = fmt.Sprintf("node %s is running already (pid %d); mcpvisor --config fleet:%s status shows its servers, and an interrupt ends it", id, inUse.PID, id)
+		}
+		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: message}}
+	case cmd.SocketGroup != "":
+		return nil, fmt.Errorf("--socket-group %s: %w", cmd.SocketGroup, err)
+	}
+	inv.Warn("", "other commands cannot attach to this run: %v", err)
+	return nil, nil //nolint:nilnil // it was warned of
+}
+
+// announce says that a run of a host ends, and before that what its servers lack here.
+func announce(inv *servers.Opener, info, its control.Info) {
+	for _, u := range info.Unusable {
+		if slices.Contains(its.Servers, u.Name) {
+			inv.Warn(u.Name, "server %s runs in mcpvisor run (pid %d), and will not run here: %s; interrupt this run and a host starts one again", u.Name, its.PID, u.Reason)
+		}
+	}
+	inv.Note("taking over from mcpvisor run (pid %d), which a host has started; its calls in flight have %v to end", its.PID, control.DrainTimeout)
+}

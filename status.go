@@ -121,6 +121,8 @@ type SessionInfo struct {
 	ProtocolVersion string `json:"protocolVersion"`
 	// Era is EraLegacy or EraModern.
 	Era Era `json:"era"`
+	// BothEras: the session is of EraModern, and the server says that it speaks EraLegacy, too.
+	BothEras bool `json:"bothEras,omitempty"`
 	// ServerName and ServerVersion are those that the server declares.
 	ServerName    string `json:"serverName,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`

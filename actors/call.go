@@ -226,15 +226,15 @@ type callFacts struct {
 	started       time.Time // of the runtime; does not change
 	recent        *facts.RecentCalls
 	unknown       *facts.UnknownCalls
-	room          facts.Room // for tools with statistics of their own
+	room          *facts.Room // for tools with statistics of their own
 	unknownServer atomic.Int64
 }
 
 // init begins the facts. records is Options.Records.
 func (f *callFacts) init(records *Runtime) {
-	f.started, f.recent, f.unknown = time.Now(), new(facts.RecentCalls), new(facts.UnknownCalls)
+	f.started, f.recent, f.unknown, f.room = time.Now(), new(facts.RecentCalls), new(facts.UnknownCalls), new(facts.Room)
 	if records != nil {
-		f.recent, f.unknown = records.calls.recent, records.calls.unknown
+		f.recent, f.unknown, f.room = records.calls.recent, records.calls.unknown, records.calls.room
 	}
 }
 
@@ -253,7 +253,7 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 		name := display.Prefix(record.Target, retention.TargetBytes)
 		tool := s.tools.Find(name)
 		if tool == nil && listed {
-			tool = s.tools.Of(name, &rt.calls.room)
+			tool = s.tools.Of(name, rt.calls.room)
 		}
 		if tool != nil {
 			tool.Add(record)
@@ -347,8 +347,8 @@ func (rt *Runtime) statsOf(gen uint64) *registrationStats {
 
 // releaseStats forgets the counts of a registration that has ended.
 func (rt *Runtime) releaseStats(gen uint64) {
-	if s, ok := rt.stats.LoadAndDelete(gen); ok {
-		s.(*registrationStats).tools.Release(&rt.calls.room)
+	if s, ok := rt.stats.LoadAndDelete(gen); ok && !s.(*registrationStats).shared {
+		s.(*registrationStats).tools.Release(rt.calls.room)
 	}
 }
 
@@ -356,16 +356,10 @@ func (rt *Runtime) releaseStats(gen uint64) {
 // manager makes them, and views, incarnations and calls share them. Safe for concurrent
 // use.
 type registrationStats struct {
-	registered   time.Time // does not change
-	calls        callStats
-	tools        facts.Tools
+	registered time.Time // does not change
+	*requestStats
+	shared       bool // requestStats are those of the server that this one is a copy of; does not change
 	incarnations facts.Incarnations
-	// refused counts calls of which nothing was sent, failed all others that failed;
-	// unknown those of the latter whose outcome is unknown.
-	refused, failed facts.KindCounts
-	unknown         atomic.Int64
-	// toolErrors counts results with isError.
-	toolErrors atomic.Int64
 	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
 	tasksRecovered, tasksLost atomic.Int64
 	// taskTurns paces the requests about tasks.
@@ -373,8 +367,31 @@ type registrationStats struct {
 	taskQueue chan struct{} // has an element of the follower whose turn is next
 }
 
+// requestStats are the counts of the requests to a server, those to its copies included.
+type requestStats struct {
+	calls callStats
+	tools facts.Tools
+	// refused counts calls of which nothing was sent, failed all others that failed;
+	// unknown those of the latter whose outcome is unknown.
+	refused, failed facts.KindCounts
+	unknown         atomic.Int64
+	// toolErrors counts results with isError.
+	toolErrors atomic.Int64
+}
+
 func newRegistrationStats() *registrationStats {
-	return &registrationStats{taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst), taskQueue: make(chan struct{}, 1)}
+	return &registrationStats{requestStats: new(requestStats), taskTurns: rate.NewLimiter(maxTaskRate, maxTaskBurst), taskQueue: make(chan struct{}, 1)}
+}
+
+// newStats returns the counts of a new registration.
+func (rt *Runtime) newStats(name string) *registrationStats {
+	s := newRegistrationStats()
+	if rt.opts.Records != nil {
+		if v := rt.opts.Records.Snapshot().Server(name); v != nil {
+			s.requestStats, s.shared = v.stats.requestStats, true
+		}
+	}
+	return s
 }
 
 // totals are the counts as users see them. What the lifecycle counts is in the view.

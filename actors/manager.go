@@ -190,7 +190,7 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	name, gen := msg.Spec.Name, m.rt.nextGen.Add(1)
 	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
-	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: newRegistrationStats()}
+	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: m.rt.newStats(name)}
 	view.stats.registered = view.Since
 	if before := m.view(name); before != nil { // readers see the old catalog until the new server is ready
 		view.last = before.knownCatalog()

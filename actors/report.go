@@ -46,12 +46,13 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 	standby, lc := s.standby.ready(), s.lifecycle
 	protocol := ""
 	if lc.State() == supervisor.StateReady {
-		protocol = s.inc.session.Info().ProtocolVersion
+		info := s.inc.session.Info()
+		protocol, s.bothEras = info.ProtocolVersion, info.BothEras && info.Node == ""
 	}
 	r := &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), downSince: s.downSince, Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
-		Catalog: s.published, EverReady: s.everReady,
+		Catalog: s.published, EverReady: s.everReady, BothEras: s.bothEras,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),

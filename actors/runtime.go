@@ -29,8 +29,7 @@ type Options struct {
 	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
 	// [DefaultMaxStarts].
 	MaxStarts int
-	// Records has the calls of this runtime among its own that have ended, and those of unknown outcome; nil: they are
-	// kept here.
+	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
 	Records *Runtime
 	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64

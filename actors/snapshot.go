@@ -235,6 +235,7 @@ type View struct {
 
 	Catalog   *catalog.Catalog // what the server offers; nil unless it is ready
 	EverReady bool             // the server was ready at least once
+	BothEras  bool             // SessionInfo.BothEras of the last session that was ready; false for one on another node
 	History   []mcpvisor.Incarnation
 
 	// last is what a server that is down offered, or the one that it replaces; nil while it

@@ -46,6 +46,7 @@ type supervisingActor struct {
 	drain *lifecycle.Input // ends the session when its calls in flight have ended; nil: none waits for that
 
 	everReady bool
+	bothEras  bool      // see View
 	downSince time.Time // zero while the server is ready, and before its first start
 	// How often and how long the server was ready, without the time since readySince, which
 	// is zero unless the server is ready.

@@ -123,6 +123,9 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
+			if spec.Era == mcpvisor.EraAuto {
+				spec.Era = o.era
+			}
 			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
 	})

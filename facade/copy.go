@@ -48,11 +48,15 @@ func (s *copies) close(ctx context.Context) error {
 	return s.each(func(c *Client) error { return c.Close(ctx) })
 }
 
+func (s *copies) all() []*Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
+}
+
 // each calls f for all of them at once, and waits for it.
 func (s *copies) each(f func(*Client) error) error {
-	s.mu.Lock()
-	all := slices.Collect(maps.Keys(s.open))
-	s.mu.Unlock()
+	all := s.all()
 	failed := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, c := range all {
@@ -65,8 +69,8 @@ func (s *copies) each(f func(*Client) error) error {
 // CopyServer starts a server once more, for somebody who must not share it: it returns a client of its
 // own with this one server, which has the name and the spec of the server that is registered here, and
 // is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
-// two share the journal, the bounds of memory, and the records of ended calls (RecentCalls, UnknownCalls), and nothing
-// else: lists, statistics, events and subscriptions are of each. What happens here to the server later does not change the copy,
+// two share the journal, the bounds of memory, and what is known of calls (RecentCalls, UnknownCalls, ToolStats, the
+// counts of calls in the status), and nothing else: lists, events and subscriptions are of each. What happens here to the server later does not change the copy,
 // but for [Client.Fence], which ends both.
 //
 // Close ends the copy. Close of this client ends all its copies. CopyServer does not wait for the
@@ -116,6 +120,17 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 		return nil, errors.Join(withOp(fenced, op), made.Close(context.Background()))
 	}
 	return made, nil
+}
+
+// SpeaksBothEras reports whether a server may have a copy of the legacy era beside its session, which is of
+// the modern one: it says that it speaks both, and its spec allows both and a copy. known is false while a
+// registered server has not been ready.
+func (c *Client) SpeaksBothEras(server string) (both, known bool) {
+	v := c.rt.Snapshot().Server(server)
+	if v == nil || v.Spec.Era != mcpvisor.EraAuto || v.Spec.Exclusive {
+		return false, true
+	}
+	return v.BothEras, v.EverReady
 }
 
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")

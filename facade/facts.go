@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
 )
@@ -17,10 +18,17 @@ func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
 }
 
 // CallsInFlight returns the requests of all servers that have not ended, the oldest first,
-// those in the queue included. It looks at each request table for a moment; calls pay
+// those in the queue and at copies included. It looks at each request table for a moment; calls pay
 // nothing for it. A call that waits with [WithWaitReady] is in no table. The slice is the
 // caller's.
-func (c *Client) CallsInFlight() []mcpvisor.CallInFlight { return c.rt.Snapshot().CallsInFlight() }
+func (c *Client) CallsInFlight() []mcpvisor.CallInFlight {
+	calls := c.rt.Snapshot().CallsInFlight()
+	for _, copied := range c.copies.all() {
+		calls = append(calls, copied.rt.Snapshot().CallsInFlight()...)
+	}
+	slices.SortStableFunc(calls, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
+	return calls
+}
 
 // RecentCalls returns the ended calls whose Seq is greater than after, oldest first. The client
 // keeps the last 500; missed counts the calls after that Seq that are no longer kept. Pass 0

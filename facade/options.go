@@ -33,9 +33,14 @@ type options struct {
 	interceptors   []Interceptor     // nil: none; the first is the outermost
 	roots          *transport.Roots  // nil: the client declares no roots
 	journal        journalOption
-	dialer         *dial.Hook // nil: none
-	err            error      // what is wrong with the options, for New to return
+	dialer         *dial.Hook   // nil: none
+	era            mcpvisor.Era // of servers whose spec leaves it open
+	err            error        // what is wrong with the options, for New to return
 }
+
+// WithEra sets the era of the servers whose spec leaves it open. It is for a copy
+// ([Client.CopyServer]) that serves clients of that era. Default: EraAuto.
+func WithEra(era mcpvisor.Era) Option { return func(o *options) { o.era = era } }
 
 // WithLogger sends the client's log to a zerolog logger: every supervision event
 // (evictions and parking as errors, ends and retries as warnings), log messages of

@@ -304,11 +304,17 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, server := range c.view.ServerNames() {
-		if !c.isCopied(server) { // copies get it below, and those that start later from copyLevel
+		if !c.isCopied(server) { // own copies get it below, and those that start later from copyLevel
 			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+			if c.needsLegacy(server) {
+				c.legacyTenantOf()
+			}
 		}
 	}
-	if t := c.tenant.Load(); t != nil {
+	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
+		if t == nil {
+			continue
+		}
 		for server, copied := range t.copies() {
 			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
 		}

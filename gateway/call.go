@@ -174,7 +174,9 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 				if err := checkArguments(tool); err != nil { // its server may have come up now
 					return err
 				}
-				tasks.copied = client != c.client
+				if tasks.copy = ""; client != c.client {
+					tasks.copy = c.copyKey(server)
+				}
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
 			})
@@ -222,7 +224,7 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 // returned as it is. Only if some server has copies must the gateway know which server the name belongs
 // to.
 func (c *connection) qualifiedOf(name string) (string, error) {
-	if c.opts.sharesAll() || len(name) > toolname.MaxAliasBytes {
+	if c.opts.sharesAll() && c.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes {
 		return name, nil
 	}
 	if _, _, ok := mcpvisor.SplitName(name); ok {

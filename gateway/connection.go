@@ -53,6 +53,8 @@ type connection struct {
 	tenantMu    sync.Mutex // locked while the tenant is made
 	tenant      atomic.Pointer[tenant]
 	legacy      atomic.Bool // the session speaks a version before 2026-07-28
+	// legacyTenant has the copies that the session shares with others; nil until it needs one.
+	legacyTenant atomic.Pointer[tenant]
 
 	// Set before the first request.
 	peer      *clients.Client // the client in the registry; nil: not counted

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
@@ -29,22 +29,25 @@ import (
 //	tenant.review       ← events of the client, settings   ends copies that are out of date
 
 // tenant is a client of the gateway that has copies of servers: a session, a connection or, over HTTP
-// since 2026-07-28, an owner.
+// since 2026-07-28, an owner. One tenant is all sessions before 2026-07-28 that answer questions; see
+// [SettingsVar.enterLegacy].
 type tenant struct {
 	gateway   *gateway
 	key       string                 // names it in ids of tasks; principalTenant over HTTP since 2026-07-28
 	principal string                 // its copies count for the principal
 	options   func() []facade.Option // for a new copy
-	level     func() string          // the log level that the client has set; empty: none
+	legacy    func() bool            // the client speaks a version before 2026-07-28
+	shared    bool                   // several clients share its copies
 
-	users int            // requests in flight, if it is an owner; guarded by Server.mu
-	idle  *overdue.Timer // runs while users is 0; guarded by Server.mu
+	// Guarded by Server.mu, or by SettingsVar.legacyMu if it is shared.
+	users int            // requests in flight if it is an owner, connections if it is shared
+	idle  *overdue.Timer // runs while users is 0
 
 	running atomic.Int64 // number of its copies
 
-	mu    sync.Mutex        // guards the fields below, and seat.copy
-	seats map[string]*seat  // by server
-	told  map[*notifier]int // hear what the copies report; with the number of calls of join
+	mu    sync.Mutex                  // guards the fields below, and seat.copy
+	seats map[string]*seat            // by server
+	told  map[*notifier][]*offer.View // hear what the copies report and the view offers; a view for each call of join
 	stop  context.CancelFunc
 	ended bool
 }
@@ -71,8 +74,8 @@ type serverCopy struct {
 const principalTenant = "principal"
 
 func newTenant(g *gateway, key, principal string) *tenant {
-	return &tenant{gateway: g, key: key, principal: principal, options: func() []facade.Option { return nil }, level: func() string { return "" },
-		seats: map[string]*seat{}, told: map[*notifier]int{}}
+	return &tenant{gateway: g, key: key, principal: principal, options: func() []facade.Option { return nil }, legacy: func() bool { return false },
+		seats: map[string]*seat{}, told: map[*notifier][]*offer.View{}}
 }
 
 // client returns the copy of a server. Without one it starts one, and does not wait for it. The error
@@ -85,6 +88,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	if !known { // a name that a client has invented gets no seat
 		return nil, errNoServer(server)
 	}
+	_, isKnown := t.gateway.client.SpeaksBothEras(server)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.seatLocked(server)
@@ -94,6 +98,8 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, message.ErrCallEnded
+	case t.shared && !isKnown:
+		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):
@@ -108,7 +114,10 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	return s.copy.Client, nil
 }
 
-var errNotCopied = errors.New("the client no longer has a copy of the server")
+var (
+	errNotCopied  = errors.New("the client no longer has a copy of the server")
+	errNeverReady = errors.New("the server has not been ready, so nothing is known of the versions that it speaks")
+)
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
@@ -177,18 +186,32 @@ var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventResource
 func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	t := s.tenant
 	settings := t.gateway.opts.settings
-	if err := settings.copies.take(settings.load(), t.principal, s.server); err != nil {
-		if s.ending != nil {
-			return &lastCopyEnds{err, s.ending}
+	switch {
+	case !t.shared:
+		if err := settings.copies.take(settings.load(), t.principal, s.server); err != nil {
+			if s.ending != nil {
+				return &lastCopyEnds{err, s.ending}
+			}
+			return err
 		}
-		return err
+	case s.ending != nil: // one at a time: no setting bounds them
+		return &lastCopyEnds{&mcpvisor.Error{Server: s.server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, s.ending}
 	}
-	client, err := t.gateway.client.CopyServer(s.server, t.options()...)
+	options := t.options()
+	if both, _ := t.gateway.client.SpeaksBothEras(s.server); both && t.legacy() {
+		options = append(options, facade.WithEra(mcpvisor.EraLegacy))
+	}
+	client, err := t.gateway.client.CopyServer(s.server, options...)
 	if err != nil {
-		settings.copies.give(t.principal)
+		t.giveCopy()
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
+	if level := t.levelLocked(); level != "" { // before it is ready, so that it does not wait, and no call comes first
+		ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
+		_ = client.SetLoggingLevel(ctx, s.server, level)
+		cancel()
+	}
 	if t.key != "" { // only sessions are told of ended interactions
 		t.gateway.elicitations.Follow(client, t.gateway.client, t.key)
 	}
@@ -198,15 +221,25 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.stop = cancel
-		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventReady, mcpvisor.EventEvicted)
+		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventReady, mcpvisor.EventEvicted, mcpvisor.EventDown)
 		settings.watch(t)
 		go func() {
-			for range changes {
+			for e := range changes {
+				if t.shared {
+					t.followServer(e)
+				}
 				t.review()
 			}
 		}()
 	}
 	return nil
+}
+
+// giveCopy ends the count of a copy.
+func (t *tenant) giveCopy() {
+	if !t.shared {
+		t.gateway.opts.settings.copies.give(t.principal)
+	}
 }
 
 // lastCopyEnds says that there is no room for a copy until the one before it has ended.
@@ -235,7 +268,7 @@ func (s *seat) endLocked() {
 	go func() {
 		_ = ended.Unregister(context.Background(), s.server, facade.WithDrain())
 		_ = ended.Close(context.Background()) // what is left behind is in the log
-		t.gateway.opts.settings.copies.give(t.principal)
+		t.giveCopy()
 		t.mu.Lock()
 		if s.ending == done {
 			s.ending = nil
@@ -251,17 +284,10 @@ func (s *seat) endLocked() {
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // the first copy has no subscriptions to renew
-	updated := func() { t.each(func(n *notifier) { n.ReportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
+	updated := func() { t.each(func(n *notifier, v *offer.View) { n.ReportUpdates(s.server, v.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:
-			if level := t.level(); level != "" {
-				go func() {
-					ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
-					defer cancel()
-					_ = client.SetLoggingLevel(ctx, s.server, level)
-				}()
-			}
 			if first && !s.subscriptions.IsLate() {
 				first = false
 				continue
@@ -272,10 +298,18 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 				<-renewed
 				updated()
 			}()
-		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.OffersUpdate(s.server, e.URI):
-			t.each(func(n *notifier) { n.ReportUpdate(s.server, e.URI) })
-		case kind == mcpvisor.EventLog && t.gateway.view.Rules().OffersServer(s.server):
-			t.each(func(n *notifier) { n.ReportLog(*e.Log) })
+		case kind == mcpvisor.EventResourceUpdated:
+			t.each(func(n *notifier, v *offer.View) {
+				if v.OffersUpdate(s.server, e.URI) {
+					n.ReportUpdate(s.server, e.URI)
+				}
+			})
+		case kind == mcpvisor.EventLog && !(t.shared && t.gateway.opts.settings.tokens.Load()): // as in hub.report
+			t.each(func(n *notifier, v *offer.View) {
+				if v.Rules().OffersServer(s.server) {
+					n.ReportLog(*e.Log)
+				}
+			})
 		case kind == mcpvisor.EventMissed:
 			updated()
 		}
@@ -286,8 +320,12 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 func (t *tenant) settingsChanged() { t.review() }
 
 // mayCopy reports whether the client may have a copy of a server: ShareClient applies to the server, and
-// the profile offers it.
+// the profile offers it. A shared copy needs a server that speaks both eras.
 func (t *tenant) mayCopy(server string) bool {
+	if t.shared {
+		both, _ := t.gateway.client.SpeaksBothEras(server)
+		return both
+	}
 	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
 }
 
@@ -313,6 +351,13 @@ func (t *tenant) review() {
 func (t *tenant) end() {
 	t.mu.Lock()
 	t.ended = true
+	t.mu.Unlock()
+	t.rest()
+}
+
+// rest ends all copies. It does not wait.
+func (t *tenant) rest() {
+	t.mu.Lock()
 	stop := t.stop
 	t.stop = nil
 	for _, s := range t.seats {
@@ -325,26 +370,26 @@ func (t *tenant) end() {
 	}
 }
 
-// join lets a notifier hear what the copies report, until leave.
-func (t *tenant) join(n *notifier) {
+// join lets a notifier hear what the copies report and the view offers, until leave.
+func (t *tenant) join(n *notifier, view *offer.View) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told[n]++
+	t.told[n] = append(t.told[n], view)
 }
 
 func (t *tenant) leave(n *notifier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told[n]--; t.told[n] == 0 {
+	if t.told[n] = t.told[n][1:]; len(t.told[n]) == 0 {
 		delete(t.told, n)
 	}
 }
 
-func (t *tenant) each(f func(*notifier)) {
+func (t *tenant) each(f func(*notifier, *offer.View)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for n := range t.told {
-		f(n)
+	for n, views := range t.told {
+		f(n, views[0])
 	}
 }
 
@@ -373,20 +418,47 @@ func (t *tenant) names() (servers []string) {
 // isCopied reports whether each client has its own copy of a server.
 func (c *connection) isCopied(server string) bool { return c.opts.shareNow(server) == ShareClient }
 
+// tenantFor returns the tenant that has the incarnation of a server for this connection; nil: it is the server
+// that is registered.
+func (c *connection) tenantFor(server string) (t *tenant, err error) {
+	switch {
+	case c.isCopied(server):
+		if t = c.tenantOf(); t == nil {
+			return nil, errNobody(server)
+		}
+	case c.needsLegacy(server):
+		if t = c.legacyTenantOf(); t == nil {
+			return nil, message.ErrCallEnded
+		}
+	}
+	return t, nil
+}
+
 // clientOf returns the facade.Client that has the incarnation of a server for this connection.
 func (c *connection) clientOf(server string) (*facade.Client, error) {
-	if !c.isCopied(server) {
-		return c.client, nil
+	t, err := c.tenantFor(server)
+	if err != nil {
+		return nil, err
 	}
-	t := c.tenantOf()
 	if t == nil {
-		return nil, errNobody(server)
+		return c.client, nil
 	}
 	client, err := t.client(server)
-	if err != nil && !c.isCopied(server) { // the settings have just changed
-		return c.client, nil
+	if err == nil || c.isCopied(server) || c.needsLegacy(server) {
+		return client, err
 	}
-	return client, err
+	return c.client, nil // the settings or the server have just changed
+}
+
+// copyKey returns the key of the tenant that has the incarnation of a server for this connection; empty: none.
+func (c *connection) copyKey(server string) string {
+	switch {
+	case c.isCopied(server):
+		return c.tenantKey
+	case c.needsLegacy(server):
+		return legacyKey
+	}
+	return ""
 }
 
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
@@ -397,15 +469,19 @@ func errNobody(server string) error {
 
 // statusOf returns the status of the incarnation of a server that this connection uses.
 func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
+	t := c.tenant.Load()
 	if !c.isCopied(server) {
-		return c.client.ServerStatus(server)
+		t = c.legacyTenant.Load()
 	}
-	if t := c.tenant.Load(); t != nil {
+	if t != nil {
 		if copied := t.copies()[server]; copied != nil {
 			return copied.ServerStatus(server)
 		}
 	}
-	return mcpvisor.ServerStatus{}, false
+	if c.isCopied(server) {
+		return mcpvisor.ServerStatus{}, false
+	}
+	return c.client.ServerStatus(server)
 }
 
 // tenantOf returns the tenant of the connection; nil if nobody knows whose requests it has.
@@ -429,8 +505,8 @@ func (c *connection) ownTenant(key, principal string) {
 	c.tenantKey = key
 	c.newTenant = func() *tenant {
 		t := newTenant(c.gateway, key, principal)
-		t.options, t.level = c.copyOptions, c.copyLevel
-		t.join(c.notify)
+		t.options, t.legacy = c.copyOptions, c.legacy.Load
+		t.join(c.notify, c.view)
 		c.peer.ShowCopies(t.names)
 		return t
 	}
@@ -447,6 +523,9 @@ func (c *connection) closeTenant() {
 	defer c.tenantMu.Unlock()
 	if t := c.tenant.Load(); t != nil {
 		c.leaveTenant(t)
+	}
+	if t := c.legacyTenant.Load(); t != nil {
+		c.opts.settings.leaveLegacy(c, t)
 	}
 }
 
@@ -469,25 +548,17 @@ func (c *connection) copyOptions() []facade.Option {
 	return []facade.Option{facade.WithDeclared(h.RawAnswers), facade.WithUnaskedHandlers(h)}
 }
 
-// copyLevel returns the log level that the session has set; empty: none.
-func (c *connection) copyLevel() string {
-	if level := c.notify.LevelOfLogs(); level < notices.NoLogs {
-		return notices.LogLevels[level]
-	}
-	return ""
-}
-
 // subscriptionsOf returns the counter for the incarnation of a server that this connection uses.
 func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
-	if !c.isCopied(server) {
-		return c.subscriptions, nil
-	}
-	if _, known := c.client.ServerStatus(server); !known {
+	if _, known := c.client.ServerStatus(server); !known && c.isCopied(server) {
 		return nil, errNoServer(server)
 	}
-	t := c.tenantOf()
+	t, err := c.tenantFor(server)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
-		return nil, errNobody(server)
+		return c.subscriptions, nil
 	}
 	return t.seatOf(server).subscriptions, nil
 }

@@ -39,7 +39,7 @@ func TestShare_log_of_a_withheld_server(t *testing.T) {
 	g := Transport(c, WithSettings(&settings), WithProfile("p"), WithShare(ShareClient)).(*gateway)
 	own, heard := newTenant(g, "x", ""), notices.New[*subscription]()
 	heard.SetLogLevel(0)
-	own.join(heard)
+	own.join(heard, g.view)
 	events := make(chan mcpvisor.Event, 1)
 	events <- mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "x"}}
 	close(events)

@@ -202,7 +202,7 @@ func TestShare_of_every_request(t *testing.T) {
 		p.do(t.Context(), http.MethodDelete, "")
 	}
 	status, _ := c.ServerStatus("a")
-	require.Zero(t, status.Calls, "the incarnation of the lists gets no request")
+	require.EqualValues(t, 3, status.Calls.Total, "the requests to copies count")
 }
 
 // copies are those of the session.
@@ -225,13 +225,12 @@ func TestShare_changed_name(t *testing.T) {
 	alias := mcpvisor.Alias("a", long)
 	_, _, plain := mcpvisor.SplitAlias(alias)
 	require.False(t, plain)
-	_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
+	s, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
 	p := openUser(t, url, "")
 	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
 	require.Empty(t, failure)
 	require.Contains(t, result, `"text":"x"`)
-	status, _ := c.ServerStatus("a")
-	require.Zero(t, status.Calls)
+	require.Len(t, p.copies(s), 1)
 	_, failure = p.user(false)("tools/call", `{"name":"`+mcpvisor.Alias("b", long)+`"}`)
 	require.Contains(t, failure, "unknown tool")
 	p.do(t.Context(), http.MethodDelete, "")

@@ -156,7 +156,7 @@
 //	subscriptions.go                      what sessions have subscribed to, and subscriptions/listen
 //	questions.go, standalone.go           requests of servers, to the client
 //	tasks.go                              tasks
-//	copies.go                             servers that run once for each client
+//	copies.go, copies_legacy.go           servers that run once for each client, or once for older clients
 //	settings.go, profile.go, limits.go    what a host can set
 //	clients.go                            what the registry of clients is told
 //

@@ -31,9 +31,14 @@ func newClient(t *testing.T, specs ...mcpvisor.ServerSpec) *facade.Client {
 	return c
 }
 
-// fixture is a server in memory that is restarted at once, whatever happens.
+// fixture is a server in memory that is restarted at once, whatever happens. One that speaks all versions is spoken to in the
+// newest one, so that it has no second session; see TestLegacy_one_process_for_all_who_are_asked.
 func fixture(name string, script mcptest.Script) mcpvisor.ServerSpec {
-	return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(script), Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
+	var era mcpvisor.Era
+	if len(script.Versions) == 0 {
+		era = mcpvisor.EraModern
+	}
+	return mcpvisor.ServerSpec{Name: name, Era: era, InMemory: mcptest.InMemory(script), Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
 }
 
 // connect opens a session of the go-sdk with the newest version that it may use.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
@@ -47,6 +48,9 @@ type Settings struct {
 type SettingsVar struct {
 	current atomic.Pointer[settings]
 	copies  copyCount
+
+	legacyMu sync.Mutex // guards legacy, and users and idle of its tenants
+	legacy   map[*facade.Client]*tenant
 
 	elicitations elicited.Store
 	holdings     holdings
@@ -87,13 +91,18 @@ func (v *SettingsVar) Set(s Settings) error {
 		return fmt.Errorf("gateway: %w", errors.Join(problems...))
 	}
 	v.current.Store(made)
+	v.tell()
+	return nil
+}
+
+// tell tells all watchers.
+func (v *SettingsVar) tell() {
 	v.mu.Lock()
 	told := slices.Collect(maps.Keys(v.watchers))
 	v.mu.Unlock()
 	for _, w := range told { // without mu: a watcher may call watch while it has its own mutex locked
 		w.settingsChanged()
 	}
-	return nil
 }
 
 // Has reports whether there is a profile of that name.

@@ -174,7 +174,10 @@ func (c *connection) rootsChanged() {
 	if c.opts.standalone.isOnly(c) {
 		c.client.NotifyRootsChanged()
 	}
-	if t := c.tenant.Load(); t != nil {
+	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
+		if t == nil || t.shared && !c.opts.standalone.isOnly(c) {
+			continue
+		}
 		for _, copied := range t.copies() {
 			copied.NotifyRootsChanged()
 		}

@@ -104,7 +104,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		at[of][uri] = found
 	}
 	if t := c.tenant.Load(); t != nil {
-		t.join(r.out.notify)
+		t.join(r.out.notify, c.view)
 		defer t.leave(r.out.notify)
 	}
 	active := subscriptions.SubscribeAll(r.ctx, at)
@@ -263,7 +263,7 @@ func (c *connection) settingsChanged() {
 		s.at.Release(s.Name, func() {})
 		s.at = at
 		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
-			t.join(s.told)
+			t.join(s.told, c.view)
 			s.joined = t
 		}
 		if wanted[at] == nil {

@@ -71,7 +71,7 @@ type taskCall struct {
 	modern bool
 	tool   string
 	relay  *facade.TaskRelay // nil: the client gets no task
-	copied bool              // a copy of the server got the call
+	copy   string            // key of the tenant whose copy got the call; empty: none
 }
 
 // beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
@@ -110,10 +110,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin}
-	if t.copied {
-		name.Copy = c.tenantKey
-	}
+	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
 	said, _ := task.Read(raw) // it is valid: the facade has read it
 	sealed := c.sealTask(name, t.tool, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
@@ -399,7 +396,7 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}
 	return struct {
 		Tasks []opentasks.Summary `json:"tasks"`
-	}{slices.DeleteFunc(c.tasks.List(c.owner, c.tenantKey), func(one opentasks.Summary) bool {
+	}{slices.DeleteFunc(c.tasks.List(c.owner, c.tenantKey, legacyKey), func(one opentasks.Summary) bool {
 		_, _, err := c.openTask(one.ID)
 		return err != nil // a reload has hidden it
 	})}, nil
@@ -410,10 +407,7 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 // tool, so that another process with the same key can serve the task.
 
 func (c *connection) taskName(server, id, origin string) opentasks.Name {
-	if !c.isCopied(server) {
-		return opentasks.Name{Server: server, ID: id, Origin: origin}
-	}
-	return opentasks.Name{Server: server, ID: id, Origin: origin, Copy: c.tenantKey}
+	return opentasks.Name{Server: server, ID: id, Origin: origin, Copy: c.copyKey(server)}
 }
 
 // taskKind is the kind of sealed text for ids of tasks.

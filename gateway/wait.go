@@ -64,6 +64,9 @@ func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) boo
 		}
 	}
 	server, down := downServer(err)
+	if status, ok := g.client.ServerStatus(server); !ok || status.RetryAt != nil && status.RetryAt.After(end) {
+		return false
+	}
 	return down && g.client.WaitReady(waiting, server) == nil
 }
 
@@ -75,7 +78,11 @@ func isReplaced(err error) bool {
 
 // whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
 func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
-	return c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
+	err := c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
+	if errors.Is(err, errNeverReady) {
+		return request(c.client) // which says why
+	}
+	return err
 }
 
 // whenUpAt is whenUp for one client.

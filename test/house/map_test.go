@@ -26,7 +26,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 		}
 	}
 	for _, p := range graph(t, "linux") {
-		if folder, ours := p.folder(); ours && folder != "." && folder != "test/conformance/client" && folder != "test/conformance/gateway" {
+		if folder, ours := p.folder(); ours && folder != "." && folder != "test/conformance/client" {
 			require.Contains(t, named, folder, "docs/architecture.md has no row for the package")
 		}
 	}

@@ -189,13 +189,13 @@ func (s *Summary) read(text []byte, outermost bool) {
 
 // List returns the open tasks of a principal, sorted by their creation as far as that is known. Tasks of
 // copies are included only if they are of this tenant.
-func (s *Store) List(principal, tenant string) []Summary {
+func (s *Store) List(principal string, tenants ...string) []Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := []Summary{}
 	if p := s.of[principal]; p != nil {
 		for name, one := range p.open {
-			if name.Copy == "" || name.Copy == tenant {
+			if name.Copy == "" || slices.Contains(tenants, name.Copy) {
 				all = append(all, one.shown)
 			}
 		}

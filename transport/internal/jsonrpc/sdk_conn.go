@@ -2,9 +2,12 @@ package jsonrpc
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,7 +24,12 @@ type SDKConn struct {
 	answers chan sdkrpc.Message // has room for one
 	closed  chan struct{}
 	close   sync.Once // closes closed
+	legacy  atomic.Bool
 }
+
+// SpeaksLegacy reports whether the server has said, in its answer to server/discover, that it speaks a
+// version of the legacy era, too.
+func (c *SDKConn) SpeaksLegacy() bool { return c.legacy.Load() }
 
 // SDKCall sends a request of the go-sdk, with its text, and returns its answer.
 type SDKCall = func(ctx context.Context, r *sdkrpc.Request, text []byte) (*sdkrpc.Response, error)
@@ -79,9 +87,19 @@ func (c *SDKConn) Write(ctx context.Context, m sdkrpc.Message) error {
 	if err != nil {
 		return rejectedError(err)
 	}
+	if r.Method == "server/discover" && answer.Error == nil {
+		var said struct {
+			SupportedVersions []string `json:"supportedVersions"`
+		}
+		_ = json.Unmarshal(answer.Result, &said) // the go-sdk decodes it, too, and says what is wrong
+		c.legacy.Store(slices.ContainsFunc(said.SupportedVersions, func(v string) bool { return slices.Contains(legacyVersions, v) }))
+	}
 	c.answers <- answer
 	return nil
 }
+
+// legacyVersions are the versions of the legacy era that the go-sdk speaks.
+var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", LegacyVersion}
 
 // rejectedError makes the go-sdk fail one request instead of the whole session: its
 // jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.

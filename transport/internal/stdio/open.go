@@ -195,6 +195,7 @@ func (s *session) completeOpen(result *mcp.InitializeResult) error {
 	p := s.currentConn()
 	info := jsonrpc.NewSessionInfo(result, s.dialer.redactor)
 	info.PID = p.proc.PID()
+	info.BothEras = modern && p.speaksLegacy
 	s.mu.Lock()
 	s.info = info
 	s.mu.Unlock()

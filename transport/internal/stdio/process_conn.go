@@ -34,6 +34,7 @@ type processConn struct {
 	proc            process.Process
 	handler         *inbound.Handler // serves the requests of the server
 	handshake       handshake        // guards itself
+	speaksLegacy    bool             // the server has said that it speaks the legacy era, too; set by connect
 	shutdownTimeout time.Duration
 	killed          *atomic.Bool // of the session: the process gets no grace
 
@@ -153,6 +154,7 @@ func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, ver
 		return nil, err
 	}
 	result := session.InitializeResult()
+	p.speaksLegacy = conn.SpeaksLegacy()
 	_ = conn.Close()
 	_ = session.Close() // does not wait: the go-sdk has no request in flight
 	return result, nil

@@ -57,11 +57,12 @@ type negotiation struct {
 	version string
 
 	began atomic.Bool // open was called
-	// connected is closed when the go-sdk's Connect has returned or will not be called. sdkSession
-	// and attached are written before that.
-	connected  chan struct{}
-	sdkSession *mcp.ClientSession // nil: Connect has failed
-	attached   bool               // this session is attached to the authorizer of the endpoint
+	// connected is closed when the go-sdk's Connect has returned or will not be called. sdkSession,
+	// speaksLegacy and attached are written before that.
+	connected    chan struct{}
+	sdkSession   *mcp.ClientSession // nil: Connect has failed
+	speaksLegacy bool               // the server has said that it speaks the legacy era, too
+	attached     bool               // this session is attached to the authorizer of the endpoint
 }
 
 // open negotiates the session. It returns why that failed; nil if it succeeded. Connect of
@@ -135,6 +136,7 @@ func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.speaksLegacy = conn.SpeaksLegacy()
 	_ = conn.Close()
 	_ = session.Close() // does not wait: the go-sdk has no request in flight
 	return session, nil
@@ -284,6 +286,7 @@ func (n *negotiation) header(method, version string) http.Header {
 func (n *negotiation) record(send sendFunc) bool {
 	result := n.sdkSession.InitializeResult()
 	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, n.server.endpoint.Redact)}
+	a.info.BothEras = a.modern && n.speaksLegacy
 	n.recordSSE(&a.info)
 	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, n.dialer.opts.ClientInfo, &n.dialer.opts.Handlers)
 	if err != nil {

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"maps"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
+)
+
+// A server that speaks both eras is spoken to in the modern one. Its tools may then be unable to ask a client of the
+// legacy one: those of the go-sdk, for example, cannot send a question in a session of 2026-07-28. So sessions
+// before 2026-07-28 that answer questions use a copy of the legacy era, which they share.
+
+// legacyKey is tenant.key of the tenant that all sessions before 2026-07-28 share.
+const legacyKey = "legacy"
+
+// needsLegacy reports whether the requests of the session go to a copy that speaks the era of its client, or may have
+// to: nothing is known of a server that has not been ready.
+func (c *connection) needsLegacy(server string) bool {
+	if !c.legacy.Load() || c.questions.handlers.Load() == nil {
+		return false
+	}
+	both, known := c.client.SpeaksBothEras(server)
+	return both || !known
+}
+
+// legacyTenantOf returns the tenant of the sessions before 2026-07-28; nil if the connection has ended.
+func (c *connection) legacyTenantOf() *tenant {
+	if t := c.legacyTenant.Load(); t != nil {
+		return t
+	}
+	c.tenantMu.Lock()
+	defer c.tenantMu.Unlock()
+	t := c.legacyTenant.Load()
+	if t == nil && c.ctx.Err() == nil {
+		t = c.opts.settings.enterLegacy(c)
+		c.legacyTenant.Store(t)
+	}
+	return t
+}
+
+// enterLegacy returns the tenant that all sessions before 2026-07-28 share at servers that speak both eras, if
+// they answer questions: so such a server has one more process for them, and not one for each. Each call needs
+// one of leaveLegacy.
+func (v *SettingsVar) enterLegacy(c *connection) *tenant {
+	v.legacyMu.Lock()
+	defer v.legacyMu.Unlock()
+	t := v.legacy[c.client]
+	if t == nil {
+		t = newTenant(c.gateway, legacyKey, "")
+		t.shared, t.legacy = true, func() bool { return true }
+		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: c.opts.standalone != nil}
+		t.options = func() []facade.Option { return []facade.Option{facade.WithDeclared(declared)} }
+		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return client.Closed() })
+		if v.legacy == nil {
+			v.legacy = map[*facade.Client]*tenant{}
+		}
+		v.legacy[c.client] = t
+	}
+	if t.idle != nil {
+		t.idle.Stop()
+		t.idle = nil
+	}
+	t.users++
+	t.join(c.notify, c.view)
+	return t
+}
+
+// leaveLegacy ends what enterLegacy began. Without further sessions the copies end after SessionIdle.
+func (v *SettingsVar) leaveLegacy(c *connection, t *tenant) {
+	t.leave(c.notify)
+	v.legacyMu.Lock()
+	defer v.legacyMu.Unlock()
+	if t.users--; t.users > 0 || t.running.Load() == 0 {
+		return
+	}
+	t.idle = overdue.AfterFunc(c.opts.http.SessionIdle, func() {
+		v.legacyMu.Lock()
+		defer v.legacyMu.Unlock()
+		if t.users == 0 {
+			t.rest()
+		}
+	})
+}
+
+// levelLocked returns the lowest log level that a session of the tenant has set; empty: none.
+func (t *tenant) levelLocked() string {
+	lowest := notices.NoLogs
+	for n := range t.told {
+		lowest = min(lowest, n.LevelOfLogs())
+	}
+	if lowest < notices.NoLogs {
+		return notices.LogLevels[lowest]
+	}
+	return ""
+}
+
+// followServer ends a shared copy when somebody has restarted the server. When the server is ready it may speak other
+// versions than before, so subscriptions may have to move.
+func (t *tenant) followServer(e mcpvisor.Event) {
+	switch {
+	case e.Kind == mcpvisor.EventReady:
+		t.gateway.opts.settings.tell()
+	case e.Kind == mcpvisor.EventDown && e.Cause.Asked():
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if s := t.seats[e.Server]; s != nil {
+			s.endLocked()
+		}
+	}
+}

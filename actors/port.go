@@ -281,6 +281,9 @@ func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply 
 	}
 }
 
+// probePause is the shortest time between two probes, unless Probe.Interval is shorter.
+const probePause = time.Second
+
 // prober asks a ready server whether it still answers, after it has been silent for
 // Probe.Interval. Probe.Failures failed probes in a row end the session. Owned by the
 // port's actor goroutine; a probe itself runs in a goroutine of its own.
@@ -319,25 +322,27 @@ func (p *prober) probe() {
 		if err != nil && ctx.Err() != nil && !inc.session.LastReceived().Equal(last) {
 			err = nil // no answer came in time: the server is busy, not dead
 		}
-		if hostlimit.Reached(err) {
-			err = nil // nothing was asked
-		}
 		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})
 	}, func(v any) {
 		port.sendSelf(&messages.Probed{Err: fmt.Errorf("internal error in a probe: %v", v)})
 	})
 }
 
-// onProbed counts the outcome of a probe. The first failure is followed by the next
-// probe at once.
+// onProbed counts the outcome of a probe. A failure is followed by the next probe at once; by one after a
+// pause if it came fast: a proxy that refuses everything for a moment must not spend all failures.
 func (p *prober) onProbed(m *messages.Probed) {
-	if m.Err == nil {
+	interval := p.port.inc.spec.Probe.Interval
+	switch {
+	case hostlimit.Reached(m.Err): // nothing was asked
+		p.arm(interval)
+		return
+	case m.Err == nil:
 		p.failed = 0
-		p.arm(p.port.inc.spec.Probe.Interval)
+		p.arm(interval)
 		return
 	}
 	if p.failed++; p.failed < p.port.inc.spec.Probe.Failures {
-		p.arm(0)
+		p.arm(max(min(interval, probePause)-m.Took, 0))
 		return
 	}
 	cause := transport.ProbeCause(p.failed, m.Err)

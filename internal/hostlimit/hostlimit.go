@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Reached reports whether the system had no descriptor, process, memory or local port left.
+// Reached reports whether the system had no descriptor, process or memory left.
 func Reached(err error) bool {
-	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
 		if errors.Is(err, limit) {
 			return true
 		}

@@ -30,7 +30,7 @@
 //	400 to the POST, with the text of an SDK about     not_sent: ErrUnavailable, the session ends
 //	sessions; so does 401 without WWW-Authenticate
 //	any other refusal: a JSON-RPC error, or a status   answered; the session ends if the server
-//	but 401, 403, 407, 429, 502 to 504                 refuses a ping, too (verify.go)
+//	but those in verify.go                             refuses two pings, too (verify.go)
 //	400 or 404 with a JSON-RPC error that has the      answered: ErrRPC; the session ends if it is
 //	call's id                                          a 404 whose message repeats the status, or
 //	                                                   is that of an SDK

@@ -22,8 +22,8 @@ const verifyPause = time.Second
 type verdict int
 
 const (
-	// provesNothing: no answer came, or it was not that of an MCP server: 502 to 504, which
-	// proxies send, a web page, an empty body, the answer to another request.
+	// provesNothing: no answer came, or it was not that of an MCP server: 408, 425, 502 to 504 and 520 to
+	// 530, which proxies send, a web page, an empty body, the answer to another request.
 	provesNothing verdict = iota
 	// provesLife: a result, or 429, with which a server that works limits its clients.
 	provesLife
@@ -35,7 +35,7 @@ const (
 
 func verdictOf(got reply, httpErr *endpoint.HTTPError) verdict {
 	switch status := statusOf(got, httpErr); {
-	case endpoint.IsGatewayStatus(status):
+	case endpoint.IsGatewayStatus(status), status == http.StatusRequestTimeout, status == http.StatusTooEarly, 520 <= status && status <= 530:
 		return provesNothing
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		return denied
@@ -48,32 +48,38 @@ func verdictOf(got reply, httpErr *endpoint.HTTPError) verdict {
 }
 
 // noteRefusal has a legacy session verified after the server refused a request: one check at
-// a time, and at most one in verifyPause. A refusal during a check is followed by another one.
+// a time, and at most one in verifyPause. A refusal during a check is followed by another one, and so is a
+// check that is refused: what refuses everything for a moment, such as a limit, does not end the session.
 func (c *calls) noteRefusal() {
 	if c.server.isModern() || c.refusals.Add(1) > 1 {
 		return
 	}
 	c.life.goTask(func() {
-		for seen := int64(0); !c.refusals.CompareAndSwap(seen, 0); {
+		refused := false
+		for seen := int64(0); refused || !c.refusals.CompareAndSwap(seen, 0); {
 			if backoff.Sleep(c.life.ctx, time.Until(c.nextCheck)) != nil {
 				return
 			}
 			seen, c.nextCheck = c.refusals.Load(), time.Now().Add(verifyPause)
-			c.verify()
+			refused = c.verify(refused)
 		}
 	})
 }
 
-// verify ends the session if the server refuses in it what it has answered before. Servers
-// say in many ways that they have forgotten a session, and not only by 404, as MCP 2025-11-25
-// (Streamable HTTP, "Session Management") demands. In each of them they refuse a ping, too.
-func (c *calls) verify() {
+// verify reports whether the server refuses in the session what it has answered before. If it did so in the
+// check before, too, verify ends the session. Servers say in many ways that they have forgotten a session,
+// and not only by 404, as MCP 2025-11-25 (Streamable HTTP, "Session Management") demands. In each of them
+// they refuse a ping, too.
+func (c *calls) verify(before bool) bool {
 	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
-	if v, err := c.examine(ctx); v == refused {
+	v, err := c.examine(ctx)
+	if v == refused && before {
 		c.life.end(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err.Err,
 			Message: fmt.Sprintf("the server forgot the session: it refuses what it answered before: %s (its URL is %s)", err.Message, c.life.shownURL)})
+		return false
 	}
+	return v == refused
 }
 
 // examine asks the server whether the session lives: by a ping, or since 2026-07-28, which has

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -91,7 +92,7 @@ func TestVerify_lostWithCallsInFlight(t *testing.T) {
 		require.Contains(t, s.Cause().Message, "HTTP 410 Gone")
 		<-s.Released()
 		require.Len(t, web.requests("tools/call"), callers)
-		require.Len(t, web.requests("ping"), 2, "the probe, and one check")
+		require.Len(t, web.requests("ping"), 3, "the probe, and two checks")
 		require.Len(t, web.requests("DELETE"), 1, "if the server was wrong, the session does not stay")
 	})
 }
@@ -114,7 +115,7 @@ func TestVerify_withoutPings(t *testing.T) {
 				requireCallFails(t, s)
 				time.Sleep(time.Minute)
 				require.Equal(t, row.ends, s.Cause() != nil)
-				require.Len(t, web.requests("ping"), 1)
+				require.LessOrEqual(t, len(web.requests("ping")), 2)
 			})
 		})
 	}
@@ -191,4 +192,33 @@ func outcomeOfCall(s transport.Session) mcpvisor.Outcome {
 		return ""
 	}
 	return e.Outcome
+}
+
+// A server that refuses everything for a moment, because of a limit or at a restart of what is in front of it,
+// keeps its session. Statuses of proxies do not even count as a refusal.
+func TestVerify_refusal_of_a_moment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, refusing := refusesCalls(t)
+		s := openSession(t, web.spec())
+		require.NoError(t, transport.Probe(t.Context(), s))
+		for range 3 {
+			refusing.Store(true)
+			require.Equal(t, mcpvisor.OutcomeAnswered, outcomeOfCall(s))
+			time.Sleep(verifyPause / 2)
+			refusing.Store(false)
+			time.Sleep(time.Minute)
+			require.Nil(t, s.Cause())
+		}
+		require.Len(t, web.requests("ping"), 1+3*2)
+		refusing.Store(true)
+		require.Equal(t, mcpvisor.OutcomeAnswered, outcomeOfCall(s))
+		time.Sleep(2 * verifyPause)
+		require.NotNil(t, s.Cause())
+	})
+}
+
+func TestVerdictOf_proxies(t *testing.T) {
+	for _, status := range []int{408, 425, 502, 503, 504, 520, 522, 530} {
+		require.Equal(t, provesNothing, verdictOf(reply{}, &endpoint.HTTPError{Status: status}), status)
+	}
 }

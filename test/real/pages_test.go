@@ -418,4 +418,3 @@ func plain(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-

@@ -217,7 +217,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	}
 	s.starts++
 	t.running.Add(1)
-	go s.follow(client, client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)
+	go s.follow(client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.stop = cancel
@@ -281,7 +281,7 @@ func (s *seat) endLocked() {
 
 // follow reports the events of a copy until it is closed. It subscribes again to what the client has
 // subscribed to at an earlier copy. Each such resource counts as updated, as after a restart.
-func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
+func (s *seat) follow(events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // the first copy has no subscriptions to renew
 	updated := func() { t.each(func(n *notifier, v *offer.View) { n.ReportUpdates(s.server, v.OffersUpdate) }) }

@@ -43,7 +43,7 @@ func TestShare_log_of_a_withheld_server(t *testing.T) {
 	events := make(chan mcpvisor.Event, 1)
 	events <- mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "x"}}
 	close(events)
-	own.seatOf("a").follow(c, events, 1)
+	own.seatOf("a").follow(events, 1)
 	require.Nil(t, heard.Next())
 }
 

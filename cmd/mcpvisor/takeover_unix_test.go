@@ -83,7 +83,7 @@ func TestStdio_after_an_upgrade(t *testing.T) {
 			require.NoError(t, os.Mkdir(bin, 0o700))
 			program, err := os.ReadFile(built)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(v1, program, 0o700)) //nolint:gosec // it is run
+			require.NoError(t, os.WriteFile(v1, program, 0o700))
 			h.program = filepath.Join(bin, "mcpvisor")
 			require.NoError(t, os.Symlink(v1, h.program))
 			h.env = []string{"PATH=" + filepath.Join(dir, "path") + ":" + os.Getenv("PATH")}

@@ -65,7 +65,7 @@ func TestOpen_client(t *testing.T) {
 		require.LessOrEqual(t, len(id), maxIDLength)
 		got, err := Open(key, id, "ann", now)
 		require.NoError(t, err)
-		require.Equal(t, names[2:], []string{got.Client, got.ClientVersion})
+		require.Equal(t, []string{names[2], names[3]}, []string{got.Client, got.ClientVersion})
 		for i := range id {
 			forged := []byte(id)
 			forged[i] = 'A' + (forged[i]-'A'+1)%26

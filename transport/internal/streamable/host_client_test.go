@@ -34,11 +34,6 @@ type readFunc func(p []byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// replyWith makes a response with this body.
-func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
-}
-
 // panickingJar is a cookie jar that panics: in Cookies while now is set, in SetCookies
 // always.
 type panickingJar struct{ now *atomic.Bool }

@@ -53,7 +53,7 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 					return nil, failed
 				}
 				if unlock != nil {
-					defer unlock() //nolint:revive // once
+					defer unlock()
 					announce(inv, info, its)
 				}
 			}

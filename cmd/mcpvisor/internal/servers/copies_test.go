@@ -13,12 +13,12 @@ import (
 // A start is waited for until the server's own timeouts have ended it.
 func TestStartTimeout(t *testing.T) {
 	c := Copies{Specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
-	require.Equal(t, c.startTimeout(), defaults.StartTimeout+defaults.ListTimeout+StartSlack)
+	require.Equal(t, defaults.StartTimeout+defaults.ListTimeout+StartSlack, c.startTimeout())
 
 	for _, name := range []string{"c", "d", "e", "f", "g", "h", "i"} { // the seventh waits for two others, one after the other
 		c.Specs[name] = mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", name}}}
 	}
-	require.Equal(t, c.startTimeout(), defaults.StartTimeout+defaults.ListTimeout+2*defaults.RunnerHold+StartSlack)
+	require.Equal(t, defaults.StartTimeout+defaults.ListTimeout+2*defaults.RunnerHold+StartSlack, c.startTimeout())
 }
 
 // A server is known not to answer if its last attempt has failed, or if this one takes long.

@@ -11,7 +11,7 @@ import (
 // the ring of recent calls.
 func BenchmarkRecordCall(b *testing.B) {
 	rt := new(Runtime)
-	v := &View{Name: "s", Gen: 1, stats: &registrationStats{}}
+	v := &View{Name: "s", Gen: 1, stats: newRegistrationStats()}
 	rt.RecordCall(v, &mcpvisor.CallRecord{Method: "tools/call", Target: "echo"}, true)
 	began := time.Now()
 	b.ReportAllocs()

@@ -41,7 +41,7 @@ func bigView(name string, tools int) *View {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(name, own), Server: name, OriginalName: own,
 			Alias: mcpvisor.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: &registrationStats{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: newRegistrationStats()}
 }
 
 // A change of one server must not copy what the others offer.

@@ -56,6 +56,7 @@ func TestCallTool_as_a_task_whose_server_ends(t *testing.T) {
 					def, faults := taskOf(at, way)
 					def.Durable = durable
 					onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
+						spec.Timeouts.Drain = time.Millisecond // a reload does not wait for the task
 						row := taskRow{at: at, way: way, end: func(c *facade.Client) { end(c, spec) }, spec: spec, saw: saw,
 							// A session over HTTP ends without its server.
 							kept: durable || spec.HTTP != nil && (way == "reload" || way == "restart")}

@@ -63,9 +63,11 @@ func TestShare_subscriptions_move(t *testing.T) {
 			until(t, func() bool {
 				return conn.subscriptionCount.Load() == 0 && !conn.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
 			})
-			settings.mu.Lock()
-			defer settings.mu.Unlock()
-			require.NotContains(t, settings.watchers, settingsWatcher(conn))
+			until(t, func() bool {
+				settings.mu.Lock()
+				defer settings.mu.Unlock()
+				return !settings.watchers[conn]
+			})
 		})
 	}
 }

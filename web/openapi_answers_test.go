@@ -346,7 +346,7 @@ func TestHTTPAPIPage_commands(t *testing.T) {
 	text, err := os.ReadFile("../docs/http-api.md")
 	require.NoError(t, err)
 	c := newClient(t, facade.WithJournal(newJournal(), ""))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "everything", Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}}})}))
 	s := serve(t, c, web.WithControls(), web.WithToken("secret"))
 	joined := strings.ReplaceAll(string(text), "\\\n", " ")
 	commands := regexp.MustCompile(`(?m)^curl .*$`).FindAllString(joined, -1)
@@ -354,6 +354,9 @@ func TestHTTPAPIPage_commands(t *testing.T) {
 	for _, command := range commands {
 		method, body, path, header := http.MethodGet, "", "", http.Header{}
 		words := regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`).FindAllString(command, -1)[1:]
+		if comment := slices.Index(words, "#"); comment >= 0 {
+			words = words[:comment]
+		}
 		for i := 0; i < len(words); i++ {
 			word := strings.Trim(words[i], `'"`)
 			switch {

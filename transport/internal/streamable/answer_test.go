@@ -98,6 +98,7 @@ func TestErrorStatus_notInitialized(t *testing.T) {
 		s = openSession(t, specFor(web.URL))
 		require.Equal(t, mcpvisor.KindRPC, requireCallFails(t, s).Kind)
 		requireServing(t, s)
+		require.Eventually(t, func() bool { return s.calls.refusals.Load() == 0 }, transporttest.Patience, transporttest.TimeStep, "the check of the refused call")
 	}
 }
 

@@ -103,8 +103,8 @@ func (c *calls) sendExchange(ex *exchange, r *transport.Request) (json.RawMessag
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, jsonrpc.CallMeta(a.meta, r.Caller)), header)
-	if (httpErr != nil || got.errorMember != nil) && verdictOf(got, httpErr) == refused {
-		c.noteRefusal()
+	if (httpErr != nil && !httpErr.SessionLost || httpErr == nil && got.errorMember != nil) && verdictOf(got, httpErr) == refused {
+		c.noteRefusal() // a session that is known to be lost needs no check
 	}
 	if httpErr != nil {
 		return nil, c.callError(ex, httpErr)

@@ -391,7 +391,9 @@ func reason(message string) string {
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
 	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller(&f.c.opts.handlers)}
 	before := time.Now()
-	f.view.AwaitTaskTurn(ctx)
+	if method != "tasks/cancel" { // of which there is one for a task
+		f.view.AwaitTaskTurn(ctx)
+	}
 	if f.polls {
 		f.answered = f.answered.Add(time.Since(before)) // the server was not asked meanwhile
 	}

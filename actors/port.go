@@ -281,7 +281,7 @@ func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply 
 	}
 }
 
-// probePause is the shortest time between two probes, unless Probe.Interval is shorter.
+// probePause is the shortest time between two probes, unless Probe.Interval or Probe.Timeout is shorter.
 const probePause = time.Second
 
 // prober asks a ready server whether it still answers, after it has been silent for
@@ -331,18 +331,18 @@ func (p *prober) probe() {
 // onProbed counts the outcome of a probe. A failure is followed by the next probe at once; by one after a
 // pause if it came fast: a proxy that refuses everything for a moment must not spend all failures.
 func (p *prober) onProbed(m *messages.Probed) {
-	interval := p.port.inc.spec.Probe.Interval
+	probe := p.port.inc.spec.Probe
 	switch {
 	case hostlimit.Reached(m.Err): // nothing was asked
-		p.arm(interval)
+		p.arm(probe.Interval)
 		return
 	case m.Err == nil:
 		p.failed = 0
-		p.arm(interval)
+		p.arm(probe.Interval)
 		return
 	}
-	if p.failed++; p.failed < p.port.inc.spec.Probe.Failures {
-		p.arm(max(min(interval, probePause)-m.Took, 0))
+	if p.failed++; p.failed < probe.Failures {
+		p.arm(max(min(probe.Interval, probe.Timeout, probePause)-m.Took, 0))
 		return
 	}
 	cause := transport.ProbeCause(p.failed, m.Err)

@@ -1,12 +1,14 @@
 package actors
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -117,6 +119,36 @@ func TestProbePanicIsAFailedProbe(t *testing.T) {
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 2)
 		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
+	})
+}
+
+// A probe that a limit of the host keeps from being asked neither fails nor excuses those that failed.
+func TestProbe_limit_of_the_host(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		p := &prober{port: &portRef{rt: h.rt, inc: h.rt.Snapshot().Server("fs").current}, failed: 2}
+		defer p.stop()
+		p.onProbed(&messages.Probed{Err: syscall.EMFILE})
+		require.Equal(t, 2, p.failed)
+		require.NotNil(t, p.timer, "it is asked again")
+		p.stop()
+		p.onProbed(&messages.Probed{Err: syscall.EADDRNOTAVAIL})
+		require.Equal(t, 3, p.failed, "an address without a route is no limit")
+		require.Equal(t, supervisor.CauseProbe, h.session("fs").Cause().Kind)
+	})
+}
+
+// The pause after a refusal does not delay the end of a server that is silent.
+func TestProbe_short_timeout(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		spec := probing(30 * time.Second)
+		spec.Probe.Timeout = 100 * time.Millisecond
+		h.register(spec)
+		h.session("fs").hang()
+		time.Sleep(30*time.Second + 3*spec.Probe.Timeout)
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 	})
 }
 

@@ -194,7 +194,7 @@ type EndOption struct{ drain bool }
 // WithDrain lets the calls in flight end before the session ends, within Timeouts.Drain of the server.
 // Calls that come meanwhile are not sent: they fail with ErrUnavailable before a restart, or wait for it with
 // [WithWaitReady], and with ErrClosed before a removal. A call that the
-// server has made a task of counts while somebody waits for the task. An end without WithDrain, Fence and
+// server has made a task of counts while a caller waits for the task. An end without WithDrain, Fence and
 // Close cut it short.
 func WithDrain() EndOption { return EndOption{drain: true} }
 

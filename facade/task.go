@@ -32,7 +32,7 @@ type Task struct {
 	// turn holds one element while no goroutine waits for the task. Its holder owns the
 	// fields below.
 	turn     chan struct{}
-	canceled atomic.Bool         // Cancel was called: the task is open only while somebody waits
+	canceled atomic.Bool         // Cancel was called: the task is open only while a caller waits
 	follow   *follower           // nil: the server has answered at once
 	answer   response            // its raw is nil until the call has a result
 	result   *mcp.CallToolResult // answer decoded; nil until Wait has
@@ -168,7 +168,7 @@ func (t *Task) give() {
 	t.settle()
 }
 
-// settle ends that a canceled task is open, unless somebody follows it, who does it then.
+// settle closes a canceled task, unless a caller follows it. Then the last follower closes it.
 func (t *Task) settle() {
 	if !t.canceled.Load() {
 		return

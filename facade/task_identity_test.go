@@ -178,7 +178,7 @@ func TestTask_createdAt_in_other_words(t *testing.T) {
 	}
 }
 
-// The handles of a host all take turns, whoever makes them, and one that asks alone is answered at once.
+// All handles of a host take turns. One that asks alone is answered at once.
 func TestTask_Ask_takes_a_turn(t *testing.T) {
 	n := new(taskCounts)
 	inVirtualTime(t, n.server(true, "working", `"pollIntervalMs":1`, ""), func(c *facade.Client) {

@@ -97,7 +97,7 @@ func (t *tenant) levelLocked() string {
 	return ""
 }
 
-// followServer ends a shared copy when somebody has restarted the server. When the server is ready it may speak other
+// followServer ends a shared copy after a restart of the server. When the server is ready it may speak other
 // versions than before, so subscriptions may have to move.
 func (t *tenant) followServer(e mcpvisor.Event) {
 	switch {

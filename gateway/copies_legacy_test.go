@@ -96,7 +96,7 @@ func TestLegacy_one_process_for_all_who_are_asked(t *testing.T) {
 	modern, quiet := hostOf(t, url, "2026-07-28", asking()), hostOf(t, url, "2025-11-25", silent())
 	require.Equal(t, "1", ofDual(t, modern, "who"))
 	require.Equal(t, "1", ofDual(t, quiet, "who"))
-	require.EqualValues(t, 1, d.started.Load(), "nobody needs a second process")
+	require.EqualValues(t, 1, d.started.Load(), "no client needs a second process")
 
 	one := connect(t, in, "2025-11-25", asking())
 	require.Equal(t, "2 accept", ofDual(t, one, "ask"))
@@ -192,7 +192,7 @@ func TestLegacy_reload_and_restart(t *testing.T) {
 	until(t, func() bool { return d.running.Load() == 1 })
 }
 
-// Without both eras, or where a second process is not allowed, there is none.
+// A server of one era, or one that may not have a second process, gets no copy.
 func TestLegacy_none_for(t *testing.T) {
 	for name, change := range map[string]func(*mcpvisor.ServerSpec){
 		"a pinned version":    func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraModern },

@@ -62,6 +62,9 @@ func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.H
 	} else {
 		got, httpErr = e.postAndReceive(ex, id, body, header)
 	}
+	if httpErr == nil && got.errorMember == nil && !e.life.answered.Load() {
+		e.life.answered.Store(true)
+	}
 	// An error with an error status may be that of a proxy whose backend is gone.
 	if httpErr == nil && (verdictOf(got, nil) == provesLife || got.errorMember != nil && got.status < http.StatusMultipleChoices) {
 		e.life.received.Note()

@@ -51,6 +51,10 @@ func TestLastReceived(t *testing.T) {
 			}
 			writeResult(w, id, "{}")
 		})
+		web.handle("ping", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			time.Sleep(time.Millisecond) // the check of the session, after a refused request
+			writeResult(w, id, "{}")
+		})
 		web.handle("prompts/list", replyStatus(500, "text/plain", "no"))
 		web.handle("resources/list", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(http.StatusBadGateway)

@@ -27,6 +27,8 @@ type liveness struct {
 	// progress of one. Nothing else counts: a proxy sends error pages and comments, and what
 	// comes on an open stream does not show that a request would be answered.
 	received jsonrpc.LastReceived
+	// answered: a request had a result since a check of calls.verify was the first to be refused.
+	answered atomic.Bool
 	// serverGone: the server or its session is gone, so that no DELETE can end the session.
 	// lose sets it.
 	serverGone atomic.Bool

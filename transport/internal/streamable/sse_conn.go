@@ -316,6 +316,7 @@ func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Hea
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
+		c.accepted.Store(true) // also if the status of the POST comes later
 		unwanted <- c.detachPost(ex)
 	case p := <-posted:
 		got = c.afterPost(ex, id, p, r)

@@ -60,26 +60,31 @@ func (c *calls) noteRefusal() {
 			if backoff.Sleep(c.life.ctx, time.Until(c.nextCheck)) != nil {
 				return
 			}
-			seen, c.nextCheck = c.refusals.Load(), time.Now().Add(verifyPause)
+			seen = c.refusals.Load()
 			refused = c.verify(refused)
+			c.nextCheck = time.Now().Add(verifyPause)
 		}
 	})
 }
 
 // verify reports whether the server refuses in the session what it has answered before. If it did so in the
-// check before, too, verify ends the session. Servers say in many ways that they have forgotten a session,
+// check before, too, and no request had a result since, verify ends the session. Servers say in many ways that they have forgotten a session,
 // and not only by 404, as MCP 2025-11-25 (Streamable HTTP, "Session Management") demands. In each of them
 // they refuse a ping, too.
 func (c *calls) verify(before bool) bool {
 	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
 	v, err := c.examine(ctx)
-	if v == refused && before {
+	switch {
+	case v != refused || before && c.life.answered.Load():
+		return false
+	case before:
 		c.life.end(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err.Err,
 			Message: fmt.Sprintf("the server forgot the session: it refuses what it answered before: %s (its URL is %s)", err.Message, c.life.shownURL)})
 		return false
 	}
-	return v == refused
+	c.life.answered.Store(false)
+	return true
 }
 
 // examine asks the server whether the session lives: by a ping, or since 2026-07-28, which has

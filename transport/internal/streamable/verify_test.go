@@ -176,6 +176,17 @@ func TestVerify_modern(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Nil(t, s.Cause())
 		require.Len(t, web.requests("server/discover"), 1)
+		// A proxy of MCP whose backend is gone answers calls, and its answers excuse no probe.
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusInternalServerError)
+			writeError(w, id, -32603, "no backend")
+		})
+		received := s.LastReceived()
+		requireCallFails(t, s)
+		require.True(t, s.LastReceived().Equal(received), "an error status is no sign of life")
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeError(w, id, -32603, "no") })
+		requireCallFails(t, s)
+		require.True(t, s.LastReceived().Equal(time.Now()), "an error without one is")
 		require.NoError(t, transport.Probe(t.Context(), s))
 		web.handle("server/discover", replyStatus(500, "text/plain", "oops"))
 		require.Error(t, transport.Probe(t.Context(), s))
@@ -215,6 +226,50 @@ func TestVerify_refusal_of_a_moment(t *testing.T) {
 		time.Sleep(2 * verifyPause)
 		require.NotNil(t, s.Cause())
 	})
+}
+
+// A result between two refusals proves life. The pause counts from the answer to a check: a server that stalls,
+// and then refuses everything for a moment, keeps its session.
+func TestVerify_between_two_refusals(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"result": 0, "slow refusal": verifyPause * 9 / 10} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web, refusing := refusesCalls(t)
+				s := openSession(t, web.spec())
+				require.NoError(t, transport.Probe(t.Context(), s))
+				web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+					writeResult(w, id, `{"messages":[]}`)
+				})
+				if refuse := replyStatus(410, "text/plain", "Gone"); slow > 0 {
+					web.handle("ping", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+						if !refusing.Load() {
+							writeResult(w, id, `{}`)
+							return
+						}
+						time.Sleep(slow)
+						refuse(w, r, id)
+					})
+				}
+				refusing.Store(true)
+				requireCallFails(t, s)
+				time.Sleep(slow + verifyPause/2)
+				if slow > 0 {
+					refusing.Store(false)
+				} else {
+					_, err := s.Request(t.Context(), transport.Request{Method: "prompts/get", Target: "p"})
+					require.NoError(t, err)
+				}
+				time.Sleep(time.Minute)
+				require.Nil(t, s.Cause())
+				require.Zero(t, s.calls.refusals.Load(), "the check is over")
+				require.Len(t, web.requests("ping"), 3, "the probe, and two checks")
+				refusing.Store(true)
+				requireCallFails(t, s)
+				time.Sleep(time.Minute)
+				require.NotNil(t, s.Cause(), "an earlier result does not count")
+			})
+		})
+	}
 }
 
 func TestVerdictOf_proxies(t *testing.T) {

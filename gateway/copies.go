@@ -98,7 +98,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, message.ErrCallEnded
-	case t.shared && !isKnown:
+	case t.legacy() && !isKnown:
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
@@ -341,7 +341,8 @@ func (t *tenant) review() {
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
-		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
+		_, isKnown := t.gateway.client.SpeaksBothEras(server)
+		if s.copy == nil && copied && !t.ended && (isKnown || !t.legacy()) && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
 	}
@@ -441,7 +442,10 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 		return nil, err
 	}
 	if t == nil {
-		return c.client, nil
+		if c.mayBeAsked() {
+			err = c.client.SpeakLegacy(c.ctx, server)
+		}
+		return c.client, err
 	}
 	client, err := t.client(server)
 	if err == nil || c.isCopied(server) || c.needsLegacy(server) {

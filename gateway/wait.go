@@ -22,52 +22,61 @@ const DefaultMaxWait = 10 * time.Second
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // whenUp makes a request through the client that find returns. If the request was not sent because the
-// server is down, whenUp repeats it once the server is ready, within MaxWait. A request that may have
-// reached the server is not repeated.
+// server is down or its copy has been replaced, whenUp repeats it once there is another one, within MaxWait. A request
+// that may have reached the server is not repeated.
 func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error), request func(*facade.Client) error) error {
-	client, err := find()
-	if err == nil && client == g.client {
-		return g.whenUpAt(ctx, client, request)
-	}
-	var before *facade.Client
-	var refused error
-	for end := time.Now().Add(g.opts.maxWait); ; client, err = find() {
-		if err == nil && client == before { // this copy has refused, and no other one has replaced it
+	var end time.Time // of the wait
+	var longer bool   // end is later, because calls in flight may end first
+	var tried incarnation
+	var replaced *facade.Client
+	var refused error // by replaced
+	for {
+		client, err := find()
+		if err == nil && client == replaced { // no other one has replaced it
 			return refused
 		}
+		at := g.client // it has the server to wait for
 		if err == nil {
-			err = g.whenUpAt(ctx, client, request)
-			if !isReplaced(err) || time.Now().After(end) {
-				return err
+			if at, err = client, request(client); err == nil {
+				return nil
 			}
-			before, refused = client, err
-			continue
+			if client != g.client && isReplaced(err) && (end.IsZero() || time.Now().Before(end)) {
+				replaced, refused = client, err
+				continue
+			}
 		}
-		if !g.waitForCopy(ctx, err, end) {
+		var full *lastCopyEnds
+		server, down := downServer(err)
+		isFull := errors.As(err, &full)
+		if !down && !isFull || g.opts.maxWait <= 0 {
+			return withoutWait(err)
+		}
+		status, again := at.ServerStatus(server)
+		if end.IsZero() {
+			end = time.Now().Add(g.opts.maxWait)
+		}
+		if !longer && (isFull || status.State == supervisor.StateStopping) {
+			longer, end = true, end.Add(defaults.DrainTimeout)
+		}
+		waiting, cancel := overdue.WithDeadline(ctx, end)
+		switch {
+		case isFull:
+			select {
+			case <-full.ended:
+				again = true
+			case <-waiting.Done():
+			}
+		case again:
+			again = (status.RetryAt == nil || !status.RetryAt.After(end)) && at.WaitReady(waiting, server) == nil
+			status, _ = at.ServerStatus(server)
+			next := incarnation{at, status.Gen, status.Epoch}
+			again, tried = again && next != tried, next // the same: it is ready, and has refused
+		}
+		cancel()
+		if !again {
 			return withoutWait(err)
 		}
 	}
-}
-
-// waitForCopy waits until a copy of a server may start, if err says that it could not start yet. It
-// reports false for any other error, and when the time is over.
-func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) bool {
-	waiting, cancel := overdue.WithDeadline(ctx, end)
-	defer cancel()
-	var full *lastCopyEnds
-	if errors.As(err, &full) {
-		select {
-		case <-full.ended:
-			return true
-		case <-waiting.Done():
-			return false
-		}
-	}
-	server, down := downServer(err)
-	if status, ok := g.client.ServerStatus(server); !ok || status.RetryAt != nil && status.RetryAt.After(end) {
-		return false
-	}
-	return down && g.client.WaitReady(waiting, server) == nil
 }
 
 // isReplaced reports whether a request was not sent because its copy of the server has ended.
@@ -79,45 +88,17 @@ func isReplaced(err error) bool {
 // whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
 func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
 	err := c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
-	if errors.Is(err, errNeverReady) {
+	if errors.Is(err, errNeverReady) && !c.isCopied(server) {
 		return request(c.client) // which says why
 	}
 	return err
 }
 
-// whenUpAt is whenUp for one client.
-func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request func(*facade.Client) error) error {
-	err := request(client)
-	server, down := downServer(err)
-	if !down || g.opts.maxWait <= 0 {
-		return err
-	}
-	end := time.Now().Add(g.opts.maxWait)
-	if status, _ := client.ServerStatus(server); status.State == supervisor.StateStopping {
-		end = end.Add(defaults.DrainTimeout) // it is replaced, and its calls in flight may end first
-	}
-	waiting, cancel := overdue.WithDeadline(ctx, end)
-	defer cancel()
-	var tried incarnation
-	for down {
-		status, ok := client.ServerStatus(server)
-		if !ok || status.RetryAt != nil && status.RetryAt.After(end) || client.WaitReady(waiting, server) != nil {
-			return err
-		}
-		status, _ = client.ServerStatus(server)
-		next := incarnation{status.Gen, status.Epoch}
-		if next == tried { // the server is ready, and has refused
-			return err
-		}
-		tried = next
-		err = request(client)
-		server, down = downServer(err)
-	}
-	return err
+// incarnation identifies one session of a server or its copy.
+type incarnation struct {
+	client     *facade.Client
+	gen, epoch uint64
 }
-
-// incarnation identifies one session of a server.
-type incarnation struct{ gen, epoch uint64 }
 
 // downServer returns the server that is down, if that is why a request was not sent.
 func downServer(err error) (server string, down bool) {

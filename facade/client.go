@@ -131,7 +131,10 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 				spec.Era = o.era
 			}
 			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer,
-				TakeLegacy: func() bool { return c.takeLegacy(spec.Name) }})
+				TakeLegacy: func() bool {
+					v := c.rt.Snapshot().Server(spec.Name)
+					return v != nil && c.nextLegacy.CompareAndDelete(spec.Name, v.Gen)
+				}})
 		},
 	})
 	return c

@@ -147,13 +147,6 @@ func (c *Client) SpeakLegacy(ctx context.Context, server string) error {
 	return c.rt.RestartFor(ctx, server, &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "its first client needs a session before 2026-07-28"}, true)
 }
 
-// takeLegacy reports once whether SpeakLegacy has asked for the session that begins now.
-func (c *Client) takeLegacy(server string) bool {
-	gen, asked := c.nextLegacy.LoadAndDelete(server)
-	v := c.rt.Snapshot().Server(server)
-	return asked && v != nil && v.Gen == gen
-}
-
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")
 
 // fencedError is the error of a copy of a server that was fenced; nil if it was not.

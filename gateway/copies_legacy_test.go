@@ -206,8 +206,8 @@ func TestLegacy_reload_and_restart(t *testing.T) {
 // A server of one era, or one that may not have a second process, gets no copy.
 func TestLegacy_none_for(t *testing.T) {
 	for name, change := range map[string]func(*mcpvisor.ServerSpec){
-		"a pinned version":    func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraModern },
-		"a pinned old one":    func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraLegacy },
+		"a pinned version": func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraModern },
+		"a pinned old one": func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraLegacy },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := new(dual)

@@ -26,40 +26,41 @@ func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait =
 // that may have reached the server is not repeated.
 func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error), request func(*facade.Client) error) error {
 	var end time.Time // of the wait
-	var longer bool   // end is later, because calls in flight may end first
-	var tried incarnation
+	var tried struct {
+		client     *facade.Client
+		gen, epoch uint64
+	}
 	var replaced *facade.Client
 	var refused error // by replaced
 	for {
 		client, err := find()
-		if err == nil && client == replaced { // no other one has replaced it
-			return refused
-		}
 		at := g.client // it has the server to wait for
-		if err == nil {
+		switch {
+		case err == nil && client == replaced: // no other one has replaced it
+			return refused
+		case err == nil:
 			if at, err = client, request(client); err == nil {
 				return nil
 			}
-			if client != g.client && isReplaced(err) && (end.IsZero() || time.Now().Before(end)) {
-				replaced, refused = client, err
-				continue
-			}
 		}
 		var full *lastCopyEnds
-		server, down := downServer(err)
 		isFull := errors.As(err, &full)
-		if !down && !isFull || g.opts.maxWait <= 0 {
+		server, kind := notSent(err)
+		isReplaced := kind == mcpvisor.KindClosed && at != g.client
+		if g.opts.maxWait <= 0 || !isFull && !isReplaced && !isDown(kind) {
 			return withoutWait(err)
 		}
 		status, again := at.ServerStatus(server)
 		if end.IsZero() {
 			end = time.Now().Add(g.opts.maxWait)
-		}
-		if !longer && (isFull || status.State == supervisor.StateStopping) {
-			longer, end = true, end.Add(defaults.DrainTimeout)
+			if isFull || isReplaced || status.State == supervisor.StateStopping {
+				end = end.Add(defaults.DrainTimeout) // its calls in flight may end first
+			}
 		}
 		waiting, cancel := overdue.WithDeadline(ctx, end)
 		switch {
+		case isReplaced:
+			again, replaced, refused = waiting.Err() == nil, client, err
 		case isFull:
 			select {
 			case <-full.ended:
@@ -68,21 +69,16 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 			}
 		case again:
 			again = (status.RetryAt == nil || !status.RetryAt.After(end)) && at.WaitReady(waiting, server) == nil
+			last := tried
 			status, _ = at.ServerStatus(server)
-			next := incarnation{at, status.Gen, status.Epoch}
-			again, tried = again && next != tried, next // the same: it is ready, and has refused
+			tried.client, tried.gen, tried.epoch = at, status.Gen, status.Epoch
+			again = again && tried != last // the same: it is ready, and has refused
 		}
 		cancel()
 		if !again {
 			return withoutWait(err)
 		}
 	}
-}
-
-// isReplaced reports whether a request was not sent because its copy of the server has ended.
-func isReplaced(err error) bool {
-	var e *mcpvisor.Error
-	return err != nil && errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent && e.Kind == mcpvisor.KindClosed
 }
 
 // whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
@@ -94,17 +90,15 @@ func (c *connection) whenUp(ctx context.Context, server string, request func(*fa
 	return err
 }
 
-// incarnation identifies one session of a server or its copy.
-type incarnation struct {
-	client     *facade.Client
-	gen, epoch uint64
+// notSent returns why a request was not sent, and to which server; empty if it may have been.
+func notSent(err error) (server string, kind mcpvisor.ErrorKind) {
+	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
+		return e.Server, e.Kind
+	}
+	return "", ""
 }
 
-// downServer returns the server that is down, if that is why a request was not sent.
-func downServer(err error) (server string, down bool) {
-	var e *mcpvisor.Error
-	if err == nil || !errors.As(err, &e) {
-		return "", false
-	}
-	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded)
+// isDown reports whether a request was not sent because its server is down.
+func isDown(kind mcpvisor.ErrorKind) bool {
+	return kind == mcpvisor.KindUnavailable || kind == mcpvisor.KindCrashed || kind == mcpvisor.KindEnded
 }

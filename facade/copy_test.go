@@ -32,6 +32,9 @@ func TestClient_CopyServer(t *testing.T) {
 		return status.Session.PID
 	}
 	require.NotEqual(t, pid(c), pid(copied))
+	status, _ := c.ServerStatus("a")
+	require.Equal(t, []int{pid(copied)}, status.Copies)
+	require.Equal(t, status.Copies, c.Status()[0].Copies)
 	require.Equal(t, 2, mcptest.Starts(dir))
 	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
 	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
@@ -47,6 +50,8 @@ func TestClient_CopyServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, copied.Close(ctx))
 	require.True(t, mcptest.Alive(pid(c)))
+	status, _ = c.ServerStatus("a")
+	require.Empty(t, status.Copies)
 
 	second, err := c.CopyServer("a")
 	require.NoError(t, err)

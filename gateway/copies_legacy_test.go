@@ -108,6 +108,8 @@ func TestLegacy_one_process_for_all_who_are_asked(t *testing.T) {
 	require.Equal(t, "1", ofDual(t, modern, "who"))
 	require.Equal(t, "1", ofDual(t, quiet, "who"))
 	require.EqualValues(t, 1, d.started.Load(), "no client needs a second process")
+	shown := func() []int { status, _ := c.ServerStatus("a"); return status.Copies }
+	require.Empty(t, shown())
 
 	one := connect(t, in, "2025-11-25", asking())
 	require.Equal(t, "2 accept", ofDual(t, one, "ask"))
@@ -119,6 +121,7 @@ func TestLegacy_one_process_for_all_who_are_asked(t *testing.T) {
 	status, _ := c.ServerStatus("a")
 	require.EqualValues(t, 7, status.Calls.Total, "the calls count for the server")
 	require.Equal(t, []string{"a"}, c.Servers())
+	require.Equal(t, []int{0}, shown(), "it is in memory")
 
 	require.NoError(t, one.Close())
 	require.Equal(t, "2", ofDual(t, connect(t, in, "2025-11-25", asking()), "who"))
@@ -137,6 +140,7 @@ func TestLegacy_ends_when_idle(t *testing.T) {
 		}
 		require.NoError(t, host.Close())
 		until(t, func() bool { return d.running.Load() == 1 })
+		until(t, func() bool { status, _ := c.ServerStatus("a"); return len(status.Copies) == 0 })
 	}
 	settings := s.gateway.opts.settings
 	settings.legacyMu.Lock()

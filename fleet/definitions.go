@@ -12,7 +12,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
-	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -106,15 +105,12 @@ func (n *Node) tellConfigured() {
 	}
 }
 
-// unregister ends servers that were removed from the fleet, all at once, when their calls in flight have ended: for up
-// to drainTimeout those of other nodes, and for Timeouts.Drain those of this one.
+// unregister ends servers that were removed from the fleet, all at once, when the calls in flight of this node and of others
+// have ended, within Timeouts.Drain.
 func (n *Node) unregister(ctx context.Context, names []string) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			until := time.Now().Add(drainTimeout)
-			for l := n.routes.localOf(name); l != nil && l.calls.Load() > 0 && time.Now().Before(until) && backoff.Sleep(ctx, drainPoll) == nil; {
-			}
 			if err := n.Client.Unregister(ctx, name, facade.WithDrain()); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && ctx.Err() == nil {
 				n.log.Error().Err(err).Str("server", name).Msg("a server that was removed from the fleet could not be ended as a whole")
 			}

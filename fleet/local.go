@@ -230,6 +230,3 @@ func (s *localSession) InFlight() []transport.InFlight {
 
 // drainTimeout bounds how long calls in flight may take when a server is handed over.
 const drainTimeout = 30 * time.Second
-
-// drainPoll is the pause between two looks at the calls of a server that was removed.
-const drainPoll = 20 * time.Millisecond

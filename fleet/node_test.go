@@ -279,9 +279,9 @@ func TestNode_removed_server_lets_calls_end(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	called := make(chan error, 2)
-	for _, n := range []*Node{a, b} {
+	for n, ms := range map[*Node]int{a: 3000, b: 500} {
 		go func() {
-			_, err := n.CallTool(ctx, "s/sleep", map[string]any{"ms": 3000})
+			_, err := n.CallTool(ctx, "s/sleep", map[string]any{"ms": ms})
 			called <- err
 		}()
 	}

@@ -465,6 +465,15 @@ func (c *connection) copyKey(server string) string {
 	return ""
 }
 
+// mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
+// has been ready it is not known which one of the two that serve the session it will be.
+func (c *connection) mayUse(server, key string) bool {
+	if _, known := c.client.SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
+		return key == "" || key == legacyKey
+	}
+	return c.copyKey(server) == key
+}
+
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
 // another client might get it.
 func errNobody(server string) error {

@@ -30,10 +30,8 @@ func (c *Client) status(v *actors.View) mcpvisor.ServerStatus {
 		st.Catalog.Warnings = append(st.Catalog.Warnings, more...)
 	}
 	for _, made := range c.copies.all() {
-		if own := made.rt.Snapshot().Server(v.Name); own != nil {
-			if s := own.Session(); s != nil {
-				st.Copies = append(st.Copies, s.PID)
-			}
+		if own := made.rt.Snapshot().Server(v.Name); own != nil && own.Session() != nil {
+			st.Copies = append(st.Copies, own.Session().PID)
 		}
 	}
 	slices.Sort(st.Copies)

@@ -301,7 +301,7 @@ func (s *seat) follow(events <-chan mcpvisor.Event, start uint64) {
 		case kind == mcpvisor.EventResourceUpdated:
 			t.each(func(n *notifier, v *offer.View) {
 				if v.OffersUpdate(s.server, e.URI) {
-					n.ReportUpdate(s.server, e.URI)
+					n.ReportUpdate(s.server, e.URI, heardFrom(s.subscriptions))
 				}
 			})
 		case kind == mcpvisor.EventLog && !(t.shared && t.gateway.opts.settings.tokens.Load()): // as in hub.report

@@ -97,13 +97,9 @@ func (t *tenant) levelLocked() string {
 	return ""
 }
 
-// followServer ends a shared copy after a restart of the server. When the server is ready it may speak other
-// versions than before, so subscriptions may have to move.
+// followServer ends a shared copy after a restart of the server.
 func (t *tenant) followServer(e mcpvisor.Event) {
-	switch {
-	case e.Kind == mcpvisor.EventReady:
-		t.gateway.opts.settings.tell()
-	case e.Kind == mcpvisor.EventDown && e.Cause.Asked():
+	if e.Kind == mcpvisor.EventDown && e.Cause.Asked() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if s := t.seats[e.Server]; s != nil {

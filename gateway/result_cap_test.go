@@ -14,7 +14,7 @@ import (
 )
 
 // Of a text of 10 MB a client gets the beginning, and the whole text, byte for byte, by reading
-// the link. The structured content is not touched. Nobody else can read it.
+// the link. The structured content is not touched. No other principal can read it.
 func TestHandler_shortens_results(t *testing.T) {
 	const bound = 50 << 10
 	literal := `"` + strings.Repeat(`\u00e4\n ü\ud83d\ude00<é`, 10<<20/24) + `"`

@@ -369,7 +369,7 @@ func TestOutbox_endWhenEmpty_waits_for_what_is_being_sent(t *testing.T) {
 	require.False(t, o.isFinished())
 	<-o.wake // of endWhenEmpty
 	o.release()
-	<-o.wake // whoever waits looks again
+	<-o.wake // the waiting goroutine looks again
 	require.True(t, o.isFinished())
 	o.sendNoMore(kindCall)
 	_, claimed = o.claimFor(&Message{What: kindCall}, nil)

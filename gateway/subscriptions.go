@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -238,7 +239,11 @@ func (c *connection) dropReleased(s *subscription) {
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
 		at := s.at.Load()
-		if err := at.Subscribe(ctx, s.Name); err == nil || s.at.Load() == at {
+		err := at.Subscribe(ctx, s.Name)
+		if errors.Is(err, errNotCopied) { // the server is ready now, and serves this session itself
+			c.settingsChanged()
+		}
+		if err == nil || s.at.Load() == at {
 			return err
 		}
 	}

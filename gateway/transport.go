@@ -105,7 +105,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep, maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

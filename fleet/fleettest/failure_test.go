@@ -239,9 +239,12 @@ func testCutFromStore(t *testing.T, o Options) {
 	within(t, "every name answers the node after the cut", last-healed, 5*time.Second)
 	t.Logf("calls of a: %v", a.unload("all"))
 	t.Logf("calls of b: %v", b.unload("all"))
-	status := must[fleet.Status](a, "status", nil)
-	require.True(t, status.Member)
-	require.Zero(t, status.CutOffSince)
+	// Names answer by way of the others before the node has a lease again.
+	require.Eventually(t, func() bool {
+		s := must[fleet.Status](a, "status", nil)
+		return s.Member && s.CutOffSince.IsZero()
+	}, 20*time.Second, 20*time.Millisecond, "the node is a member again")
+	within(t, "the node is a member again", boottime.Now()-healed, 6*time.Second)
 	a.CutStore()
 	time.Sleep(ttl())
 	asked := boottime.Now()

@@ -31,7 +31,7 @@ const (
 func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, failed error) (l *socket.Listener, err error) {
 	path, err := socket.Path(inv.Sources.Key)
 	inUse, unlock := (*socket.InUseError)(nil), (func())(nil)
-	until := time.Now().Add(releaseTimeout)
+	until, asked := time.Now().Add(releaseTimeout), false
 	for ; err == nil; err = backoff.Sleep(inv.Context, socketPoll) {
 		if l, err = socket.Listen(path, cmd.SocketGroup); err == nil {
 			break
@@ -54,11 +54,14 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 				}
 				if unlock != nil {
 					defer unlock()
-					announce(inv, info, its)
+					warnOfUnusable(inv, info, its)
 				}
 			}
 			if unlock != nil {
-				_ = other.HandOver(inv.Context) // again and again: it may just have begun
+				if other.HandOver(inv.Context) == nil && !asked { // again and again: it may just have begun
+					asked = true
+					inv.Note("taking over from mcpvisor run (pid %d), which a host has started; its calls in flight have %v to end", its.PID, control.DrainTimeout)
+				}
 				other.Close()
 			}
 		}
@@ -84,12 +87,11 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener, info control.Info, faile
 	return nil, nil //nolint:nilnil // it was warned of
 }
 
-// announce says that a run of a host ends, and before that what its servers lack here.
-func announce(inv *servers.Opener, info, its control.Info) {
+// warnOfUnusable says which servers of a run of a host will not run here.
+func warnOfUnusable(inv *servers.Opener, info, its control.Info) {
 	for _, u := range info.Unusable {
 		if slices.Contains(its.Servers, u.Name) {
 			inv.Warn(u.Name, "server %s runs in mcpvisor run (pid %d), and will not run here: %s; interrupt this run and a host starts one again", u.Name, its.PID, u.Reason)
 		}
 	}
-	inv.Note("taking over from mcpvisor run (pid %d), which a host has started; its calls in flight have %v to end", its.PID, control.DrainTimeout)
 }

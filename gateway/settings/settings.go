@@ -13,10 +13,11 @@ type Settings struct {
 	// Names say how tools and prompts are listed. If it is nil, gateway.WithNames applies.
 	Names *Names
 	// OnDown says what happens to the entries of a server that is down, and OnDownOf does so for
-	// single servers. Without a value: [Keep].
+	// single servers. Without a value, gateway.WithOnDown applies.
 	OnDown   *OnDown
 	OnDownOf map[string]OnDown
-	// ShareOf says for single servers whether clients share one incarnation. Without a value: [ShareAll].
+	// ShareOf says for single servers whether clients share one incarnation. Without a value,
+	// gateway.WithShare applies.
 	ShareOf map[string]Share
 	// MaxCopies bounds the copies of servers ([ShareClient]) for all clients of all gateways with
 	// these settings, and MaxCopiesOfPrincipal those for one principal. All clients without a token
@@ -24,7 +25,7 @@ type Settings struct {
 	// [DefaultMaxCopiesOfPrincipal].
 	MaxCopies, MaxCopiesOfPrincipal int
 	// MaxResultBytes is the length above which the text of a result is shortened: the client gets its beginning,
-	// and a link to all of it. 0 or less: results are not shortened.
+	// and a link to all of it. 0 or less: gateway.WithMaxResultBytes applies.
 	MaxResultBytes int
 	// ResourceOrder names the servers that come first, in this order, if several servers have a resource or a
 	// template for it. Without one of them a URI that does not name its server is refused.

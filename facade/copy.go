@@ -66,7 +66,7 @@ func (s *copies) each(f func(*Client) error) error {
 	return errors.Join(failed...)
 }
 
-// CopyServer starts a server once more, for somebody who must not share it: it returns a client of its
+// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
 // own with this one server, which has the name and the spec of the server that is registered here, and
 // is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
 // two share the journal, the bounds of memory, and what is known of calls (RecentCalls, UnknownCalls, ToolStats, the

@@ -485,7 +485,7 @@ func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
 	return c.client.ServerStatus(server)
 }
 
-// tenantOf returns the tenant of the connection; nil if nobody knows whose requests it has.
+// tenantOf returns the tenant of the connection; nil if the sender of its requests is not known.
 func (c *connection) tenantOf() *tenant {
 	if t := c.tenant.Load(); t != nil {
 		return t

@@ -399,7 +399,7 @@ func TestHandler_batches(t *testing.T) {
 	}
 }
 
-// While a server restarts, its tools stay listed byte for byte, nobody is told of a change, and
+// While a server restarts, its tools stay listed byte for byte, no client is told of a change, and
 // calls that were not sent wait. When it is given up, its tools leave.
 func TestHandler_server_restarts(t *testing.T) {
 	ctx := t.Context()

@@ -141,7 +141,7 @@ func (h *hub) reportLists() {
 }
 
 // renew subscribes again at a server that was replaced, and then reports all subscriptions to it as
-// updated: nobody knows what changed while it was down.
+// updated: it is not known what changed while it was down.
 func (h *hub) renew(server string, gen uint64) {
 	done := h.gateway.subscriptions.Renew(server, gen)
 	select {

@@ -170,7 +170,7 @@ func TestProfile_hidden_is_unknown(t *testing.T) {
 }
 
 // Over HTTP a client has a profile by its token or by the path. It does not learn of others, and a
-// session of one is none of another.
+// session of one is not known in another.
 func TestProfile_over_HTTP(t *testing.T) {
 	c := newClient(t, fixture("library", librarian()))
 	reader, ghost, admin := NewToken(), NewToken(), NewToken()

@@ -318,7 +318,7 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 }
 
 // errNoTaskQuestion is the error of answers to what a task does not ask, or no longer.
-var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because nobody asked about the task for a minute; ask again with tasks/get")
+var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because no client asked about the task for a minute; ask again with tasks/get")
 
 // cancelTask answers tasks/cancel.
 func (c *connection) cancelTask(r *request, p *params) (any, error) {

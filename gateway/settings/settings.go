@@ -24,8 +24,12 @@ type Settings struct {
 	// are one principal. A request that needs one more is refused. 0 or less: [DefaultMaxCopies] and
 	// [DefaultMaxCopiesOfPrincipal].
 	MaxCopies, MaxCopiesOfPrincipal int
-	// MaxResultBytes is the length above which the text of a result is shortened: the client gets its beginning,
-	// and a link to all of it. 0 or less: gateway.WithMaxResultBytes applies.
+	// MaxResultBytes bounds the text in the result of a tool, in bytes as it is encoded in JSON. A
+	// longer text is cut, and a link to a resource with the whole text follows it. That resource is kept
+	// for 10 minutes, and only the same principal with the same profile can read it. At most 64 MiB are
+	// kept for one principal and 256 MiB for all; the oldest are dropped first. A text that is too long to
+	// be kept is not shortened. Structured content, images and embedded resources are never shortened. 0
+	// or less: nothing is shortened.
 	MaxResultBytes int
 	// ResourceOrder names the servers that come first, in this order, if several servers have a resource or a
 	// template for it. Without one of them a URI that does not name its server is refused.

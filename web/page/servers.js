@@ -97,7 +97,7 @@ const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) =>
 const places = { by: "name", of: new Map() };
 
 // arrange chooses the order of the rows. They keep their places until it is called again,
-// whatever happens to the servers: a row must not move while somebody reads it.
+// whatever happens to the servers: a row must not move while a user reads it.
 export function arrange(servers, by, usage) {
 	const measure = measures[by];
 	places.by = by;

@@ -14,7 +14,7 @@ import (
 const MoveTTL = 30 * time.Second
 
 // RequestMove asks that a node takes a name: the owner releases it, and the node is the first to
-// claim it. The claim removes the record, whoever claims, so that a node that does not come in time is
+// claim it. The claim of any node removes the record, so that a node that does not come in time is
 // not waited for again. The caller sees the end in the place of the name, and may give the lease
 // back before: the move is not tried any longer then.
 //

@@ -206,7 +206,7 @@ func TestRun_connection_ends(t *testing.T) {
 		s.host.next(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mcpvisor-1","reason":"mcpvisor run has ended"}}`)
 
 		s.host.send(ask(9, "tools/call", `{"name":"later"}`))
-		s.host.send(answer("mcpvisor-1", `{"late":true}`)) // for nobody
+		s.host.send(answer("mcpvisor-1", `{"late":true}`)) // for a call that has ended
 		p = s.connect()
 		s.resume(p, 2, ask("mcpvisor-3", "logging/setLevel", `{"level":"info"}`), ask("mcpvisor-4", "resources/subscribe", `{"uri":"a:b"}`))
 		s.host.next(updated(`"uri":"a:b"`)) // it may have changed meanwhile

@@ -292,7 +292,7 @@ func TestUnfinished_calls(t *testing.T) {
 	text := ansi.Strip(shown(t, f, 120, 40).View().Content)
 	require.Contains(t, text, "WITHOUT AN END  9 calls of an earlier run")
 	require.Contains(t, text, "files/charge order-1  interrupted, may have been executed")
-	require.Contains(t, text, "files/charge order-2  task, nobody waits for it")
+	require.Contains(t, text, "files/charge order-2  task, no caller waits for it")
 	require.Contains(t, text, "and 7 more; mcpvisor tasks lists all")
 }
 
@@ -559,7 +559,7 @@ func TestCall_shows_progress(t *testing.T) {
 	close(end)
 	m.Update(<-called)
 	require.NotContains(t, ansi.Strip(m.View().Content), "25%")
-	require.Nil(t, next(), "nobody waits for a report of a call that has ended")
+	require.Nil(t, next(), "a report of a call that has ended has no reader")
 }
 
 // A tool that needs a form says that it failed, and how to answer the form.

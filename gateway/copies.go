@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -642,10 +643,10 @@ type copyCount struct {
 }
 
 // take counts one more copy of a principal, unless there are too many.
-func (c *copyCount) take(s *settings, principal, server string) error {
+func (c *copyCount) take(s *checked, principal, server string) error {
 	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
-	setDefault(&most, DefaultMaxCopies)
-	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
+	setDefault(&most, settings.DefaultMaxCopies)
+	setDefault(&mostOf, settings.DefaultMaxCopiesOfPrincipal)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

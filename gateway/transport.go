@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -126,6 +127,7 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
+	marks         sync.Map               // *headerparams.Table by weak.Pointer[mcp.Tool]; of a Server's first gateway
 	subscriptions *subscriptions.Counter // shared by all profiles
 	results       *longresult.Store      // shared by all profiles
 	tasks         *opentasks.Store       // shared by all profiles

@@ -179,7 +179,7 @@ func TestQuestions_are_held(t *testing.T) {
 	require.Eventually(t, func() bool { return open()+len(ended) == asked }, time.Minute, time.Millisecond)
 	all := open()
 	for range asked - all {
-		require.Equal(t, errManyHeld, <-ended)
+		require.Equal(t, errTooMany, <-ended)
 	}
 	require.Greater(t, heldBy("eve"), room*9/10)
 	require.Zero(t, heldBy(eve))

@@ -53,10 +53,7 @@ type question struct {
 	answer chan json.RawMessage // has room for one
 }
 
-var (
-	errTooMany  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; no client was asked"}
-	errManyHeld = &jsonrpc.Error{Code: message.CodeBusy, Message: "the gateway keeps too much for the client of the task; it was not asked"}
-)
+var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once, or too much is kept for its client; no client was asked"}
 
 // Ask keeps a question until it is answered or withdrawn, and returns the answer. So long it counts for the principal.
 func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
@@ -67,7 +64,7 @@ func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMess
 	}
 	one := &question{text: b.Close(), answer: make(chan json.RawMessage, 1)}
 	if !w.hold(questionCost + len(one.text)) {
-		return nil, errManyHeld
+		return nil, errTooMany
 	}
 	defer w.hold(-questionCost - len(one.text))
 	w.mu.Lock()

@@ -266,7 +266,7 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 	return resource.Name{}, &jsonrpc.Error{Code: codeResourceNotFound, Message: text.String()}
 }
 
-// neverReady returns the offered servers that have never been ready, so that nobody knows what they
+// neverReady returns the offered servers that have never been ready, so that it is not known what they
 // offer.
 func (c *connection) neverReady() []string {
 	known := map[string]bool{}

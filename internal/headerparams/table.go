@@ -165,7 +165,7 @@ func repeats(header string, raw json.RawMessage) bool {
 }
 
 // Ambiguous returns a member of the params, on the way to a marked argument or one itself, that is there twice or
-// under a name that differs only in case: two readers may take different values. Empty if there is none.
+// under a name that differs only in case: two readers may take different values. Empty without one.
 func (t *Table) Ambiguous(tool string, params json.RawMessage) (member string) {
 	if marks := t.marks(tool); marks != nil {
 		return marks.params.ambiguous(params)

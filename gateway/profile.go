@@ -176,12 +176,3 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 	}
 	return g, 0, ""
 }
-
-// ownerName returns the owner of a session: its principal and profile. A session of one profile does not
-// exist under another.
-func ownerName(principal, profile string) string {
-	if profile == "" {
-		return principal
-	}
-	return principal + "\x00" + profile
-}

@@ -20,7 +20,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
-	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -66,7 +65,6 @@ type Listing struct {
 	Tools, Prompts, Resources, Templates List
 	ToolByName                           map[string]string // qualified names, by listed name
 	PromptByName                         map[string]Owner
-	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
 	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
 	terms                                *Terms           // it was made with them
@@ -119,7 +117,6 @@ type seen struct {
 type encodedPart struct {
 	seen                                 seen
 	tools, prompts, resources, templates map[string]entry
-	headers                              *headerparams.Table
 }
 
 // New returns the catalog of a gateway. changed is called when a grace period has ended.
@@ -272,11 +269,9 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 		l.ToolByName[name] = o.Qualified()
 	}
 	encoded := map[string]*encodedPart{}
-	l.Headers = map[string]*headerparams.Table{}
 	for i := range known {
 		if known[i].seen.listed {
-			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
-			encoded[known[i].Server], l.Headers[known[i].Server] = part, part.headers
+			encoded[known[i].Server] = c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
 		}
 	}
 	c.encoded = encoded
@@ -309,10 +304,6 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 	old := c.encoded[known.Server]
 	if old == nil {
 		old = new(encodedPart)
-	}
-	if part.headers = old.headers; old.seen.version != part.seen.version {
-		part.headers = new(headerparams.Table)
-		part.headers.Replace(known.Tools)
 	}
 	read := old.seen.version == part.seen.version
 	addAll(&l.Tools, read, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {

@@ -207,6 +207,9 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 		return qualified, nil
 	}
 	l := c.catalog.Get()
+	if _, ok := l.ToolByName[name]; !ok && c.awaitBare(ctx, name) {
+		l = c.catalog.Get()
+	}
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}

@@ -68,6 +68,7 @@ type Listing struct {
 	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
 	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
+	NeverReady                           []string         // the offered servers whose lists are not known
 	terms                                *Terms           // it was made with them
 }
 
@@ -132,6 +133,7 @@ func (c *Catalog) Get() *Listing {
 	defer c.mu.Unlock()
 	now := time.Now()
 	terms := c.now()
+	unknown := c.view.NeverReady(terms.Rules)
 	var wake time.Time // when the next grace period ends
 	for known := range c.view.Catalogs(terms.Rules) {
 		listed, until := c.isListedLocked(terms, &known, now)
@@ -146,10 +148,10 @@ func (c *Catalog) Get() *Listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && l.terms == terms && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
+	if l != nil && l.terms == terms && slices.Equal(l.NeverReady, unknown) && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
 		return l
 	}
-	l = c.makeLocked(terms)
+	l = c.makeLocked(terms, unknown)
 	c.seen = c.seen[:0]
 	for i := range c.offers {
 		c.seen = append(c.seen, c.offers[i].seen)
@@ -204,11 +206,15 @@ func (c *Catalog) awaitLocked(end, now time.Time) {
 }
 
 // makeLocked makes a listing of c.offers.
-func (c *Catalog) makeLocked(terms *Terms) *Listing {
-	l := &Listing{terms: terms}
+func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
+	l := &Listing{terms: terms, NeverReady: unknown}
 	known := c.offers
 	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
+	if len(unknown) > 0 {
+		tools.known = func(o Owner, short string) bool { return c.partLocked(o).tools[short].Owner == o }
+		prompts.known = func(o Owner, short string) bool { return c.partLocked(o).prompts[short].Owner == o }
+	}
 	var allTools, allPrompts []Owner
 	uris := map[string][]string{} // the servers that have it
 	for i := range known {
@@ -266,8 +272,8 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
-	l.PromptByName, l.ToolByName = prompts.byName, make(map[string]string, len(tools.byName))
-	for name, o := range tools.byName {
+	l.PromptByName, l.ToolByName = prompts.owners(), make(map[string]string, len(tools.byName))
+	for name, o := range tools.owners() {
 		l.ToolByName[name] = o.Qualified()
 	}
 	encoded := map[string]*encodedPart{}
@@ -301,14 +307,27 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
+// partLocked returns the encoded entries of the server of o, in the listing that was made last.
+func (c *Catalog) partLocked(o Owner) *encodedPart {
+	if part := c.encoded[o.Server]; part != nil {
+		return part
+	}
+	return new(encodedPart)
+}
+
+// ListsBare reports whether the listing that was made last has a resource or template under its bare URI.
+func (c *Catalog) ListsBare(o Owner) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	part := c.partLocked(o)
+	return part.resources[o.Name].Owner == o || part.templates[o.Name].Owner == o
+}
+
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
 // already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
-	old := c.encoded[known.Server]
-	if old == nil {
-		old = new(encodedPart)
-	}
+	old := c.partLocked(Owner{Server: known.Server})
 	if part.headers = old.headers; old.seen.version != part.seen.version {
 		part.headers = new(headerparams.Table)
 		part.headers.Replace(known.Tools)
@@ -327,20 +346,20 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 		prompt.Name = name
 		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(servers map[string][]string) func(Owner) (string, bool) {
+	uriIn := func(servers map[string][]string, old map[string]entry) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
-			if resource.First(servers[o.Name], l.terms.Order) != o.Server {
+			if resource.First(servers[o.Name], l.terms.Order) != o.Server || len(resource.Before(l.NeverReady, o.Server, l.terms.Order, old[o.Name].Owner == o)) > 0 {
 				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
 			return o.Name, true
 		}
 	}
-	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
+	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris, old.resources), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri
 		return visibleResource(listed), r.Raw
 	})
-	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
+	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates, old.templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
 		listed := *t.Definition
 		listed.URITemplate = uri
 		return visibleTemplate(listed), t.Raw

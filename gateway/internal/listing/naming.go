@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -34,9 +35,12 @@ func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
-	names    *Naming           // nil: aliases
-	shared   map[string]bool   // short names that several servers have had; the Catalog keeps it
-	first    map[string]string // the servers that have had short names first; the Catalog keeps it
+	names  *Naming           // nil: aliases
+	shared map[string]bool   // short names that several servers have had; the Catalog keeps it
+	first  map[string]string // the servers that have had short names first; the Catalog keeps it
+	// known reports whether an entry may get a short name: not while a server has never been ready that may
+	// have it, unless the entry has it already. nil: each may.
+	known    func(o Owner, short string) bool
 	conflict map[string][]Owner
 	byName   map[string]Owner
 }
@@ -49,13 +53,32 @@ func (n *namer) name(o Owner) string {
 		return mcpvisor.Alias(o.Server, o.Name)
 	}
 	name := n.short(o)
-	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
-		name = toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
+	known := n.known == nil || n.known(o, name)
+	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (!known || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+		name = n.prefixed(o)
 	}
-	if strings.HasPrefix(name, toolname.AliasPrefix) {
+	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == prefixNever && !known {
 		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.names.limit())
 	}
 	return name
+}
+
+func (n *namer) prefixed(o Owner) string {
+	return toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
+}
+
+// owners returns the entries by the names that a host may call: those that are listed, and with prefixes on
+// conflict the prefixed ones, which were listed before all servers had been ready.
+func (n *namer) owners() map[string]Owner {
+	all := maps.Clone(n.byName)
+	if n.names != nil && n.names.Prefix == prefixOnConflict {
+		for _, o := range n.byName {
+			if name := n.prefixed(o); !strings.HasPrefix(name, toolname.AliasPrefix) {
+				all[name] = o
+			}
+		}
+	}
+	return all
 }
 
 // maxHeld bounds the short names that are kept for the servers that have had them first, also after these have
@@ -95,6 +118,9 @@ func (n *namer) add(all []Owner) {
 		delete(n.byName, name)
 	}
 }
+
+// Bare reports whether names may be without their servers.
+func (n *Naming) Bare() bool { return n != nil && n.Prefix != prefixAlways }
 
 // listed returns the name of a listed entry. It reports false for an entry in conflict.
 func (n *namer) listed(o Owner) (name string, ok bool) {

@@ -206,10 +206,10 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 	if qualified, ok := c.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
-	l := c.catalog.Get()
-	if _, ok := l.ToolByName[name]; !ok && c.awaitBare(ctx, name) {
-		l = c.catalog.Get()
+	if _, ok := c.catalog.Get().ToolByName[name]; !ok {
+		c.awaitServers(ctx, c.mayHave(name))
 	}
+	l := c.catalog.Get()
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}

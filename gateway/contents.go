@@ -64,11 +64,10 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 // qualified name. The prompt need not be listed, because its server may be down. An alias that several
 // prompts share is refused.
 func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
-	o, ok := c.catalog.Last().PromptByName[name]
-	if !ok && c.awaitBare(ctx, name) {
-		o, ok = c.catalog.Get().PromptByName[name]
+	if _, ok := c.catalog.Last().PromptByName[name]; !ok {
+		c.awaitServers(ctx, c.mayHave(name))
 	}
-	if ok {
+	if o, ok := c.catalog.Get().PromptByName[name]; ok {
 		return o.Server, o.Name, nil
 	}
 	if c.profile() != nil {

@@ -196,23 +196,15 @@ func (c *connection) mayHave(name string) []string {
 	return c.view.NeverReady(c.view.Rules())
 }
 
-// awaitBare waits for the servers that may have a bare name. It reports whether there were any.
-func (c *connection) awaitBare(ctx context.Context, name string) bool {
-	unknown := c.mayHave(name)
-	c.awaitServers(ctx, unknown)
-	return len(unknown) > 0
-}
-
 // awaitServers waits, as a call does, for servers that have never been ready.
 func (c *connection) awaitServers(ctx context.Context, servers []string) {
 	if c.opts.maxWait <= 0 {
 		return
 	}
-	end := time.Now().Add(c.opts.maxWait)
-	ctx, cancel := overdue.WithDeadline(ctx, end)
+	ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
 	defer cancel()
 	for _, server := range servers {
-		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || !status.RetryAt.After(end)) {
+		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < c.opts.maxWait) {
 			_ = c.client.WaitReady(ctx, server)
 		}
 	}

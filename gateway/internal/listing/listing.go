@@ -92,13 +92,13 @@ type Catalog struct {
 
 	current atomic.Pointer[Listing] // the newest
 
-	mu        sync.Mutex              // guards the fields below
-	seen      []seen                  // current was made of these
-	offers    []offered               // empty between calls; its memory is reused
-	down      map[string]time.Time    // by server: since when it is down, during its grace period
-	encoded   map[string]*encodedPart // by server
-	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
-	first     [2]map[string]string    // see namer.first
+	mu        sync.Mutex             // guards the fields below
+	seen      []seen                 // current was made of these
+	offers    []offered              // empty between calls; its memory is reused
+	down      map[string]time.Time   // by server: since when it is down, during its grace period
+	encoded   map[string]encodedPart // by server
+	shared    [2]map[string]bool     // see namer.shared; of tools and of prompts
+	first     [2]map[string]string   // see namer.first
 	graceEnds *time.Timer
 }
 
@@ -212,8 +212,8 @@ func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
 	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
 	if len(unknown) > 0 {
-		tools.known = func(o Owner, short string) bool { return c.partLocked(o).tools[short].Owner == o }
-		prompts.known = func(o Owner, short string) bool { return c.partLocked(o).prompts[short].Owner == o }
+		tools.bare = func(o Owner, short string) bool { return c.encoded[o.Server].tools[short].Owner == o }
+		prompts.bare = func(o Owner, short string) bool { return c.encoded[o.Server].prompts[short].Owner == o }
 	}
 	var allTools, allPrompts []Owner
 	uris := map[string][]string{} // the servers that have it
@@ -272,16 +272,16 @@ func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
 	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
-	l.PromptByName, l.ToolByName = prompts.owners(), make(map[string]string, len(tools.byName))
-	for name, o := range tools.owners() {
+	l.PromptByName, l.ToolByName = prompts.byName, make(map[string]string, len(tools.byName))
+	for name, o := range tools.byName {
 		l.ToolByName[name] = o.Qualified()
 	}
-	encoded := map[string]*encodedPart{}
+	encoded := map[string]encodedPart{}
 	l.Headers = map[string]*headerparams.Table{}
 	for i := range known {
 		if known[i].seen.listed {
 			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
-			encoded[known[i].Server], l.Headers[known[i].Server] = part, part.headers
+			encoded[known[i].Server], l.Headers[known[i].Server] = *part, part.headers
 		}
 	}
 	c.encoded = encoded
@@ -307,19 +307,11 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
-// partLocked returns the encoded entries of the server of o, in the listing that was made last.
-func (c *Catalog) partLocked(o Owner) *encodedPart {
-	if part := c.encoded[o.Server]; part != nil {
-		return part
-	}
-	return new(encodedPart)
-}
-
 // ListsBare reports whether the listing that was made last has a resource or template under its bare URI.
 func (c *Catalog) ListsBare(o Owner) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	part := c.partLocked(o)
+	part := c.encoded[o.Server]
 	return part.resources[o.Name].Owner == o || part.templates[o.Name].Owner == o
 }
 
@@ -327,7 +319,7 @@ func (c *Catalog) ListsBare(o Owner) bool {
 // already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
-	old := c.partLocked(Owner{Server: known.Server})
+	old := c.encoded[known.Server]
 	if part.headers = old.headers; old.seen.version != part.seen.version {
 		part.headers = new(headerparams.Table)
 		part.headers.Replace(known.Tools)

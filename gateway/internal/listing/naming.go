@@ -1,7 +1,6 @@
 package listing
 
 import (
-	"maps"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -38,9 +37,8 @@ type namer struct {
 	names  *Naming           // nil: aliases
 	shared map[string]bool   // short names that several servers have had; the Catalog keeps it
 	first  map[string]string // the servers that have had short names first; the Catalog keeps it
-	// known reports whether an entry may get a short name: not while a server has never been ready that may
-	// have it, unless the entry has it already. nil: each may.
-	known    func(o Owner, short string) bool
+	// bare reports whether an entry may have a short name: it has it already, or all servers have been ready.
+	bare     func(o Owner, short string) bool // nil: each may
 	conflict map[string][]Owner
 	byName   map[string]Owner
 }
@@ -53,11 +51,11 @@ func (n *namer) name(o Owner) string {
 		return mcpvisor.Alias(o.Server, o.Name)
 	}
 	name := n.short(o)
-	known := n.known == nil || n.known(o, name)
-	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (!known || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+	bare := n.bare == nil || n.bare(o, name)
+	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (!bare || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
 		name = n.prefixed(o)
 	}
-	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == prefixNever && !known {
+	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == prefixNever && !bare {
 		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.names.limit())
 	}
 	return name
@@ -65,20 +63,6 @@ func (n *namer) name(o Owner) string {
 
 func (n *namer) prefixed(o Owner) string {
 	return toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
-}
-
-// owners returns the entries by the names that a host may call: those that are listed, and with prefixes on
-// conflict the prefixed ones, which were listed before all servers had been ready.
-func (n *namer) owners() map[string]Owner {
-	all := maps.Clone(n.byName)
-	if n.names != nil && n.names.Prefix == prefixOnConflict {
-		for _, o := range n.byName {
-			if name := n.prefixed(o); !strings.HasPrefix(name, toolname.AliasPrefix) {
-				all[name] = o
-			}
-		}
-	}
-	return all
 }
 
 // maxHeld bounds the short names that are kept for the servers that have had them first, also after these have
@@ -91,7 +75,8 @@ func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.na
 
 // add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
-	if n.names != nil && n.names.Prefix == prefixOnConflict {
+	onConflict := n.names != nil && n.names.Prefix == prefixOnConflict
+	if onConflict {
 		for _, o := range all {
 			short := n.short(o)
 			switch other, again := n.first[short]; {
@@ -116,6 +101,11 @@ func (n *namer) add(all []Owner) {
 	}
 	for name := range n.conflict {
 		delete(n.byName, name)
+	}
+	for i := 0; onConflict && i < len(all); i++ { // a host may have read its prefixed name before all servers had been ready
+		if name := n.prefixed(all[i]); n.byName[n.name(all[i])] == all[i] && !strings.HasPrefix(name, toolname.AliasPrefix) {
+			n.byName[name] = all[i]
+		}
 	}
 }
 

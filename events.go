@@ -146,7 +146,7 @@ const (
 	SeverityInfo Severity = "info"
 	// SeverityWarning: something went wrong, and the runtime deals with it.
 	SeverityWarning Severity = "warning"
-	// SeverityError: a server stays out of service until somebody does something, or for a
+	// SeverityError: a server stays out of service until an operator does something, or for a
 	// long time.
 	SeverityError Severity = "error"
 )

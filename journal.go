@@ -23,7 +23,7 @@ type Journal interface {
 	// Hold keeps the entry of a key from expiring until release is called: its task is followed.
 	// Several may hold a key, whether it is locked or not. Hold and release must not block.
 	Hold(key JournalKey) (release func())
-	// Get returns the entry of a key; false if there is none, or if it has expired.
+	// Get returns the entry of a key; false if the key has no entry, or an expired one.
 	Get(ctx context.Context, key JournalKey) (JournalEntry, bool, error)
 	// Put stores the entry in place of the one with its key. It returns once the entry survives
 	// the end of the process and of the machine.
@@ -92,7 +92,7 @@ type JournalEntry struct {
 	// Error is the error in which the call ended; nil if it has not ended or has a result.
 	Error *JournalError `json:"error,omitempty"`
 	// Resolved says who has stated what became of the call, and of an earlier one with its key that was
-	// not executed; nil: nobody has.
+	// not executed; nil without a statement.
 	Resolved *JournalResolution `json:"resolved,omitempty"`
 	// Open: a call with the key is being made, or its task is followed. The store sets it and does
 	// not keep it. Get, whose caller has locked the key itself, sets it if the key is held; Entries

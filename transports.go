@@ -89,7 +89,7 @@ type HTTP struct {
 	// the protocol sets them.
 	Headers map[string]string
 	// HeaderFunc, if set, returns further headers for each request to the endpoint's origin: a
-	// token of the user for whom a call is made, for instance. ctx is the context of the request;
+	// token of the user that a call is made for, for instance. ctx is the context of the request;
 	// for a call it has the values of the caller's context. An error fails the request before
 	// anything is sent, with ErrInvalid. A header replaces that of the same name in Headers, and
 	// the names that Headers ignores are ignored here, too. If a server repeats one of these

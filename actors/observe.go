@@ -29,7 +29,7 @@ func (v *View) RequestStart(method, target string) mcpvisor.RequestStart {
 // observerRef holds an observer, which is never nil.
 type observerRef struct{ mcpvisor.Observer }
 
-// Observer returns the observer of requests; nil if there is none. Safe for concurrent use,
+// Observer returns the observer of requests; nil without one. Safe for concurrent use,
 // as are the other methods of this file.
 func (rt *Runtime) Observer() mcpvisor.Observer {
 	if ref := rt.observer.Load(); ref != nil {

@@ -13,7 +13,12 @@ require (
 
 require go.etcd.io/bbolt v1.5.0
 
-require github.com/stretchr/objx v0.5.2 // indirect
+require (
+	github.com/stretchr/objx v0.5.2 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a // indirect
+	golang.org/x/tools v0.52.0 // indirect
+)
 
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect
@@ -63,3 +68,5 @@ replace github.com/mcpvisor/mcpvisor => ../
 replace github.com/mcpvisor/mcpvisor/telemetry => ../telemetry
 
 replace github.com/mcpvisor/mcpvisor/journal => ../journal
+
+tool golang.org/x/tools/cmd/deadcode

@@ -61,7 +61,7 @@ type ServerRequest struct {
 //   - Before, over stdio, HTTP+SSE, a transport of the host, and on the standalone stream of HTTP,
 //     nothing names the call. If all calls in flight at the server have the same *CallHandlers,
 //     that answers. If none of them has one, the handlers of the client answer. Otherwise the
-//     request is refused with a JSON-RPC error that says so, and nobody is asked. A call that was
+//     request is refused with a JSON-RPC error that says so, and no user is asked. A call that was
 //     given up counts as in flight for one minute, or until the server answers it.
 //
 // What a server before 2026-07-28 may ask for is declared when its session begins: by the handlers
@@ -81,7 +81,7 @@ func WithUnaskedHandlers(h *CallHandlers) Option {
 	}
 }
 
-// caller returns for whom the requests of a call are made; nil: the host.
+// caller returns the caller that the requests of a call are made for; nil: the host.
 func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
 	if o.handlers == nil && !o.relay && o.log == nil && !o.noTasks {
 		return nil

@@ -85,7 +85,7 @@ func TestCallHandlers_on_every_transport(t *testing.T) {
 		}
 		text, err := consult(t.Context(), c, "elicitation/create", wantsText)
 		if err == nil {
-			require.NotContains(t, text, "accept", "nobody answers a call without handlers")
+			require.NotContains(t, text, "accept", "a call without handlers has no answer")
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestCallHandlers_before_those_of_the_client(t *testing.T) {
 }
 
 // Many calls at once: where the protocol names the call, each user is asked for its own calls
-// only. Elsewhere nobody is asked for another's: the request is refused.
+// only. Elsewhere no caller is asked for another's: the request is refused.
 func TestCallHandlers_many_calls_at_once(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t, everythingDeclared)
@@ -146,12 +146,12 @@ func TestCallHandlers_on_a_pipe(t *testing.T) {
 		other, own []facade.CallOption
 		want       string
 	}{
-		"the same handlers":           {[]facade.CallOption{facade.WithCallHandlers(ann)}, []facade.CallOption{facade.WithCallHandlers(ann)}, `"name":"ann"`},
-		"other handlers":              {[]facade.CallOption{facade.WithCallHandlers(bob)}, []facade.CallOption{facade.WithCallHandlers(ann)}, "several calls"},
-		"a call without handlers":     {nil, []facade.CallOption{facade.WithCallHandlers(ann)}, "several calls"},
-		"beside one that has":         {[]facade.CallOption{facade.WithCallHandlers(bob)}, nil, "several calls"},
-		"none has handlers":           {nil, nil, `"name":"the host"`},
-		"handlers that answer nobody": {[]facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{})}, []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{})}, "several calls"},
+		"the same handlers":          {[]facade.CallOption{facade.WithCallHandlers(ann)}, []facade.CallOption{facade.WithCallHandlers(ann)}, `"name":"ann"`},
+		"other handlers":             {[]facade.CallOption{facade.WithCallHandlers(bob)}, []facade.CallOption{facade.WithCallHandlers(ann)}, "several calls"},
+		"a call without handlers":    {nil, []facade.CallOption{facade.WithCallHandlers(ann)}, "several calls"},
+		"beside one that has":        {[]facade.CallOption{facade.WithCallHandlers(bob)}, nil, "several calls"},
+		"none has handlers":          {nil, nil, `"name":"the host"`},
+		"handlers without functions": {[]facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{})}, []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{})}, "several calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newAskingServer()
@@ -471,6 +471,6 @@ func TestCallHandlers_raw_answers_some(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, text, "file:///ann")
 		text, err = consult(t.Context(), c, "sampling/createMessage", wantsSample, as)
-		require.True(t, err != nil || !strings.Contains(text, "model"), "nobody answers: %s", text)
+		require.True(t, err != nil || !strings.Contains(text, "model"), "no handler answers: %s", text)
 	})
 }

@@ -66,7 +66,7 @@ func (s *copies) each(f func(*Client) error) error {
 	return errors.Join(failed...)
 }
 
-// CopyServer starts a server once more, for somebody who must not share it: it returns a client of its
+// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
 // own with this one server, which has the name and the spec of the server that is registered here, and
 // is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
 // two share the journal, the bounds of memory, and what is known of calls (RecentCalls, UnknownCalls, ToolStats, the
@@ -131,6 +131,20 @@ func (c *Client) SpeaksBothEras(server string) (both, known bool) {
 		return false, true
 	}
 	return v.BothEras, v.EverReady
+}
+
+// SpeakLegacy restarts an exclusive server that speaks both eras in the legacy one, which serves clients of both, for a
+// client that needs it. It does so once for each registration, and only if no call was made of it.
+func (c *Client) SpeakLegacy(ctx context.Context, server string) error {
+	v := c.rt.Snapshot().Server(server)
+	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady || v.Status().Calls.Total > 0 {
+		return nil
+	}
+	if asked, _ := c.askedLegacy.Swap(server, v.Gen); asked == v.Gen {
+		return nil
+	}
+	c.nextLegacy.Store(server, v.Gen)
+	return c.rt.RestartFor(ctx, server, &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "its first client needs a session before 2026-07-28"}, true)
 }
 
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")

@@ -12,7 +12,7 @@ import (
 // userKey is the key of the user in the context of a call.
 type userKey struct{}
 
-// Each call carries the token of the user for whom it is made.
+// Each call carries the token of the user that it is made for.
 func ExampleClient_CallTool_tokenOfTheUser() {
 	ctx := context.Background()
 	server := mcptest.NewHTTP(mcptest.Script{})

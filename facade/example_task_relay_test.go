@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A host that calls for somebody else hands the task over, and asks for it when it is asked.
+// A host that calls for its own clients hands the task over, and asks for it when it is asked.
 func ExampleWithTaskRelay() {
 	ctx := context.Background()
 	client, err := facade.New()

@@ -156,7 +156,7 @@ func TestWithKey_waits_within_its_context(t *testing.T) {
 	requireOutcome(t, err, mcpvisor.OutcomeNotSent)
 	cancel()
 	requireOutcome(t, <-first, mcpvisor.OutcomeUnknown)
-	// The outcome of the first stays unknown, whoever asks.
+	// The outcome of the first stays unknown, to each who asks.
 	_, err = c.CallTool(t.Context(), "s/hang", nil, facade.WithKey("k"))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
@@ -252,7 +252,7 @@ func requireStatus(t *testing.T, c *facade.Client, server string) mcpvisor.Serve
 }
 
 // A journal that fails before the call costs the call, and nothing is sent; one that fails
-// after it costs nobody the answer, and the key sends nothing a second time.
+// after it costs no caller the answer, and the key sends nothing a second time.
 func TestWithKey_when_the_journal_fails(t *testing.T) {
 	full := errors.New("no space left on device")
 	failing := ""

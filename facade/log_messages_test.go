@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// The log messages of a call go to its caller, and to nobody else, on every transport.
+// The log messages of a call go only to its caller, on every transport.
 func TestWithLogMessages_on_every_transport(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
@@ -46,7 +46,7 @@ func TestWithLogMessages_on_every_transport(t *testing.T) {
 	})
 }
 
-// Many calls at once: over HTTP each caller gets its own messages; on a pipe nobody gets those of
+// Many calls at once: over HTTP each caller gets its own messages; on a pipe no caller gets those of
 // another call.
 func TestWithLogMessages_many_calls_at_once(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A host that calls for somebody else, such as a gateway, passes on what its own client has sent,
+// A host that calls for its own clients, such as a gateway, passes on what its own client has sent,
 // and hands back what the server says, without a value of either being decoded.
 
 // maxMetaBytes bounds the _meta of [WithMeta].
@@ -26,7 +26,7 @@ const maxMetaBytes = 64 << 10
 //
 // The client does not send those members of meta that it sets itself: progressToken (use
 // [WithProgress]), and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28.
-// There is one exception: with [WithRelay] or [CallHandlers].Raw somebody else answers for the
+// There is one exception: with [WithRelay] or [CallHandlers].Raw the client of the host answers for the
 // call, so a server since 2026-07-28 gets the clientCapabilities of meta.
 //
 // If the client's observer sets a member that meta has, that of the observer is sent. If the
@@ -132,7 +132,7 @@ func mergeMeta(own, caller json.RawMessage) json.RawMessage {
 	return append(append(merged, ','), caller[1:]...)
 }
 
-// WithLogMessages delivers the server's log messages about this call to f and to nobody else:
+// WithLogMessages delivers the server's log messages about this call only to f:
 // neither to watchers nor to the client's log. f is called like the function of [WithProgress],
 // with the same bounds. Servers since 2026-07-28 send messages of this level (debug, info,
 // notice, warning, error, critical, alert or emergency) and above; earlier servers use the level
@@ -251,5 +251,5 @@ func (n *Continuation) appendTo(params json.RawMessage) json.RawMessage {
 // errEarlierVersion is the cause of a round for a server that cannot know the earlier ones.
 var errEarlierVersion = errors.New("the server speaks a protocol version without rounds by now, so the call must begin again")
 
-// errRelayOnly is the cause of a call whose rounds somebody else has to make.
+// errRelayOnly is the cause of a call whose rounds the client of the host has to make.
 var errRelayOnly = errors.New("WithRelay needs a caller that makes the next round, so it cannot be combined with WithKey or StartTask, and completions have no rounds")

@@ -163,7 +163,7 @@ func TestWithRelay_on_every_transport(t *testing.T) {
 	})
 }
 
-// Somebody else's capabilities are declared for a call that somebody else answers, and for no
+// The capabilities of another client are declared for a call that it answers, and for no
 // other.
 func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 	var last string

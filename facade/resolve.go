@@ -42,7 +42,7 @@ func (c *Client) JournalEntry(ctx context.Context, key mcpvisor.JournalKey) (mcp
 
 // ResolveKey ends the doubt about a call with a key that failed with ErrInterrupted, or whose outcome is
 // unknown for another reason: each further call with the key would fail in the same way. The host calls it
-// for an operator who has looked at what the server did. The entry and the log say by whom and when.
+// for an operator who has looked at what the server did. The entry and the log name the operator and the time.
 //
 // Errors: ErrInvalid (the journal does not know the key, a call with it is being made or its task is followed, the entry
 // was written after r.Seen, or the outcome is known), ErrJournal, ErrCanceled.

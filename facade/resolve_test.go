@@ -89,7 +89,7 @@ func TestResolveKey_refused(t *testing.T) {
 	}{
 		"neither":            {sent, facade.KeyResolution{By: "ops"}, 0, "was not executed, or its result"},
 		"both":               {sent, facade.KeyResolution{By: "ops", NotRun: true, Result: result.Result}, 0, "was not executed, or its result"},
-		"by nobody":          {sent, facade.KeyResolution{NotRun: true}, 0, "name who resolves"},
+		"without a name":     {sent, facade.KeyResolution{NotRun: true}, 0, "name who resolves"},
 		"by two lines":       {sent, facade.KeyResolution{By: "a\nb", NotRun: true}, 0, "one line"},
 		"no result":          {sent, facade.KeyResolution{By: "ops", Result: json.RawMessage(`[1]`)}, 0, "not that of a tool"},
 		"changed":            {sent, notRun, -time.Nanosecond, "look at it again"},

@@ -26,7 +26,7 @@ import (
 type Task struct {
 	c    *Client
 	tool string // as it was called
-	// resumed: the task is of an earlier call, and is listed while somebody waits for it.
+	// resumed: the task is of an earlier call, and is listed while a caller waits for it.
 	resumed bool
 
 	// turn holds one element while no goroutine waits for the task. Its holder owns the
@@ -218,7 +218,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
 // CancelTask asks a server to cancel the task that [Client.Tasks] lists under number. The server
-// decides whether it does; whoever waits for the task gets its outcome.
+// decides whether it does; each waiting caller gets the outcome of the task.
 //
 // Errors: ErrInvalid (no such task is open), ErrUnavailable and the other errors of a request.
 func (c *Client) CancelTask(ctx context.Context, number uint64) error {
@@ -328,7 +328,7 @@ func (f *follower) open() mcpvisor.OpenTask {
 		Began: f.began, Updated: f.updated, Recovered: f.recovered}
 }
 
-// cancelTimeout bounds a tasks/cancel for which nobody waits.
+// cancelTimeout bounds a tasks/cancel that no caller waits for.
 const cancelTimeout = 5 * time.Second
 
 // cancelTask asks a server to cancel a task, in the background.

@@ -36,7 +36,7 @@ type follower struct {
 	view  *actors.View
 	lost  bool
 	watch *actors.TaskWatch // of the task at view, while poll runs
-	// resumed: another host made the call, or somebody else follows the task, and no incarnation was
+	// resumed: another host made the call, or another host follows the task, and no incarnation was
 	// asked yet.
 	resumed bool
 	watches bool        // of Task.Watch: the server is asked rarely, since it says when the task changes

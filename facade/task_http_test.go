@@ -119,7 +119,7 @@ func startBridged(server *mcpvisor.InMemory) *bridged {
 			if into != nil {
 				select {
 				case into <- line:
-				default: // nobody reads the stream
+				default: // the stream has no reader
 				}
 			}
 		}

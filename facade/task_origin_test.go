@@ -356,7 +356,7 @@ func TestTask_of_a_server_without_sessions_whose_id_is_given_again(t *testing.T)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}}))
 	a, err := c.StartTask(t.Context(), "s/x", caller("A"))
 	require.NoError(t, err)
-	s.mu.Lock() // it begins anew, and the client does not learn of it
+	s.mu.Lock() // it begins from its first state, and the client does not learn of it
 	s.starts, s.callers = 2, []string{"B"}
 	s.mu.Unlock()
 	require.ErrorContains(t, a.Cancel(t.Context()), "another task")

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A host that calls for somebody else, such as a gateway, hands the task that a server makes of a call
+// A host that calls for its own clients, such as a gateway, hands the task that a server makes of a call
 // to its own client, which asks for it as often as it wants. All that the host has to keep is the
 // names of server and task.
 
@@ -33,7 +33,7 @@ type TaskRelay struct {
 
 // WithTaskRelay makes the call return a task that the server makes of it as the server has sent it,
 // instead of following it. t must not be shared with another call. The call asks a server of
-// 2025-11-25 for a task if its tool accepts that. Nobody follows the task; use [Client.TaskOf].
+// 2025-11-25 for a task if its tool accepts that. The client does not follow the task; use [Client.TaskOf].
 //
 // It is for CallToolRaw. Error of the call: ErrInvalid (with WithKey or StartTask); nothing was sent.
 func WithTaskRelay(t *TaskRelay) CallOption { return func(o *callOptions) { o.taskRelay = t } }
@@ -155,7 +155,7 @@ const watchPause = 30 * time.Second
 
 // Watch calls f with what the server says about the task: first, and when that has changed, until the
 // task has ended. It asks when the server says that the task has changed, at the next incarnation when
-// the server ends, and otherwise rarely. Nobody answers what the task asks for.
+// the server ends, and otherwise rarely. What the task asks for stays unanswered.
 //
 // Errors: those of [Task.Wait].
 func (t *Task) Watch(ctx context.Context, f func(TaskAnswer)) error {

@@ -25,7 +25,7 @@ func TestWithTaskRelay(t *testing.T) {
 		require.Contains(t, string(raw), relay.ID)
 		status, _ := c.ServerStatus("s")
 		require.Equal(t, status.Session.ProtocolVersion >= "2026-07-28", relay.Modern)
-		require.Empty(t, c.Tasks(), "nobody follows it")
+		require.Empty(t, c.Tasks(), "the client does not follow it")
 
 		task, err := c.TaskOf(relay.Server, relay.ID)
 		require.NoError(t, err)

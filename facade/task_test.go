@@ -414,7 +414,7 @@ func TestWithKey_of_a_task_that_fails(t *testing.T) {
 	})
 }
 
-// A handle that was made for a key is listed while somebody waits for it, and leaves nothing.
+// A handle that was made for a key is listed while a caller waits for it, and leaves nothing.
 func TestResumeTask_leaves_nothing(t *testing.T) {
 	c := journaled(t, new(memoryJournal), "")
 	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: time.Hour}}}}

@@ -111,7 +111,7 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 	l := c.node.routes.localOf(name)
 	life := c.node.lifeNow()
 	if l == nil || life == "" {
-		return // whoever starts it says so again
+		return // the node that starts it says so again
 	}
 	record := catalogRecord{Epoch: l.epoch.Load()}
 	status, ok := c.node.Client.ServerStatus(name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -55,8 +56,10 @@ func (n *Node) followSpecs(ctx context.Context) {
 		}
 		n.mu.Unlock()
 		n.tellConfigured()
-		n.unregister(ctx, removed)
+		var ended sync.WaitGroup
+		ended.Go(func() { n.unregister(ctx, removed) })
 		err := n.Client.ReplaceAll(ctx, specs)
+		ended.Wait()
 		if err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")
 			time.AfterFunc(registerAgain, n.register)
@@ -102,12 +105,13 @@ func (n *Node) tellConfigured() {
 	}
 }
 
-// unregister ends servers that were removed from the fleet, all at once.
+// unregister ends servers that were removed from the fleet, all at once, when the calls in flight of this node and of others
+// have ended, within Timeouts.Drain.
 func (n *Node) unregister(ctx context.Context, names []string) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			if err := n.Client.Unregister(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && ctx.Err() == nil {
+			if err := n.Client.Unregister(ctx, name, facade.WithDrain()); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && ctx.Err() == nil {
 				n.log.Error().Err(err).Str("server", name).Msg("a server that was removed from the fleet could not be ended as a whole")
 			}
 		})

@@ -64,7 +64,7 @@ func (d *dialer) localSession(here *local) transport.Session {
 	}}
 }
 
-// dialerFor returns the dialer of the transport. It is made anew for each placement and each guard,
+// dialerFor returns the dialer of the transport. It is made again for each placement and each guard,
 // which the environment of an exclusive server names.
 func (d *dialer) dialerFor(here *local) (transport.Dialer, error) {
 	if d.err != nil {

@@ -30,7 +30,7 @@ const (
 	drainRead  = 5 * time.Second
 )
 
-// awaitDrain waits until somebody asks for a drain, or the store fails.
+// awaitDrain waits until an operator asks for a drain, or the store fails.
 func (n *Node) awaitDrain(ctx context.Context, prefix string) (asked bool, err error) {
 	reading, cancel := context.WithTimeout(ctx, drainRead)
 	snapshot, err := n.store.Read(reading, prefix)

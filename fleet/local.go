@@ -161,7 +161,7 @@ func (s *localSession) Kill(cause *supervisor.Cause) { transport.Kill(s.Session,
 
 // SetEpoch implements [transport.EpochTaker]. The server is told one number that grows with each
 // incarnation on any node: the epoch of the placement, and below it the number of the incarnation here. A
-// registration begins to count anew when its definition changes, so it is not its number.
+// registration begins to count from 1 again when its definition changes, so it is not its number.
 func (s *localSession) SetEpoch(uint64) {
 	if taker, ok := s.Session.(transport.EpochTaker); ok {
 		taker.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))

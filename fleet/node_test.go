@@ -273,6 +273,27 @@ func TestNode_Leave_lets_calls_end(t *testing.T) {
 	require.NoError(t, a.Close(expired), "it has ended")
 }
 
+// A server that is removed from the fleet ends when its calls have ended: those of its node, and those of others.
+func TestNode_removed_server_lets_calls_end(t *testing.T) {
+	_, a, b := onB(t, mcptest.Script{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	called := make(chan error, 2)
+	for n, ms := range map[*Node]int{a: 3000, b: 500} {
+		go func() {
+			_, err := n.CallTool(ctx, "s/sleep", map[string]any{"ms": ms})
+			called <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return b.routes.localOf("s").calls.Load() == 2 }, 20*time.Second, time.Millisecond)
+	_, err := a.Apply(ctx, []Server{{Name: "other", Definition: json.RawMessage(`{}`)}})
+	require.NoError(t, err)
+	require.NoError(t, a.WaitReady(ctx, "other"), "it does not wait for the end of the other")
+	require.NoError(t, <-called)
+	require.NoError(t, <-called)
+	require.Eventually(t, func() bool { return !slices.Contains(a.Servers(), "s") && !slices.Contains(b.Servers(), "s") }, 20*time.Second, time.Millisecond)
+}
+
 // waitingStore waits in Watch, as long as the store in memory is away.
 type waitingStore struct {
 	*memory.Store

@@ -182,7 +182,7 @@ const (
 	catalogAgain = 500 * time.Millisecond
 )
 
-// Abort implements [transport.Session]. The server itself is not ended, unless somebody restarts it:
+// Abort implements [transport.Session]. The server itself is not ended, unless an operator restarts it:
 // then its owner does that, too.
 func (s *remoteSession) Abort(cause *supervisor.Cause) {
 	if !s.end(cause) {
@@ -257,7 +257,7 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		return nil, moving(s.dialer.spec.Name, errPlaceChanged)
 	}
 	defer s.done()
-	if r.LogLevel != "" && s.Info().Era == mcpvisor.EraModern { // nobody sets it for a session of this version
+	if r.LogLevel != "" && s.Info().Era == mcpvisor.EraModern { // no caller sets it for a session of this version
 		_ = s.reader.SetLevel(ctx, r.LogLevel)
 	}
 	result, err := s.pass(ctx, r)
@@ -288,7 +288,7 @@ func (s *remoteSession) settle(ctx context.Context) {
 	s.drain(ctx)
 }
 
-// settleTimeout is short, because nobody can call the server meanwhile. Answers that have begun to arrive
+// settleTimeout is short, because calls of the server wait meanwhile. Answers that have begun to arrive
 // by then still reach their callers: see [peer.Route.Within].
 const settleTimeout = time.Second
 

@@ -174,7 +174,7 @@ func (r *routes) forget(name string) {
 }
 
 // outdated returns the last session to the server, if it goes where the server no longer is; nil if
-// there is none.
+// without such a session.
 func (r *routes) outdated(name string) *remoteSession {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

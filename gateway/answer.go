@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
@@ -185,18 +186,14 @@ func checkVersion(version string) error {
 }
 
 func (c *connection) serverInfo() *mcp.Implementation {
-	return &mcp.Implementation{Name: c.opts.name, Version: c.opts.version}
+	return &mcp.Implementation{Name: "mcpvisor", Version: facade.Version()}
 }
 
 // maxInstructions bounds the instructions of all servers together, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions returns the text of WithInstructions or, without it, the instructions of the servers that
-// are ready.
+// instructions returns those of the servers that are ready, each preceded by the name of its server.
 func (c *connection) instructions() string {
-	if c.opts.instructions != nil {
-		return *c.opts.instructions
-	}
 	var b strings.Builder
 	r := c.view.Rules()
 	for _, s := range c.client.Status() {

@@ -285,7 +285,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	if u.modern {
 		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
 	}
-	opts := c.named(slices.Clip(c.opts.call))
+	opts := c.named(nil)
 	if h := c.questions.handlers.Load(); h != nil {
 		c.questions.begin(r, u.server)
 		opts = append(opts, facade.WithCallHandlers(h))
@@ -335,25 +335,9 @@ func isProgressToken(token json.RawMessage) bool {
 	return len(token) > 0 && (token[0] == '"' || token[0] == '-' || token[0] >= '0' && token[0] <= '9')
 }
 
-// WithMaxResultBytes bounds the text in the result of a tool, in bytes as it is encoded in JSON. A
-// longer text is cut, and a link to a resource with the whole text follows it. That resource is kept for
-// 10 minutes, and only the same principal with the same profile can read it. At most 64 MiB are kept for
-// one principal and 256 MiB for all; the oldest are dropped first. A text that is too long to be kept is
-// not shortened. Structured content, images and embedded resources are never shortened. 0 or less:
-// nothing is shortened, which is the default.
-func WithMaxResultBytes(n int) Option { return func(o *options) { o.maxResult = max(n, 0) } }
-
-// maxResultNow returns the current bound of the text of a result; 0: none.
-func (o *options) maxResultNow() int {
-	if n := o.settings.load().MaxResultBytes; n > 0 {
-		return n
-	}
-	return o.maxResult
-}
-
 // shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as shown.
 func (c *connection) shortenResult(shown, tool string, result json.RawMessage) json.RawMessage {
-	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Shown: shown, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
+	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Shown: shown, Links: !c.noLinks.Load(), Limit: max(c.opts.settings.load().MaxResultBytes, 0)}, result)
 }
 
 // linkVersion is the first version with links to resources in results.

@@ -26,7 +26,7 @@ func TestCallTool_errors(t *testing.T) {
 		fragile := fixture("a", mcptest.Script{})
 		fragile.Policy = supervisor.Retry(1, time.Hour)
 		c := newClient(t, fragile, mcpvisor.ServerSpec{Name: "raw", InMemory: rawServer(`"error":{"code":-32042,"message":"visit the URL","data":{"a":1}}`)})
-		s := connect(t, Transport(c, WithMaxWait(-1), WithCallOptions(facade.WithTimeout(time.Minute))), version, nil)
+		s := connect(t, Transport(c, WithMaxWait(-1)), version, nil)
 		wire := func(name string, args any) *jsonrpc.Error {
 			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 			var e *jsonrpc.Error
@@ -141,7 +141,7 @@ func TestCancelled_request_is_not_answered(t *testing.T) {
 // time is replaced by what follows.
 func TestCallTool_progress(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
-	s := openRaw(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))))
+	s := openRaw(t, Transport(c))
 	for _, token := range []string{`"t\u0041"`, `-7.5`} {
 		s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":100},"_meta":{"progressToken":`+token+`}}`)
 		last := 0
@@ -302,10 +302,9 @@ func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
 // What was not sent because its server ended waits for the server, whether the end was a crash or asked for.
 func TestDownServer(t *testing.T) {
 	for kind, want := range map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnavailable: true, mcpvisor.KindCrashed: true, mcpvisor.KindEnded: true, mcpvisor.KindEvicted: false} {
-		for outcome, notSent := range map[mcpvisor.Outcome]bool{mcpvisor.OutcomeNotSent: true, mcpvisor.OutcomeUnknown: false} {
-			server, down := downServer(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
-			require.Equal(t, "a", server)
-			require.Equal(t, want && notSent, down, "%s, %s", kind, outcome)
+		for outcome, unsent := range map[mcpvisor.Outcome]bool{mcpvisor.OutcomeNotSent: true, mcpvisor.OutcomeUnknown: false} {
+			_, why := notSent(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
+			require.Equal(t, want && unsent, isDown(why), "%s, %s", kind, outcome)
 		}
 	}
 }

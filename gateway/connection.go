@@ -46,7 +46,7 @@ type connection struct {
 	questions questions // of servers, to the peer
 
 	// For copies of servers; see tenant. The functions are set before the first request. newTenant is
-	// nil if nobody knows whose requests these are.
+	// nil if the sender of its requests is not known.
 	newTenant   func() *tenant
 	leaveTenant func(*tenant)
 	tenantKey   string     // tenant.key; principalTenant unless ownTenant sets another one

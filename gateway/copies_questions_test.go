@@ -126,7 +126,7 @@ func incarnationOf(t *testing.T, u user) int {
 }
 
 // A copy may ask while no call is in flight: its client is asked, over stdio and on the stream of a session, and
-// nobody else. Without a stream nobody is asked, and the server learns why.
+// no other one. Without a stream no client is asked, and the server learns why.
 func TestShare_questions_without_a_call(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())

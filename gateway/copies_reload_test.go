@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
-// A server that a profile withholds from now on has no copy any more, so that it asks nobody and says nothing.
+// A server that a profile withholds from now on has no copy any more, so that it asks no question and says nothing.
 func TestShare_withheld(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())

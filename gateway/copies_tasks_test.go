@@ -42,7 +42,7 @@ func taskServer(inCall ...func()) mcpvisor.ServerSpec {
 	}}}
 }
 
-// The id of a task of a copy is none of the server that all share, whose task of that id is another client's; and
+// The id of a task of a copy is unknown to the server that all share, whose task of that id is another client's; and
 // the other way round.
 func TestShare_tasks_of_a_principal_after_a_reload(t *testing.T) {
 	c := newClient(t, taskServer())

@@ -273,7 +273,7 @@ func TestShare_reports(t *testing.T) {
 	require.Empty(t, heard[bob])
 	touch(bob)
 	require.Contains(t, receive(t, heard[bob]), "resources/updated")
-	require.NoError(t, c.Restart(t.Context(), "a")) // the one of the lists, of which nobody has subscribed to anything
+	require.NoError(t, c.Restart(t.Context(), "a")) // the one of the lists, which has no subscriptions
 	require.NoError(t, c.WaitReady(t.Context(), "a"))
 	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
 	require.NoError(t, err)
@@ -464,7 +464,7 @@ func TestShare_fence(t *testing.T) {
 	require.Equal(t, 2, mcptest.Starts(dir))
 }
 
-// A copy that its policy has given up stays so for its client, and for nobody else, until the server is started again.
+// A copy that its policy has given up stays so for its client, and for no other client, until the server is started again.
 func TestShare_given_up(t *testing.T) {
 	spec := fixture("a", mcptest.Script{})
 	spec.Policy = supervisor.NoRetry()

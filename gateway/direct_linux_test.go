@@ -146,7 +146,7 @@ func TestServe_reader_serves_a_call_that_asks(t *testing.T) {
 	}
 }
 
-// A host that does not read an answer keeps nobody from reading what it sends: its end is noticed, and what it reads later is
+// A host that does not read an answer does not stop the gateway from reading what it sends: its end is noticed, and what it reads later is
 // complete.
 func TestServe_reader_does_not_wait_for_a_deaf_host(t *testing.T) {
 	p := servePiped(t)

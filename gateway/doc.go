@@ -18,7 +18,7 @@
 //
 // # Servers that are down
 //
-// While a server restarts, its entries stay in the lists, byte for byte, and nobody is told of a change
+// While a server restarts, its entries stay in the lists, byte for byte, and no client is told of a change
 // ([WithOnDown] changes that). A request that was not sent because its server is down waits for the next
 // incarnation ([WithMaxWait]). Any other request that fails is not repeated, and its error says whether
 // it may have had an effect. When a server is given up, parked or unregistered, its entries leave the
@@ -38,7 +38,7 @@
 // URI is refused, with an error that names the servers. A server owns what it offered last until it is
 // unregistered: while it is down, given up or being replaced, requests for its URIs get an error, and
 // never the answer of another server. So a server whose template matches everything gets the URIs that
-// no other server has. A server that has never been ready owns nothing, as nobody knows what it has.
+// no other server has. A server that has never been ready owns nothing, as its entries are not known.
 //
 // Lists contain no characters that models read but people do not see: control characters with escape
 // sequences, marks of the text direction, tag characters and other invisible ones. They are removed from

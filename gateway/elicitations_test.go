@@ -153,7 +153,7 @@ func TestElicitations_of_two_servers_with_one_id(t *testing.T) {
 	})
 }
 
-// A server must not use one id for two clients. If it does, nobody is told.
+// A server must not use one id for two clients. If it does, no client is told.
 func TestElicitations_of_two_clients_with_one_id(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newURLClient(t)

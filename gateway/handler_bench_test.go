@@ -77,6 +77,6 @@ func BenchmarkCatalog_restart(b *testing.B) {
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() { // as if each time all was new
-		listing.New(s.gateway.view, DefaultPageSize, s.gateway.terms, func() {}).Get()
+		listing.New(s.gateway.view, pageSize, s.gateway.terms, func() {}).Get()
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // The process of the server is killed ten times under 8 callers over HTTP. The list stays byte for
-// byte, nobody is told of a change, no call runs twice by the server's records, and every error
+// byte, no client is told of a change, no call runs twice by the server's records, and every error
 // says what became of the call.
 func TestHandler_survives_kills(t *testing.T) {
 	const rounds, callers, callsPerRound = 10, 8, 50

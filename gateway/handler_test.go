@@ -399,7 +399,7 @@ func TestHandler_batches(t *testing.T) {
 	}
 }
 
-// While a server restarts, its tools stay listed byte for byte, nobody is told of a change, and
+// While a server restarts, its tools stay listed byte for byte, no client is told of a change, and
 // calls that were not sent wait. When it is given up, its tools leave.
 func TestHandler_server_restarts(t *testing.T) {
 	ctx := t.Context()
@@ -464,7 +464,7 @@ func TestHandler_server_restarts(t *testing.T) {
 func TestHandler_grace_ends(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
-	_, url := serveHTTP(t, c, WithOnDown(Grace(50*time.Millisecond)))
+	_, url := serveHTTP(t, c, WithOnDown(OnDown(50*time.Millisecond)))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	list := func() string {

@@ -344,7 +344,7 @@ func TestHeld_client_is_gone(t *testing.T) {
 }
 
 // An owner has at most MaxHeld held calls, and their questions MaxHeldBytes. The question of another call is
-// refused, and nobody is asked.
+// refused, and no client is asked.
 func TestHeld_limits(t *testing.T) {
 	c := newAskingClient(t, nil, legacyFixture("a"), legacyFixture("b"))
 	s, url := serveHTTP(t, c, WithLimits(Limits{MaxHeld: 1, MaxHeldBytes: 20 << 10}))
@@ -448,7 +448,7 @@ func TestHeld_of_every_method(t *testing.T) {
 	}, spec)
 }
 
-// The progress of a held call goes to the request that waits for it, with the token of that, and to nobody while
+// The progress of a held call goes to the request that waits for it, with the token of that, and to no client while
 // none does.
 func TestHeld_progress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -468,7 +468,7 @@ func TestHeld_progress(t *testing.T) {
 		progress("t1", "before")
 		next <- struct{}{} // it asks
 		state, keys := required(t, string(s.read().(*jsonrpc.Response).Result))
-		next <- struct{}{} // it reports, to nobody
+		next <- struct{}{} // it reports while no request waits
 		synctest.Wait()
 		s.send(2, "tools/call", params("t2", roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
 		progress("t2", "after")

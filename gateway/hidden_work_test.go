@@ -52,8 +52,8 @@ func TestProfile_reload_hides_results(t *testing.T) {
 	for name, hides := range map[string]Profile{"tool": {Tools: Filter{Deny: []string{"x"}}}, "server": {Servers: Filter{Deny: []string{"a"}}}} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(`{"content":[{"type":"text","text":"` + strings.Repeat("s", 1000) + `"}]}`)})
-			v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-			s := openRaw(t, Transport(c, WithSettings(v), WithProfile("p"), WithMaxResultBytes(100)))
+			v := newSettings(t, Settings{MaxResultBytes: 100, Profiles: map[string]Profile{"p": {}}})
+			s := openRaw(t, Transport(c, WithSettings(v), WithProfile("p")))
 			var result struct{ Content []struct{ URI string } }
 			require.NoError(t, json.Unmarshal(s.call("tools/call", `{"name":"a/x","arguments":{}}`).Result, &result))
 			read := `{"uri":"` + result.Content[1].URI + `"}`

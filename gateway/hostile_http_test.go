@@ -457,7 +457,7 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 				require.JSONEq(t, `{"tasks":[]}`, string(evil.ask("tasks/list", `{}`).Result))
 			}
 		}
-		require.Equal(t, task.Working, owner.get(id).Status, "nobody has canceled it")
+		require.Equal(t, task.Working, owner.get(id).Status, "it was not canceled")
 		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} { // a client that has declared no tasks
 			status, answer := h.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
 			require.Equal(t, http.StatusOK, status)

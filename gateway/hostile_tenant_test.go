@@ -158,7 +158,7 @@ func TestHostileTenant_listed_names_stay(t *testing.T) {
 	victim := fixture("victim", victimScript)
 	victim.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, victim, fixture("tenant", victimScript))
-	s := openRaw(t, Transport(c, WithOnDown(Withdraw())))
+	s := openRaw(t, Transport(c, WithOnDown(Withdraw)))
 	list := func() string {
 		t.Helper()
 		return string(s.call("resources/list", "").Result) + string(s.call("resources/templates/list", "").Result)
@@ -188,7 +188,7 @@ func TestHostileTenant_configured_order(t *testing.T) {
 	require.ErrorContains(t, s.call("completion/complete", complete).Error, "use one of")
 	require.Contains(t, string(s.call("resources/list", "").Result), `"mcpvisor://tenant/file:///home/other"`, "the victim may have it")
 
-	require.NoError(t, settings.Set(Settings{ResourceOrder: []string{"nobody", "victim", "tenant"}}))
+	require.NoError(t, settings.Set(Settings{ResourceOrder: []string{"unknown", "victim", "tenant"}}))
 	for _, uri := range []string{"file:///home/listed", "file:///home/other"} {
 		for _, method := range []string{"resources/read", "resources/subscribe"} {
 			_ = s.call(method, `{"uri":"`+uri+`"}`) // the victim decides
@@ -321,7 +321,7 @@ func TestHostileTenant_prompt_with_the_alias_of_another(t *testing.T) {
 	require.NoError(t, s.call("prompts/get", `{"name":"a/`+two+`"}`).Error)
 }
 
-// A log message that a server on a pipe sends while another principal's call is in flight is told to nobody else: who
+// A log message that a server on a pipe sends while another principal's call is in flight is told to no other one: who
 // has caused it is not known. Without tokens all clients are one principal.
 func TestHostileTenant_log_messages(t *testing.T) {
 	for _, tokens := range []bool{true, false} {

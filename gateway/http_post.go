@@ -128,7 +128,7 @@ func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
 	return body, reserved, err == nil
 }
 
-// readMeta returns the version in the _meta of a request, empty if there is none, and whether _meta has
+// readMeta returns the version in the _meta of a request, empty without one, and whether _meta has
 // the capabilities of the client.
 func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 	r, ok := m.(*jsonrpc.Request)

@@ -85,7 +85,7 @@ func (x *exchange) holdAnswer(a *jsonrpc.Response) bool {
 	s, p := x.server, x.principal
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x.ended { // nobody gets the answer
+	if x.ended { // the answer could not arrive
 		return true
 	}
 	if p.unread > 0 && p.unread+n > s.limits.MaxBytes || !p.account.Take(n) {

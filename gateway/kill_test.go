@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -27,7 +26,7 @@ func TestSession_survives_kills(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}),
 		Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)})
-	s := connect(t, Transport(c, WithCallOptions(facade.WithWaitReady())), "2026-07-28", nil)
+	s := connect(t, Transport(c), "2026-07-28", nil)
 
 	var mu sync.Mutex
 	succeeded, unknown, refused := map[string]bool{}, map[string]bool{}, map[string]bool{}

@@ -16,11 +16,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
+func withPageSize(entries int) Option { return func(o *options) { o.pageSize = entries } }
+
 // A session of the go-sdk reads all pages.
 func TestListTools_pages(t *testing.T) {
 	inBothEras(t, func(t *testing.T, version string) {
 		c := newClient(t, fixture("a", mcptest.Script{ExtraTools: 30}), fixture("b", mcptest.Script{}))
-		s := connect(t, Transport(c, WithPageSize(7)), version, nil)
+		s := connect(t, Transport(c, withPageSize(7)), version, nil)
 		var want, got []string
 		for _, tool := range c.Tools() {
 			want = append(want, tool.Alias)

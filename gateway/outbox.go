@@ -15,7 +15,7 @@ import (
 )
 
 // outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer
-// that does not read delays nobody, and what waits for it is bounded: only the newest progress report of
+// that does not read delays no other one, and what waits for it is bounded: only the newest progress report of
 // a request is kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and
 // questions. While the peer reads nothing, MaxQueuedBytes does so.
 type outbox struct {
@@ -280,7 +280,7 @@ func (o *outbox) droppedAnswers() int {
 	return o.dropped
 }
 
-// next returns the next message for the peer; nil if there is none. ended is the request that ends with
+// next returns the next message for the peer; nil without one. ended is the request that ends with
 // the message; nil if none does. The caller must call next until it returns nil: wake is not signaled
 // again for messages that were already there.
 func (o *outbox) next() (m jsonrpc.Message, ended *request) {

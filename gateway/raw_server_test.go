@@ -152,7 +152,7 @@ func asksFirst(ask <-chan struct{}) rawHandler {
 	}
 }
 
-// waitingServer is a server of asksFirst, of which each incarnation begins anew.
+// waitingServer is a server of asksFirst, of which each incarnation begins with the first answer.
 func waitingServer(ask <-chan struct{}) *mcpvisor.InMemory {
 	return &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
 		return serveRaw(asksFirst(ask)).Serve(ctx, in, out, errs)

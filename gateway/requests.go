@@ -163,7 +163,7 @@ func (rs *requests) takeLocked(r *request) bool {
 	return true
 }
 
-// abandon ends a request whose answer nobody will read.
+// abandon ends a request whose answer cannot be read.
 func (r *request) abandon() {
 	r.canceled.Store(true)
 	r.cancel()

@@ -14,7 +14,7 @@ import (
 )
 
 // Of a text of 10 MB a client gets the beginning, and the whole text, byte for byte, by reading
-// the link. The structured content is not touched. Nobody else can read it.
+// the link. The structured content is not touched. No other principal can read it.
 func TestHandler_shortens_results(t *testing.T) {
 	const bound = 50 << 10
 	literal := `"` + strings.Repeat(`\u00e4\n ü\ud83d\ude00<é`, 10<<20/24) + `"`
@@ -23,8 +23,8 @@ func TestHandler_shortens_results(t *testing.T) {
 		`,"annotations":{"priority":1.0},"type":"text"},{"type":"text","text":"the end"}],"structuredContent":` + structured + `}`
 	client := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(result)})
 	alice, bob := NewToken(), NewToken()
-	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-	_, url := serveHTTP(t, client, WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour}), WithMaxResultBytes(bound), WithSettings(settings), WithTokens(
+	settings := newSettings(t, Settings{MaxResultBytes: bound, Profiles: map[string]Profile{"p": {}}})
+	_, url := serveHTTP(t, client, WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour}), WithSettings(settings), WithTokens(
 		Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}, Token{Principal: "alice", SHA256: HashToken("alice-at-work"), Profile: "p"}))
 
 	for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
@@ -90,7 +90,7 @@ func modernRequest(method, params string) string {
 // A server of that name keeps its own resources.
 func TestReadResult_of_a_server_named_result(t *testing.T) {
 	c := newClient(t, fixture("result", mcptest.Script{}))
-	s := openRaw(t, Transport(c, WithMaxResultBytes(10)))
+	s := openRaw(t, Transport(c, WithSettings(newSettings(t, Settings{MaxResultBytes: 10}))))
 	answer := s.call("resources/read", `{"uri":"mcpvisor://result/mcptest://text"}`)
 	require.NoError(t, answer.Error)
 	require.Contains(t, string(answer.Result), "Hello from mcptest.")

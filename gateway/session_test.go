@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -76,13 +77,12 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Options change what the session says about itself, and the options of its calls.
+// A session introduces itself, and a page has as many entries as is set. A nil option changes nothing.
 func TestTransport_options(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{Instructions: "Be kind.", ExtraTools: 20}))
-	s := connect(t, Transport(c, nil, WithServerInfo("shop", "7"), WithInstructions("Sell."), WithPageSize(3)), "2025-11-25", nil)
-	require.Equal(t, "shop", s.InitializeResult().ServerInfo.Name)
-	require.Equal(t, "7", s.InitializeResult().ServerInfo.Version)
-	require.Equal(t, "Sell.", s.InitializeResult().Instructions)
+	s := connect(t, Transport(c, nil, withPageSize(3)), "2025-11-25", nil)
+	require.Equal(t, &mcp.Implementation{Name: "mcpvisor", Version: facade.Version()}, s.InitializeResult().ServerInfo)
+	require.Equal(t, "a: Be kind.", s.InitializeResult().Instructions)
 	first, err := s.ListTools(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, first.Tools, 3)

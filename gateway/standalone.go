@@ -30,7 +30,7 @@ type StandaloneQuestions struct {
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[*connection]sessionEra
-	changed  chan struct{} // closed when sessions change; nil while nobody waits
+	changed  chan struct{} // closed when sessions change; nil without a waiting goroutine
 }
 
 // sessionEra says which versions the client of a session speaks, as far as that is known.
@@ -166,7 +166,7 @@ func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (js
 }
 
 // rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that the
-// roots have changed. Other servers learn the roots anew in each call.
+// roots have changed. Each call tells other servers the roots again.
 func (c *connection) rootsChanged() {
 	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, "roots/list") {
 		return

@@ -114,7 +114,7 @@ func TestStandaloneQuestions_client_leaves(t *testing.T) {
 	require.Equal(t, `{"roots":[]}`, receive(t, answers))
 }
 
-// Without it nobody is asked outside of a call.
+// Without it no client is asked outside of a call.
 func TestStandaloneQuestions_not_wanted(t *testing.T) {
 	answers := make(chan string, 1)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: rootsServer(answers)})

@@ -318,7 +318,7 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 }
 
 // errNoTaskQuestion is the error of answers to what a task does not ask, or no longer.
-var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because nobody asked about the task for a minute; ask again with tasks/get")
+var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because no client asked about the task for a minute; ask again with tasks/get")
 
 // cancelTask answers tasks/cancel.
 func (c *connection) cancelTask(r *request, p *params) (any, error) {
@@ -443,11 +443,10 @@ func (c *connection) openTask(sealed string) (name opentasks.Name, tool string, 
 	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
 		return name, "", message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	name = c.taskName(fields[1], fields[2], fields[4])
-	if name.Copy != fields[5] {
+	if !c.mayUse(fields[1], fields[5]) {
 		return opentasks.Name{}, "", errTaskGone
 	}
-	return name, fields[6], nil
+	return opentasks.Name{Server: fields[1], ID: fields[2], Origin: fields[4], Copy: fields[5]}, fields[6], nil
 }
 
 func (c *connection) offersTask(server, tool string) bool {

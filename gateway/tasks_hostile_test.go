@@ -106,7 +106,7 @@ func lookAt(t *testing.T, p *tasker, id, want string) (seen string) {
 }
 
 // A client that makes ten thousand tasks gets as many as it may have, asks with ids that it has made
-// up and with those that it has, and nobody else notices.
+// up and with those that it has, and no other principal notices.
 func TestTasks_of_a_hostile_client(t *testing.T) {
 	m, ok := hostile.MisbehaviourNamed("task/many")
 	require.True(t, ok)

@@ -22,7 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// An id works for the client that it was given to. Any other one is unknown, whoever made it.
+// An id works for the client that it was given to. Any other one is unknown, whichever client made it.
 func TestTasks_ids(t *testing.T) {
 	key := sessionid.NewKey()
 	alice := []string{"Authorization", "Bearer alice"}
@@ -71,7 +71,7 @@ func TestTasks_ids(t *testing.T) {
 				require.NotContains(t, a.Error.Message, upstreamID)
 			}
 		}
-		require.Equal(t, task.Working, p.get(id).Status, "nobody has canceled it")
+		require.Equal(t, task.Working, p.get(id).Status, "it was not canceled")
 		if !modern {
 			list := follower(t, url, false, bob...).ask("tasks/list", `{}`)
 			require.JSONEq(t, `{"tasks":[]}`, string(list.Result))

@@ -495,5 +495,5 @@ func TestTasks_long_result(t *testing.T) {
 		a := follower(t, url, false).ask("resources/read", `{"uri":"mcpvisor://result/`+uri+`"}`)
 		require.Nil(t, a.Error)
 		require.Contains(t, string(a.Result), `"text":"{\"executions\":1,\"key\":\"k\"}"`)
-	}, WithMaxResultBytes(3))
+	}, WithSettings(newSettings(t, Settings{MaxResultBytes: 3})))
 }

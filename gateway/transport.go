@@ -25,30 +25,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// DefaultPageSize is the default of [WithPageSize].
-const DefaultPageSize = 1000
+// pageSize is how many entries one page of a list has.
+const pageSize = 1000
 
 // Option configures a [Transport] or a [Handler]. If two options set the same thing, the last one
 // counts.
 type Option func(*options)
 
 type options struct {
-	name, version string
-	instructions  *string // nil: those of the servers
-	pageSize      int
-	call          []facade.CallOption
-	limits        Limits
-	onDown        OnDown
-	onDownOf      map[string]OnDown
-	share         Share
-	shareOf       map[string]Share
-	maxWait       time.Duration
-	names         *Names // nil: aliases
-	settings      *SettingsVar
-	profile       string // the name of the offered profile; empty: everything is offered
-	maxResult     int    // 0: results are not shortened
-	clients       *clients.Registry
-	standalone    *StandaloneQuestions // nil: standalone questions are not asked
+	pageSize   int
+	limits     Limits
+	onDown     OnDown
+	onDownOf   map[string]OnDown
+	share      Share
+	shareOf    map[string]Share
+	maxWait    time.Duration
+	names      *Names // nil: aliases
+	settings   *SettingsVar
+	profile    string // the name of the offered profile; empty: everything is offered
+	clients    *clients.Registry
+	standalone *StandaloneQuestions // nil: standalone questions are not asked
 
 	key []byte // signs and seals; random by default
 
@@ -57,35 +53,6 @@ type options struct {
 	verify         auth.TokenVerifier
 	verifyDetails  *auth.RequireBearerTokenOptions
 	hosts, origins []string
-}
-
-// WithServerInfo sets the name and version by which the session introduces itself. Default:
-// "mcpvisor" and [facade.Version].
-func WithServerInfo(name, version string) Option {
-	return func(o *options) { o.name, o.version = name, version }
-}
-
-// WithInstructions sets the instructions of the session, its advice to a model. Default:
-// the instructions of the servers that are ready when the session begins, each preceded by the
-// name of its server.
-func WithInstructions(text string) Option { return func(o *options) { o.instructions = &text } }
-
-// WithPageSize sets how many entries one page of a list has. Default, and for values below
-// 1: [DefaultPageSize].
-func WithPageSize(entries int) Option {
-	return func(o *options) {
-		if o.pageSize = entries; entries < 1 {
-			o.pageSize = DefaultPageSize
-		}
-	}
-}
-
-// WithCallOptions sets the options of every call, read, prompt and completion, such as
-// facade.WithTimeout, or facade.WithWaitReady to let calls wait for a server that is
-// restarting. Default: those of the client. facade.WithProgress has no effect on requests
-// that have a progress token.
-func WithCallOptions(opts ...facade.CallOption) Option {
-	return func(o *options) { o.call = append(o.call, opts...) }
 }
 
 // Transport returns a transport whose sessions answer from client. It may be connected any
@@ -105,7 +72,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
+	o := options{pageSize: pageSize, limits: Limits{}.withDefaults(), onDown: Keep, maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

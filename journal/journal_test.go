@@ -152,7 +152,7 @@ func TestJournal_many_writers(t *testing.T) {
 	}))
 }
 
-// Entries expire by the time of their last write, also while nobody asks for them.
+// Entries expire by the time of their last write, also while they are not asked for.
 func TestJournal_expiry(t *testing.T) {
 	c := &clock{at: start}
 	j := openTest(t, tempFile(t), c.options(Options{Retention: time.Hour}))

@@ -91,7 +91,7 @@ func lock(path string) (unlock func(), err error) {
 	}
 }
 
-// open opens the database, which is locked, and makes it if there is none.
+// open opens the database, which is locked, and makes a missing one.
 func open(path string) (*bolt.DB, error) {
 	if info, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && isEmpty(info) { //nolint:gosec // the host names its file
 		if err := create(path); err != nil {

@@ -159,7 +159,7 @@ func (a *authorizer) proofKey(d *metadata.Discovery, c metadata.Challenge) (*jwt
 	return key, nil
 }
 
-// nonceOf returns the nonce of a response (RFC 9449, section 8.1); empty if there is none
+// nonceOf returns the nonce of a response (RFC 9449, section 8.1); empty without one
 // that can be used.
 func nonceOf(h http.Header) string {
 	nonce := h.Get("DPoP-Nonce")

@@ -32,7 +32,7 @@
 //   - Characters that a model reads and people do not see are removed: control characters
 //     and escape sequences, tag characters, marks of the text direction, zero-width
 //     characters and variation selectors where no script needs them. With them a server
-//     could tell the model something that nobody notices. Titles and descriptions lose the
+//     could tell the model something that no user notices. Titles and descriptions lose the
 //     characters. A property, an element of an enum or another value with such characters
 //     is removed, because the server would not know a cleaned one.
 //

@@ -18,7 +18,7 @@ import (
 type collector struct {
 	client      *facade.Client
 	usage       usage.Recorder        // what the processes of the servers use
-	gateway     func() clients.Status // nil: there is none
+	gateway     func() clients.Status // nil without one
 	instruments *instruments
 }
 

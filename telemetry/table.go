@@ -121,7 +121,7 @@ var table = []metricDef{
 	{name: nameTasks, kind: upDownCounter, unit: "{task}", attributes: perServer(), series: "S", observed: true,
 		description: "Calls that the server executes as tasks and that have not ended."},
 	{name: nameTaskAge, kind: gauge, unit: "s", attributes: perServer(), series: "S", observed: true,
-		description: "How long ago the oldest of these calls was made; 0 if there is none."},
+		description: "How long ago the oldest of these calls was made; 0 without one."},
 	{name: nameTaskRecovered, kind: counter, unit: "{task}", attributes: perServer(), series: "S", observed: true,
 		description: "Tasks that a later incarnation of the server, or a later host, has found again."},
 	{name: nameTaskLost, kind: counter, unit: "{task}", attributes: perServer(), series: "S", observed: true,

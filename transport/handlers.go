@@ -124,7 +124,7 @@ func (o Offer) Or(other Offer) Offer {
 	return Offer{o.Sample || other.Sample, o.SampleTools || other.SampleTools, o.ElicitForm || other.ElicitForm, o.ElicitURL || other.ElicitURL, o.Roots || other.Roots}
 }
 
-// Caller is for whom one request is made, if that is not the host itself. It is not changed while
+// Caller is the caller that one request is made for, if that is not the host itself. It is not changed while
 // the request is in flight.
 type Caller struct {
 	// Handlers answer the requests of the server that belong to this one, in place of those of

@@ -215,7 +215,7 @@ type Request struct {
 	// Progress, if set, gets the progress notifications of a request with Track, in order.
 	// It is called in the goroutine that called Request, before Request returns.
 	Progress func(mcpvisor.Progress)
-	// Caller is for whom the request is made; nil: the host itself.
+	// Caller is the caller that the request is made for; nil: the host itself.
 	Caller *Caller
 	// Held, if set, gets the share of Limits.MaxBufferBytes that a large result holds; the
 	// caller releases it. If nil, Request releases the share when it returns.
@@ -251,6 +251,8 @@ type Options struct {
 	Buffer *budget.Budget
 	// Logger gets diagnostics that are not events.
 	Logger zerolog.Logger
+	// TakeLegacy reports whether a session that begins now is of EraLegacy if the spec leaves that open; nil: no.
+	TakeLegacy func() bool
 }
 
 // Notice is a notification of a server that concerns the session as a whole, or a gap in
@@ -290,7 +292,7 @@ const (
 	Acknowledged
 	// TaskChanged: notifications/tasks (2026-07-28, the extension for tasks) and
 	// notifications/tasks/status (MCP 2025-11-25, tasks). What they say of the task is not
-	// read: whoever waits for it asks.
+	// read: the waiting goroutine asks.
 	TaskChanged
 	// Gap: notifications may have been lost, because the stream that carries them broke and
 	// was opened again. The session makes this notice itself.

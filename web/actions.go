@@ -26,7 +26,11 @@ const (
 
 func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	if err := h.client.Restart(r.Context(), name); err != nil {
+	var options []facade.EndOption
+	if r.URL.Query().Get("drain") == "true" {
+		options = append(options, facade.WithDrain())
+	}
+	if err := h.client.Restart(r.Context(), name, options...); err != nil {
 		h.writeFailure(w, err)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// The clients are those of the gateway that the host names; without one there is none.
+// The clients are those of the gateway that the host names; without one the list is empty.
 func TestClients(t *testing.T) {
 	c := newClient(t)
 	none := decoded[api.Clients](serve(t, c), "/api/clients", 200)

@@ -36,7 +36,7 @@ func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if number := h.openTask(request); number != 0 { // somebody waits for it
+	if number := h.openTask(request); number != 0 { // a caller waits for it
 		if err := h.client.CancelTask(r.Context(), number); err != nil {
 			h.writeFailure(w, err)
 			return
@@ -61,7 +61,7 @@ func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: asked})
 }
 
-// cancelWait is how long the end of a canceled task is awaited for which nobody else waits.
+// cancelWait is how long the end of a canceled task is awaited if no other caller waits.
 const cancelWait = 2 * time.Second
 
 // openTask returns the number of the open task that a request names; 0 if its key has none.

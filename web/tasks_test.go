@@ -106,7 +106,7 @@ func TestCalls_unfinished(t *testing.T) {
 	require.Equal(t, 3, got.MoreUnfinished)
 }
 
-// A task is canceled by the key of its call, while somebody waits for it and while nobody does. The
+// A task is canceled by the key of its call, with and without a caller that waits for it. The
 // journal then knows its end.
 func TestTasks_cancel(t *testing.T) {
 	j := newJournal()

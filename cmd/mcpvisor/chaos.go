@@ -67,7 +67,7 @@ func (cmd *chaosCmd) Run(inv *invocation) error {
 	return stormError(report)
 }
 
-// sayStep says whom the storm waits for, and when it begins. The report has the faults and the
+// sayStep says which servers the storm waits for, and when it begins. The report has the faults and the
 // findings.
 func (inv *invocation) sayStep(s chaos.Step) {
 	switch {

@@ -155,7 +155,7 @@ func TestRun_oidc(t *testing.T) {
 	require.NoError(t, err)
 	echo(t, session, "with a token of the issuer")
 
-	// The session of alice is none of bob.
+	// The session of alice is not known to bob.
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	legacy := func(token, id, body string) *http.Response {
 		return send(t, address, token, func(r *http.Request) {

@@ -20,7 +20,7 @@ import (
 )
 
 // podAddress returns an address of this machine that is not loopback, as a kubelet uses that of
-// the pod; loopback if there is none.
+// the pod; loopback without one.
 func podAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -70,7 +70,7 @@ func TestRun_answers_the_probes_of_the_example_for_Kubernetes(t *testing.T) {
 
 	release := filepath.Join(t.TempDir(), "release")
 	require.NoError(t, syscall.Mkfifo(release, 0o600))
-	held := entry(mcptest.Script{}) // until somebody writes into release
+	held := entry(mcptest.Script{}) // until the test writes into release
 	held["args"] = []any{"-c", `cat "$0" >&2 && exec "$1"`, release, held["command"]}
 	held["command"] = "sh"
 	b := startRun(t, map[string]any{"github": held, "other": goodAndBad()["bad"]}, args...)
@@ -83,7 +83,7 @@ func TestRun_answers_the_probes_of_the_example_for_Kubernetes(t *testing.T) {
 	b.await("  github  ready  ")
 	require.Equal(t, http.StatusOK, probe(t, address, probes["readiness"]))
 	require.Equal(t, http.StatusOK, probe(t, address, "/readyz?server=github"), "it is required")
-	require.Equal(t, http.StatusUnauthorized, probe(t, address, "/readyz?server=other"), "names are told to nobody")
+	require.Equal(t, http.StatusUnauthorized, probe(t, address, "/readyz?server=other"), "names are told to no client")
 	b.stop()
 	require.Empty(t, b.errs.String())
 }

@@ -268,7 +268,7 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	require.Regexp(t, `(?m)^three +ready `, out)
 }
 
-// Nobody reads what the run prints, and it reloads anyway.
+// What the run prints has no reader, and it reloads anyway.
 func TestReload_does_not_wait_for_the_output(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	b.await(" ready  ")

@@ -59,7 +59,7 @@ func (d *runDialer) log(format string, args ...any) {
 	}
 }
 
-// dial opens a session. It starts a run if there is none, or if the last one ended and does not come back. Of the processes
+// dial opens a session. It starts a run if none serves, or if the last one ended and does not come back. Of the processes
 // that find no run, that with the lock starts one, and the others wait for it.
 func (d *runDialer) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	var started *daemon.Started

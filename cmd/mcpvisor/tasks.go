@@ -101,7 +101,7 @@ func entryMessage(e mcpvisor.JournalEntry) string {
 	case e.State == mcpvisor.JournalNotRun:
 		return "not executed, says " + display.Line(e.Resolved.By)
 	case e.State == mcpvisor.JournalTask:
-		return "nobody waits for it; see: mcpvisor tasks wait"
+		return "no caller waits for it; see: mcpvisor tasks wait"
 	case e.Error != nil:
 		return e.Error.Text
 	}

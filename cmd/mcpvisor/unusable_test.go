@@ -25,7 +25,7 @@ func pageStatus(t *testing.T, page string) (answer api.Status) {
 }
 
 // An entry that cannot be used is a server in every view, with its reason and its line. A
-// disabled one is none.
+// disabled one does not count.
 func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	good := entry(mcptest.Script{})
 	hasty := entry(mcptest.Script{})

@@ -291,7 +291,7 @@ func TestPeersCut(t *testing.T) {
 	require.Empty(t, f.Evidence().begunAfter(cut), "something was moved")
 }
 
-// TestEtcd is line 5: the leader of etcd is killed, and nobody notices. All members are killed:
+// TestEtcd is line 5: the leader of etcd is killed, and no call notices. All members are killed:
 // exclusive servers end, shared ones continue; all run soon after etcd is back.
 func TestEtcd(t *testing.T) {
 	f := startReady(t, Options{Etcd: 3})
@@ -345,5 +345,5 @@ func TestEtcd(t *testing.T) {
 			moved++
 		}
 	}
-	t.Logf("%d shared servers were placed anew", moved)
+	t.Logf("%d shared servers were placed again", moved)
 }

@@ -69,9 +69,6 @@ func (l *LifeFile) run() {
 // Execute notes that the server begins to execute a call.
 func (l *LifeFile) Execute(id string) { l.write(fmt.Sprintf("x %d %s", boottime.Now(), id)) }
 
-// Answer describes the server itself.
-func (l *LifeFile) Answer() Answer { return Answer{Name: l.Name, PID: l.PID, Epoch: l.Epoch} }
-
 // End ends the life of a server in a process that continues.
 func (l *LifeFile) End() {
 	close(l.stop)

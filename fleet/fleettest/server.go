@@ -266,6 +266,6 @@ func (s *server) sendLine(line []byte) {
 	defer s.mu.Unlock()
 	_, err := s.out.Write(append(line, '\n'))
 	if err = errors.Join(err, s.out.Flush()); err != nil {
-		s.out.Reset(io.Discard) // nobody reads any longer; the process continues
+		s.out.Reset(io.Discard) // the reader has gone; the process continues
 	}
 }

@@ -350,7 +350,7 @@ func TestStart_refuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestServers_hold: a pid that is no child of the node belongs to somebody else.
+// TestServers_hold: a pid that is no child of the node belongs to another program.
 func TestServers_hold(t *testing.T) {
 	s := newServers(os.Getpid())
 	s.entry = []byte(tokenName + "=x")

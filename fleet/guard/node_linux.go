@@ -29,7 +29,7 @@ type Guard struct {
 	mu       sync.Mutex
 	deadline time.Duration // guarded by mu, as the fields below
 	held     map[int]bool
-	process  *guardProcess // nil while there is none
+	process  *guardProcess // nil before the first one
 	answered chan struct{} // closed, and replaced, when no message waits for an answer any longer
 	closed   bool
 }
@@ -174,7 +174,7 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 	p := &guardProcess{cmd: cmd, stdin: w, unsaid: map[uint64]time.Time{}, ended: make(chan struct{})}
 	go g.listen(p, stdout)
 	g.mu.Lock()
-	if g.closed { // meanwhile: nobody would tell this one that it may end
+	if g.closed { // meanwhile: no later call would tell this one that it may end
 		g.mu.Unlock()
 		_ = cmd.Process.Kill()
 		<-p.ended
@@ -206,7 +206,7 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 	return p, nil
 }
 
-// oldest is when the oldest message without an answer was sent; zero if there is none.
+// oldest is when the oldest message without an answer was sent; zero without one.
 func (g *Guard) oldest(p *guardProcess) (oldest time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

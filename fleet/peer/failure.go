@@ -116,6 +116,6 @@ func refused(server string, epoch uint64, why error) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: server, Epoch: epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter, Cause: why}
 }
 
-// refusedRetryAfter is the RetryAfter of a call that another node refuses. It is a guess: nobody knows when
+// refusedRetryAfter is the RetryAfter of a call that another node refuses. It is a guess: it is not known when
 // the server runs again, and where.
 const refusedRetryAfter = 100 * time.Millisecond

@@ -7,13 +7,13 @@ const (
 	messageHello    = iota + 1 // client → server: version and node of the client
 	messageWelcome             // server → client: version and node of the server
 	messageCall                // client → server
-	messageCancel              // client → server: nobody waits for the result of the call any longer
+	messageCancel              // client → server: the caller has left
 	messageResult              // server → client: ends a call
 	messageFailure             // server → client: ends a call
 	messageProgress            // server → client
 	messageLog                 // server → client: a log message about the call
 	messageQuestion            // server → client: a request of the MCP server to the caller
-	messageWithdraw            // server → client: nobody waits for the answer any longer
+	messageWithdraw            // server → client: the call that asked has ended
 	messageAnswer              // client → server
 	messageBeat                // client → server, each second
 	messageBeatBack            // server → client, as an answer to messageBeat

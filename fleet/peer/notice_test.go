@@ -228,7 +228,7 @@ func TestNoticeStream_bound(t *testing.T) {
 	require.Zero(t, server.noticeBytes.Load())
 }
 
-// TestClient_Notices_hostile: a node that floods, or sends what nobody knows, costs bounded memory.
+// TestClient_Notices_hostile: a node that floods, or sends unknown messages, costs bounded memory.
 func TestClient_Notices_hostile(t *testing.T) {
 	a := newAuthority(t)
 	entered := make(chan struct{}, 1)

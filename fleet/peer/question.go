@@ -39,7 +39,7 @@ type answerer struct {
 }
 
 // callOf returns the number of a call that a question of a server may belong to: a call at that server, if
-// there is one. It leaves out calls that the caller has given up. 0: there is none. The mutex of the stream
+// there is one. It leaves out calls that the caller has given up. 0: none is left. The mutex of the stream
 // is locked.
 func (a *answerer) callOf(server string, givenUp map[uint64]bool) (number uint64) {
 	for n, of := range a.calls {
@@ -237,7 +237,7 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 	return nil
 }
 
-// withdrawn ends the context of the handler of a question: nobody waits for the answer.
+// withdrawn ends the context of the handler of a question: the call that asked has ended.
 func (s *clientStream) withdrawn(body []byte) {
 	r := varint.Reader{Rest: body}
 	s.mu.Lock()

@@ -77,7 +77,7 @@ func TestQuestion_outlives_another_call(t *testing.T) {
 }
 
 // TestQuestion_of_a_call_that_was_given_up: the client says so, and the server asks by another call with the same
-// handlers; if there is none, its question has an error.
+// handlers; without such a caller its question has an error.
 func TestQuestion_of_a_call_that_was_given_up(t *testing.T) {
 	a := newAuthority(t)
 	answers := make(chan []byte, 2)
@@ -99,7 +99,7 @@ func TestQuestion_of_a_call_that_was_given_up(t *testing.T) {
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
 	_, err := c.Route("s", 1).CallToolRaw(ctx, "s/x", nil, facade.WithCallHandlers(&facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) {
-		return nil, errors.New("nobody is to be asked")
+		return nil, errors.New("no caller is to be asked")
 	}}))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	select {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing/framingtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
@@ -168,7 +169,7 @@ func welcome(node string) []byte { return helloOf(messageWelcome, node, version)
 // serverInMemory returns a stream of a server, which was greeted and not started, and its far end.
 func serverInMemory(t *testing.T) (*serverStream, rawStream) {
 	t.Helper()
-	near, far := framing.Pipe()
+	near, far := framingtest.Pipe(framing.Codec{})
 	s := &serverStream{server: &Server{config: ServerConfig{Check: always}}, calls: map[uint64]*served{}, questions: map[uint64]chan reply{}, greeted: true}
 	s.Stream = framing.New(near, framing.Config{RoomBytes: 1 << 20, Accept: s.onAccept, Deliver: s.onDeliver})
 	t.Cleanup(func() {
@@ -182,7 +183,7 @@ func serverInMemory(t *testing.T) (*serverStream, rawStream) {
 // clientInMemory returns a stream of a client, and its far end.
 func clientInMemory(t *testing.T) (*clientStream, rawStream) {
 	t.Helper()
-	near, far := framing.Pipe()
+	near, far := framingtest.Pipe(framing.Codec{})
 	l := &link{client: &Client{}, ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
 	s := l.newStream(near)
 	t.Cleanup(func() {

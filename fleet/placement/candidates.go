@@ -11,7 +11,7 @@ const mostCandidates = 16
 
 // candidatesOf returns the nodes that may run a name, best first: those with room in the order of
 // their scores, then those whose load has reached the bound but not their capacity. Before them all
-// is the node on which somebody wants the name.
+// is the node on which an operator wants the name.
 //
 // The score is that of weighted rendezvous hashing: each node has a score of its own for each
 // name, so that a node that comes or goes changes the first candidate of its own names only.
@@ -58,7 +58,7 @@ func (v *View) candidatesOf(n *name) []*life {
 	return n.candidates
 }
 
-// target is the node on which somebody wants a name, if that node may take it: it is there, does not
+// target is the node on which an operator wants a name, if that node may take it: it is there, does not
 // drain, has the labels, and has not reached its capacity. Its bound does not matter.
 func (v *View) target(n *name) *life {
 	if len(v.moves) == 0 {

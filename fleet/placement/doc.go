@@ -14,9 +14,9 @@
 //   - The candidates of a name are the nodes with its labels, in the order of weighted rendezvous
 //     hashing. Those that have reached 1.25 times their share (the bound) come last, and those
 //     that have reached their capacity or are draining do not come at all.
-//   - The first candidate claims at once, the k-th after k seconds. So a name waits for nobody who
+//   - The first candidate claims at once, the k-th after k seconds. So a name waits for no node that
 //     is slow, and two rarely claim at the same time.
-//   - A node on which somebody wants the name (a move) is its first candidate, whatever its bound;
+//   - A node on which an operator wants the name (a move) is its first candidate, whatever its bound;
 //     the others leave it three seconds more.
 //   - A claim counts against the bound of its node before the view has it. At most
 //     Policy.MaxClaims are unanswered.
@@ -24,7 +24,7 @@
 // # Who releases
 //
 // A name stays where it is: a node that joins moves nothing. A node releases a name that has lost
-// its specification or no longer fits its labels, a name that somebody wants on
+// its specification or no longer fits its labels, a name that an operator wants on
 // another node that may take it, all names if it drains, and, when all names are
 // placed and nothing has changed for Policy.RebalanceAfter, those beyond its bound, if another
 // node has room. The node ends the server, then commits the release; then the candidates claim.

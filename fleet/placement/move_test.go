@@ -112,7 +112,7 @@ func TestPlanner_movesToFullNode(t *testing.T) {
 // TestPlanner_movesNot: a node that may not take a name gets none, and the owner keeps it.
 func TestPlanner_movesNot(t *testing.T) {
 	for name, spoil := range map[string]func(f *fleet, server, to string) string{
-		"nobody":          func(*fleet, string, string) string { return "nobody" },
+		"unknown":         func(*fleet, string, string) string { return "unknown" },
 		"the owner":       func(f *fleet, server, _ string) string { return f.owner(server) },
 		"a draining node": func(f *fleet, _, to string) string { f.join(Node{ID: to, Draining: true}); return to },
 		"a dead node":     func(f *fleet, _, to string) string { f.die(to); return to },
@@ -138,7 +138,7 @@ func TestPlanner_movesNot(t *testing.T) {
 }
 
 // TestPlanner_moveWithoutAnAnswer: others claim what the node does not, later than otherwise; and at
-// once when nobody wants the move any longer.
+// once when the move is no longer wanted.
 func TestPlanner_moveWithoutAnAnswer(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		f, server, _, to := moved(t)
@@ -164,7 +164,7 @@ func TestPlanner_moveWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestPlanner_releasesAgain: a node that handed a name over, and had to take it back because nobody
+// TestPlanner_releasesAgain: a node that handed a name over, and had to take it back because no node
 // else came, hands it over again when it drains.
 func TestPlanner_releasesAgain(t *testing.T) {
 	f := newFleet(t, Policy{})

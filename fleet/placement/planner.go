@@ -67,7 +67,7 @@ type Planner struct {
 
 	claims map[string]bool // not answered
 	// releases are decided, and not carried out: the view has the name with this life and the epoch
-	// of the decision, or, if it is surplus, with nobody. So surplus leaves only as fast as others
+	// of the decision, or, if it is surplus, with no node. So surplus leaves only as fast as others
 	// take it.
 	releases map[string]released
 
@@ -212,7 +212,7 @@ func (p *Planner) dueOf(v *View, n *name) (due time.Duration, candidate bool) {
 	return n.since + time.Duration(rank)*p.policy.Step, rank >= 0 && !p.refused[n.name]
 }
 
-// moveSteps are how many steps more the others leave a name to the node on which somebody wants it.
+// moveSteps are how many steps more the others leave a name to the node on which an operator wants it.
 const moveSteps = 3
 
 // hasRoom counts the claims that the view does not have yet. A node beyond its bound takes a name
@@ -260,7 +260,7 @@ func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Eff
 }
 
 // leaving are the names of a life that it may have to release: those that do not fit or move to
-// another node, or all. Those that have been here longest come first, so that a name that somebody
+// another node, or all. Those that have been here longest come first, so that a name that an operator
 // has moved here is not the first surplus.
 func (p *Planner) leaving(v *View, l *life, all bool) (names []*name) {
 	for _, n := range v.owned[l.Life] {
@@ -272,7 +272,7 @@ func (p *Planner) leaving(v *View, l *life, all bool) (names []*name) {
 	return names
 }
 
-// movesAway reports whether somebody wants a name on another node, which may take it.
+// movesAway reports whether an operator wants a name on another node, which may take it.
 func (v *View) movesAway(n *name, self *life) bool {
 	target := v.target(n)
 	return target != nil && target != self

@@ -142,7 +142,7 @@ func TestPlanner_respectsLabelsAndCapacity(t *testing.T) {
 	require.Zero(t, f.view.Unplaced(), "a name that fits two nodes goes beyond their bounds")
 	require.Equal(t, map[string]int{"a": 70, "b": 30, "c": 0, "d": 0}, f.loads())
 
-	f.join(Node{ID: "a"}) // it has lost its label, and nobody can take its names
+	f.join(Node{ID: "a"}) // it has lost its label, and no node can take its names
 	f.run(time.Minute, short)
 	require.Equal(t, 70, f.view.Unplaced())
 	require.Equal(t, 30, f.loads()["b"])
@@ -281,7 +281,7 @@ func TestPlanner_drains(t *testing.T) {
 	f.join(Node{ID: "node0", Draining: true})
 	f.join(Node{ID: "node2", Draining: true})
 	f.run(20*time.Second, short)
-	require.Equal(t, 90, f.view.Unplaced(), "a node that drains takes nothing, and waits for nobody")
+	require.Equal(t, 90, f.view.Unplaced(), "a node that drains takes nothing, and waits for no node")
 }
 
 func TestPlanner_releasesWhatWasRemoved(t *testing.T) {
@@ -326,7 +326,7 @@ func TestPlanner_refuses(t *testing.T) {
 	require.Equal(t, 20, f.loads()[first])
 }
 
-// TestPlanner_holds: what runs here already is claimed here, whoever is the first candidate.
+// TestPlanner_holds: what runs here already is claimed here, whichever node is the first candidate.
 func TestPlanner_holds(t *testing.T) {
 	f := newFleet(t, Policy{Settle: time.Millisecond})
 	f.joinMany(4)

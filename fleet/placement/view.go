@@ -19,7 +19,7 @@ type View struct {
 	// owned are the names whose place names a life and is not released, by life, living or not.
 	owned map[string]map[string]*name
 
-	// moves are names that somebody wants on a node, by its id.
+	// moves are names that an operator wants on a node, by its id.
 	moves map[string]string
 
 	// generation changes with everything that candidates depend on, except the names themselves:
@@ -58,7 +58,7 @@ type name struct {
 	hash  uint64
 	spec  *Spec // nil: removed
 	place Place
-	// revision of the place record; 0: there is none.
+	// revision of the place record; 0 without a record.
 	revision int64
 	unplaced bool
 	since    time.Duration // when it became unplaced
@@ -186,7 +186,7 @@ func (v *View) Move(server string) string { return v.moves[server] }
 // Moves returns the names for which [View.Move] is a node, sorted.
 func (v *View) Moves() []string { return slices.Sorted(maps.Keys(v.moves)) }
 
-// Place returns who runs a name, and the revision of the record; 0: there is none.
+// Place returns who runs a name, and the revision of the record; 0 without a record.
 func (v *View) Place(server string) (p Place, revision int64) {
 	if n := v.names[server]; n != nil {
 		return n.place, n.revision

@@ -165,7 +165,7 @@ func New() *Registry {
 	return r
 }
 
-// Client is one client. A nil *Client is one that nobody counts.
+// Client is one client. A nil *Client counts nothing.
 type Client struct {
 	registry *Registry
 	key      string
@@ -176,7 +176,7 @@ type Client struct {
 	tasks    map[*Task]bool
 }
 
-// Open returns the client of a key, which it makes if there is none. The fields of info that
+// Open returns the client of a key, which it makes for a new key. The fields of info that
 // are set replace those of the client.
 func (r *Registry) Open(key string, info Info) *Client {
 	r.mu.Lock()

@@ -58,13 +58,13 @@ func TestRegistry(t *testing.T) {
 	require.Empty(t, r.Status().Sessions, "it was not seen for long")
 	require.EqualValues(t, 1, r.Status().Requests[OutcomeAnswered], "what it did stays counted")
 
-	var nobody *Client
-	nobody.Begin(true)
-	nobody.Done(OutcomeError)
-	nobody.Connect(1)
-	nobody.Stream(1)
-	nobody.Introduce(Info{})
-	require.Empty(t, nobody.Label())
+	var none *Client
+	none.Begin(true)
+	none.Done(OutcomeError)
+	none.Connect(1)
+	none.Stream(1)
+	none.Introduce(Info{})
+	require.Empty(t, none.Label())
 }
 
 // A connection that is open is shown however long it was silent, before those that are not.
@@ -146,7 +146,7 @@ func TestTasks(t *testing.T) {
 		}
 	}
 	require.Zero(t, r.Status().Sessions[0].Tasks)
-	var nobody *Client
-	nobody.OpenTask("s", "t").SetState("x")
-	nobody.OpenTask("s", "t").End()
+	var none *Client
+	none.OpenTask("s", "t").SetState("x")
+	none.OpenTask("s", "t").End()
 }

@@ -19,7 +19,7 @@ type TaskStatus struct {
 	Since time.Time `json:"since"`
 }
 
-// Task is a task that is counted. A nil *Task is one that nobody counts.
+// Task is a task that is counted. A nil *Task counts nothing.
 type Task struct {
 	client *Client
 	status TaskStatus // guarded by the mutex of the registry

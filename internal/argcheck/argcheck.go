@@ -223,7 +223,7 @@ func digits(number []byte) (n int) {
 	return n
 }
 
-// member returns the value of a member of an object; 0 if there is none. Of several of one
+// member returns the value of a member of an object; 0 without one. Of several of one
 // name, the last one counts.
 func (c *check) member(t *jsonscan.Tree, object int, name string) (found int) {
 	for i := object + 1; i < t.Next(object) && c.spend(1); i = t.Next(i + 1) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// first returns the first violation of arguments; nil if there is none.
+// first returns the first violation of arguments; nil without one.
 func first(schema, args string) *Violation {
 	r := new(Checker).Check(context.Background(), []byte(schema), []byte(args), Options{})
 	if len(r.Violations) == 0 {

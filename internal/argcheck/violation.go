@@ -40,7 +40,7 @@ const (
 	maxValueBytes = 200
 )
 
-// violations words the problems. What is not known for certain is none.
+// violations words the problems. What is not known for certain is no problem.
 func (c *check) violations() []Violation {
 	if c.stopped || len(c.problems) == 0 {
 		return nil

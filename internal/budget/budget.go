@@ -178,7 +178,7 @@ type Patience struct {
 }
 
 // GrowPatiently adds bytes to the share, as [Share.Grow] does. It waits while shares are
-// released from time to time: whoever is slow is not stuck. It reports false, and the
+// released from time to time: a slow reader is not stuck. It reports false, and the
 // share is unchanged, if patience or ctx has ended, or stop was closed.
 func (s *Share) GrowPatiently(ctx context.Context, stop <-chan struct{}, bytes int, p Patience) bool {
 	began := time.Now()

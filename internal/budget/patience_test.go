@@ -36,8 +36,8 @@ func TestGrowPatiently(t *testing.T) {
 		full        bool // the parent has no room, and otherwise the budget of the server
 		after       time.Duration
 	}{
-		"nobody returns room":                {false, false, false, 3 * time.Second},
-		"nobody returns room of the parent":  {false, false, true, 3 * time.Second},
+		"no room returns":                    {false, false, false, 3 * time.Second},
+		"no room of the parent returns":      {false, false, true, 3 * time.Second},
 		"room of the budget":                 {true, false, false, 15 * time.Second},
 		"room of the parent, which is full":  {false, true, true, 15 * time.Second},
 		"room of the parent, which has room": {false, true, false, 3 * time.Second},

@@ -27,7 +27,7 @@ func Lead(c *supervisor.Cause, starting bool) *supervisor.Cause {
 		}
 	case supervisor.CauseSignal:
 		if c.Signal == "killed" || c.Signal == "terminated" || c.Signal == "interrupt" || c.Signal == "hangup" {
-			return c // somebody else has ended it
+			return c // another program has ended it
 		}
 		needed = Complaint
 	case supervisor.CauseClosed, supervisor.CauseTimeout, supervisor.CauseProtocol:

@@ -26,7 +26,7 @@ func TestLead_begins_with_the_line(t *testing.T) {
 		"an exit, a complaint":             {exit(ended, "out of memory"), false, "out of memory (exit status 1)"},
 		"progress":                         {exit(ended, "Server running on stdio"), true, ended},
 		"no line":                          {exit(ended), true, ended},
-		"killed by somebody":               {&supervisor.Cause{Kind: supervisor.CauseSignal, Signal: "killed", Message: "server process was ended by signal: killed", Stderr: []string{"Error: x"}}, false, "server process was ended by signal: killed"},
+		"killed by another program":        {&supervisor.Cause{Kind: supervisor.CauseSignal, Signal: "killed", Message: "server process was ended by signal: killed", Stderr: []string{"Error: x"}}, false, "server process was ended by signal: killed"},
 		"aborted":                          {&supervisor.Cause{Kind: supervisor.CauseSignal, Signal: "aborted", Message: "server process was ended by signal: aborted", Stderr: []string{"FATAL ERROR: heap"}}, false, "FATAL ERROR: heap (signal: aborted)"},
 		"a timeout":                        {&supervisor.Cause{Kind: supervisor.CauseTimeout, Message: "too late; raise it", Stderr: []string{"Error: connect ECONNREFUSED"}}, true, "Error: connect ECONNREFUSED; too late; raise it"},
 		"a timeout, plain":                 {&supervisor.Cause{Kind: supervisor.CauseTimeout, Message: "too late", Stderr: []string{"Please wait"}}, true, "too late"},

@@ -8,7 +8,7 @@ import (
 
 // ForModel returns a text of a server as a language model may read it: without the
 // characters that a model reads and a person who looks at the same text does not see. With
-// them a server can tell a model something that nobody notices. removed names the kinds of
+// them a server can tell a model something that no user notices. removed names the kinds of
 // what was removed, as in "control characters, tag characters"; it is empty if nothing
 // was.
 //

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asTags writes ASCII text in tag characters, which a model reads and nobody sees.
+// asTags writes ASCII text in tag characters, which a model reads and no user sees.
 func asTags(text string) string {
 	return strings.Map(func(r rune) rune { return 0xE0000 + r }, text)
 }

@@ -145,7 +145,7 @@ func (t *Table) Mismatch(h http.Header, tool string, params json.RawMessage) (he
 }
 
 // Ambiguous returns a member of the params, on the way to a marked argument or one itself, that is there twice or
-// under a name that differs only in case: two readers may take different values. Empty if there is none.
+// under a name that differs only in case: two readers may take different values. Empty without one.
 func (t *Table) Ambiguous(tool string, params json.RawMessage) (member string) {
 	if marks := t.marks(tool); marks != nil {
 		return marks.params.ambiguous(params)

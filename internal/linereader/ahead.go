@@ -18,7 +18,7 @@ const MaxAhead = 2 << 20
 // stallTimeout is how long a line waits for room while none is taken.
 const stallTimeout = 2 * time.Second
 
-// Ahead reads lines before they are asked for. So the end is noticed while nobody takes lines: what there is no room
+// Ahead reads lines before they are asked for. So the end is noticed without a reader of lines: what there is no room
 // for is refused. One goroutine takes them; Close may be called by any.
 type Ahead struct {
 	ended  chan struct{}     // closed when nothing more comes
@@ -51,7 +51,7 @@ type Runner interface {
 	// Run may block: as soon as there is something to read, or the stream has ended, another goroutine reads.
 	// Code of the host may end the goroutine in it.
 	Run()
-	// Finish is called after Run. It must not block: nobody may read meanwhile.
+	// Finish is called after Run. It must not block: no goroutine may read meanwhile.
 	Finish()
 }
 
@@ -112,7 +112,7 @@ func (a *Ahead) read() {
 				a.refuse(line)
 			}
 		}
-		runtime.Gosched() // whoever takes the line runs first: the next read may block a thread, with the processor
+		runtime.Gosched() // the reader of the line runs first: the next read may block a thread, with the processor
 	}
 }
 

@@ -35,7 +35,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Lines are read ahead in bounded memory, in their order, and the end is noticed though nobody takes them.
+// Lines are read ahead in bounded memory, in their order, and the end is noticed without a reader.
 func TestAhead(t *testing.T) {
 	var text strings.Builder
 	for i := range 1000 {
@@ -76,7 +76,7 @@ func TestAhead(t *testing.T) {
 	require.LessOrEqual(t, <-written, 6, "more was read than there is room for")
 }
 
-// While nobody takes lines, those that there is no room for are refused, and the end is noticed.
+// Without a reader of lines, those that there is no room for are refused, and the end is noticed.
 func TestAhead_refuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10

@@ -13,7 +13,7 @@ import (
 // Its files are opened relative to it, so it does not matter what its path names later.
 type Dir struct{ root *os.Root }
 
-// OpenDir opens a directory, and makes one of mode 0700 if create is set and there is none. A symbolic link
+// OpenDir opens a directory, and makes a missing one with mode 0700 if create is set. A symbolic link
 // is refused.
 func OpenDir(path string, create bool) (*Dir, error) {
 	if create {

@@ -33,7 +33,7 @@ var (
 
 // Steps returns about how many instructions the compiled program of a pattern of Go has,
 // repetitions expanded, without compiling it. A match takes up to that many steps for each
-// character. The error says why the pattern cannot be used: it is none, its text is too
+// character. The error says why the pattern cannot be used: it is malformed, its text is too
 // large, or it has more steps than most.
 func Steps(pattern string, most int) (int, error) {
 	parsed, err := parse(pattern)

@@ -142,7 +142,7 @@ func (t *Task) read(text []byte, outermost bool) error {
 	})
 }
 
-// ReadID returns the id of a task, and reads nothing behind it; empty if there is none that
+// ReadID returns the id of a task, and reads nothing behind it; empty without one that
 // [Read] would accept. The id is a copy.
 func ReadID(text []byte) (id string) {
 	_ = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
@@ -179,7 +179,7 @@ func (t *Task) check() error {
 // maxInstant bounds the text of a time, in bytes.
 const maxInstant = 64
 
-// instant reads a time. What is none counts as not said.
+// instant reads a time. Text that is no time counts as not said.
 func instant(value []byte) time.Time {
 	text, err := jsonscan.ReadString(value)
 	if err != nil || len(text) > maxInstant {

@@ -1,7 +1,7 @@
 // Package usage measures what servers use: processor time, memory, calls and failed calls.
 //
-// It has no goroutine. A [Recorder] takes a sample when somebody reads it, at most one for each
-// [Interval], and keeps the samples of the last minutes. While nobody reads, it costs nothing and
+// It has no goroutine. A [Recorder] takes a sample when a reader asks, at most one for each
+// [Interval], and keeps the samples of the last minutes. Without readers it costs nothing and
 // learns nothing.
 //
 // A sample reads /proc/PID/stat of every process of the system once, whatever the number of
@@ -21,7 +21,7 @@ import (
 const (
 	// Interval is the least time between two samples.
 	Interval = 5 * time.Second
-	// Kept is how many samples of a server are kept: five minutes, if somebody reads all the time.
+	// Kept is how many samples of a server are kept: five minutes, if a reader asks all the time.
 	Kept = 60
 	// window is how long a sample is kept.
 	window = Kept * Interval
@@ -50,6 +50,7 @@ func Of(all []mcpvisor.ServerStatus) []Server {
 				s.PIDs = append(s.PIDs, session.PID)
 			}
 		}
+		s.PIDs = append(s.PIDs, slices.DeleteFunc(slices.Clone(all[i].Copies), func(pid int) bool { return pid == 0 })...)
 		servers = append(servers, s)
 	}
 	return servers

@@ -41,7 +41,7 @@ type Options struct {
 
 // Step is something that happens in a [Run].
 type Step struct {
-	// Server is whom it is about; empty if it is about the storm as a whole.
+	// Server is the server that it is about; empty if it is about the storm as a whole.
 	Server string
 	// Fault is set for a fault that is injected now, and Finding for what was found.
 	Fault   string
@@ -60,7 +60,7 @@ const (
 	leftGrace    = 500 * time.Millisecond
 	minShutdown  = 3 * leftGrace // the group is killed after it, and looked at before
 	closeTimeout = 30 * time.Second
-	noticeDelay  = 2 * time.Second  // from which Progress gets whom Run waits for
+	noticeDelay  = 2 * time.Second  // from which Progress gets the servers that Run waits for
 	patience     = 10 * time.Second // how long the storm waits for servers that start slowly, and Progress gets nothing about one that returns slowly
 )
 
@@ -73,7 +73,7 @@ const (
 // ready. A server that is ready later gets its faults from then on, for the same duration.
 //
 // A server that Run does not start itself, over HTTP or a transport of the caller, gets only
-// what harms nobody: its session is ended and begun again, and over HTTP its connections are cut
+// what harms no other client: its session is ended and begun again, and over HTTP its connections are cut
 // on this side. It gets no flood, and few calls.
 //
 // Run returns when everything that it started has ended. The error says that Run could not
@@ -174,7 +174,7 @@ func (s *storm) run(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 }
 
 // awaitStarts waits until every server has started or failed, as long as its patience lasts,
-// and says whom it waits for. It returns what is wrong with Options.Tools.
+// and says which servers it waits for. It returns what is wrong with Options.Tools.
 func (s *storm) awaitStarts(ctx context.Context) error {
 	notice, end := time.After(noticeDelay), time.After(patience)
 	waiting := s.servers

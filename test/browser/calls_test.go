@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A call that has ended can be opened: it says why it failed, and for whom it was made. The filter
+// A call that has ended can be opened: it says why it failed, and which client it was made for. The filter
 // finds it by what it says, and both counts of what went wrong have their names.
 func TestCalls_open_and_filter(t *testing.T) {
 	c := newClient(t)

@@ -59,7 +59,7 @@ func serve(t *testing.T, c *facade.Client, wrap func(http.Handler) http.Handler,
 	return s
 }
 
-// end ends a server, as the end of its process does: its connections break, and nobody can connect
+// end ends a server, as the end of its process does: its connections break, and no client can connect
 // again. A page tries that at once.
 func end(s *httptest.Server) {
 	closed := make(chan struct{})

@@ -121,7 +121,7 @@ func TestStates_fit_the_window(t *testing.T) {
 	p.has("#attention button", "Restart")
 	end(s)
 	p.has("#loss", "was lost at")
-	p.wait(`!document.querySelector("#attention button")`) // nobody is there who would restart it
+	p.wait(`!document.querySelector("#attention button")`) // no operator would restart it
 	for _, look := range looks {
 		p.media(look.scheme, look.width)
 		fits("lost " + look.suffix)

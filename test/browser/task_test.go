@@ -41,7 +41,7 @@ func TestUnfinished_calls_are_shown(t *testing.T) {
 	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
 	p.has("#unfinished", "order-1")
 	p.has("#unfinished", "interrupted, may have been executed")
-	p.has("#unfinished", "task, nobody waits for it")
+	p.has("#unfinished", "task, no caller waits for it")
 	eval[bool](p, `Boolean(location.hash = "#/s/fs")`)
 	p.has("#detail [data-key=unfinished]", "order-2")
 }

@@ -70,7 +70,7 @@ func (l *Ledger) Check(dir string) {
 	for key, n := range executions {
 		require.Equal(l.t, 1, n, "%s ran more than once", key)
 		require.False(l.t, l.refused[key], "%s ran, and the caller was told that nothing was done", key)
-		require.True(l.t, l.succeeded[key] || l.unknown[key] || l.lost[key], "%s ran for nobody", key)
+		require.True(l.t, l.succeeded[key] || l.unknown[key] || l.lost[key], "%s ran without a call", key)
 	}
 	for key := range l.succeeded {
 		require.Equal(l.t, 1, executions[key], "%s succeeded without running", key)

@@ -28,7 +28,7 @@ var Misbehaviours = map[string]string{
 	"id/duplicate":          "a call with the id of a call that is in flight",
 	"id/reused":             "one id for all requests, one after another",
 	"id/strange":            "ids that are no ids, or a megabyte long",
-	"answer/never-asked":    "answers to questions that nobody has asked",
+	"answer/never-asked":    "answers to questions that were not asked",
 	"cancel/never-asked":    "cancellations of what was never asked",
 	"flood/calls":           "more calls that hang than may be in flight",
 	"flood/streams":         "a hundred streams for one session",
@@ -46,13 +46,13 @@ var Misbehaviours = map[string]string{
 	"session/of-another":    "the session of another principal",
 	"session/expired":       "a session that is too old",
 	"session/ended":         "a session that was ended",
-	"task/of-another":       "the task of another principal, or of nobody",
+	"task/of-another":       "the task of another principal, or an unknown one",
 	"end/idle":              "ends, with nothing in flight",
 	"end/in-a-frame":        "ends in the middle of a message",
 	"end/before-initialize": "ends before it has said anything",
 }
 
-// RequireRows requires that each misbehaviour has a row, or a reason why there is none.
+// RequireRows requires that each misbehaviour has a row, or a reason why it has no row.
 func RequireRows[Row any](t *testing.T, rows map[string]Row, reasons map[string]string) {
 	t.Helper()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(Misbehaviours)), append(slices.Collect(maps.Keys(rows)), slices.Collect(maps.Keys(reasons))...),

@@ -43,7 +43,7 @@ func Start(t *testing.T, program, config, dir string) *Process {
 	return p
 }
 
-// freePort returns a port that the system does not give to connections, so that nobody takes it
+// freePort returns a port that the system does not give to connections, so that no program takes it
 // while the run is down.
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -112,7 +112,7 @@ var trafficRows = []Misbehaviour{
 		sendsFirst(notifications(1, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":[""`+repeated(`,""`, 300_000)+`]}}`)+
 			notifications(1, "notifications/cancelled", `{"requestId":"x","_meta":{"m":[0`+repeated(`,{"a":0}`, 300_000)+`]}}`)+
 			notifications(1, "notifications/elicitation/complete", `{"elicitationId":"x","_meta":{"m":[0`+repeated(`,{"a":0}`, 300_000)+`]}}`))),
-	handWritten("notification/ack-of-more", "Acknowledges 20,000 resources that nobody asked for, and ends the subscription, each time.", listens(func(s *stdioServer, r request) {
+	handWritten("notification/ack-of-more", "Acknowledges 20,000 resources that were not asked for, and ends the subscription, each time.", listens(func(s *stdioServer, r request) {
 		s.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + r.id +
 			`},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["mcptest://text"` + repeated(`,"hostile://more"`, 10_000) + repeated(`,"hostile://more2"`, 10_000) + `]}}}` + "\n")
 		s.result(r, "{}")

@@ -4,6 +4,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +74,24 @@ func TestNoMachinePaths(t *testing.T) {
 	for _, s := range sources(t) {
 		require.False(t, machines.Match(s.text), "%s: %q", s.path, machines.Find(s.text))
 	}
+}
+
+// vague are words that hide who acts. Name the caller, the node, the reader or the operator instead, at
+// the beginning of the sentence.
+var vague = regexp.MustCompile(`(?i)\b(no` + `body|some` + `body|who` + `ever|who` + `m|an` + `ew|is` + ` none)\b`)
+
+// TestPlainWords: vague words stay rare. What is left are names in values of tests, http.NoBody, old entries of
+// CHANGELOG.md, and the license.
+func TestPlainWords(t *testing.T) {
+	const most = 20
+	var found []string
+	for _, s := range sources(t) {
+		for line := range strings.Lines(string(s.text)) {
+			if vague.MatchString(line) {
+				found = append(found, s.path+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	require.LessOrEqual(t, len(found), most, "say it with a plain subject:\n%s", strings.Join(found, "\n"))
+	require.Contains(t, strings.Join(found, "\n"), "CHANGELOG.md", "texts are read")
 }

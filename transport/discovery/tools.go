@@ -94,7 +94,7 @@ func readTool(item json.RawMessage, def *mcp.Tool, tasks *string, b *bounds) err
 }
 
 // readTaskSupport reads the member execution of a tool. What is neither "required" nor
-// "optional" is none.
+// "optional" does not require tasks.
 func readTaskSupport(execution []byte) (support string) {
 	_ = jsonscan.EachMember(execution, func(key string, value []byte) error {
 		if key == "taskSupport" {

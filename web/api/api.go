@@ -207,7 +207,7 @@ type Calls struct {
 	// Tasks are the calls that servers execute as tasks and that have not ended.
 	Tasks []mcpvisor.OpenTask `json:"tasks,omitempty"`
 	// Unfinished are calls with a key that an earlier process has made, oldest first, at most 20:
-	// they were interrupted, or are tasks for which nobody waits. It is read every 5 s at most.
+	// they were interrupted, or are tasks that no caller waits for. It is read every 5 s at most.
 	Unfinished []mcpvisor.JournalEntry `json:"unfinished,omitempty"`
 	// MoreUnfinished counts those after them.
 	MoreUnfinished int `json:"moreUnfinished,omitempty"`
@@ -229,7 +229,7 @@ type Clients struct {
 	clients.Status
 }
 
-// Usage is the answer of GET api/usage: what servers use. Samples are taken while somebody reads,
+// Usage is the answer of GET api/usage: what servers use. Samples are taken while a reader asks,
 // one for each 5 s at most, and kept for 5 minutes; a reader asks again every few seconds with
 // ?after=SEQ, the Seq of the answer before.
 type Usage struct {

@@ -70,7 +70,7 @@ export function showUnfinished(el, app, server, only) {
 	el.hidden = !all.length;
 	fill(el, head("Calls of an earlier process without an end", count(all.length + (server || only ? 0 : app.moreUnfinished))), table("Calls of an earlier process without an end", ["Age", "Key", "Call", "State"],
 		all.map((e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? tell("◐", "warn", "task, nobody waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
+			td(e.state === "task" ? tell("◐", "warn", "task, no caller waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
 }
 
 // alike puts calls that ended in the same way, one after the other, into one row.

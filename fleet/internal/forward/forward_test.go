@@ -178,7 +178,7 @@ func TestReader_subscriptions(t *testing.T) {
 	require.Eventually(t, func() bool {
 		f.touch(text, "3")
 		return len(a.until(t, "3")) == 0
-	}, 20*time.Second, 10*time.Millisecond, "nobody is subscribed")
+	}, 20*time.Second, 10*time.Millisecond, "no node is subscribed")
 	err := b.request(t, "resources/subscribe", text, `{}`)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable, "it has left")
 	require.ErrorContains(t, err, "have ended")
@@ -388,7 +388,7 @@ func TestReader_tasks(t *testing.T) {
 }
 
 // answerTask has a task ask, and answers it: since 2026-07-28 by tasks/update, before by the handlers
-// of whoever waits for its result.
+// of the caller that waits for its result.
 func (f *fleet) answerTask(t *testing.T, version string, r *Reader, call func(string, transport.Request, ...facade.CallOption) (*facade.TaskRelay, json.RawMessage, error)) {
 	t.Helper()
 	relay, _, err := call("s/asks", transport.Request{AsTask: true})
@@ -422,7 +422,7 @@ func (f *fleet) answerTask(t *testing.T, version string, r *Reader, call func(st
 	require.Contains(t, string(answer), "cancelled")
 }
 
-// TestOwner_many: nodes that come and go leave nothing behind, and nobody loses a subscription.
+// TestOwner_many: nodes that come and go leave nothing behind, and no node loses a subscription.
 func TestOwner_many(t *testing.T) {
 	f := newFleet(t, mcptest.Script{Versions: []string{legacy}})
 	stays := f.read("stays")

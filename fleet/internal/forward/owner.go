@@ -47,7 +47,7 @@ type Owner struct {
 	mu        sync.Mutex
 	servers   map[string]*server // those that are listened to; guarded by mu, with their fields
 	listeners int
-	stop      context.CancelFunc // ends the watch; nil if nobody listens
+	stop      context.CancelFunc // ends the watch; nil without listeners
 }
 
 // server is a server that other nodes listen to.
@@ -152,7 +152,7 @@ func (o *Owner) enter(ctx context.Context, r peer.Request) (*server, error) {
 		if same {
 			return s, nil
 		}
-		<-s.turn // nobody listened for a moment
+		<-s.turn // for a moment it had no listener
 	}
 }
 
@@ -302,7 +302,7 @@ func (o *Owner) leave(r peer.Request, l *listener) {
 	if o.listeners--; o.listeners == 0 {
 		o.stop()
 	}
-	s := o.servers[r.Server] // it is there as long as somebody listens or leaves
+	s := o.servers[r.Server] // it is there as long as a node listens or leaves
 	n := s.nodes[r.Node]
 	if delete(n.listeners, l); len(n.listeners) > 0 {
 		return
@@ -322,7 +322,7 @@ func (o *Owner) leave(r peer.Request, l *listener) {
 
 // endSubscriptions ends those of a node that has left which no other node wants.
 func (o *Owner) endSubscriptions(name string, s *server, left *node) {
-	s.turn <- struct{}{} // whoever has it is bounded by the timeouts of its request
+	s.turn <- struct{}{} // the goroutine that has it is bounded by the timeouts of its request
 	defer func() { <-s.turn }()
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -336,7 +336,7 @@ func (o *Owner) endSubscriptions(name string, s *server, left *node) {
 	}
 }
 
-// watch passes events on until nobody listens, or the client is closed.
+// watch passes events on until the last listener leaves, or the client is closed.
 func (o *Owner) watch(ctx context.Context, events <-chan mcpvisor.Event) {
 	for e := range events {
 		o.mu.Lock()
@@ -353,7 +353,7 @@ func (o *Owner) watch(ctx context.Context, events <-chan mcpvisor.Event) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if ctx.Err() != nil { // nobody listens, or another watch has begun
+	if ctx.Err() != nil { // the last listener has left, or another watch has begun
 		return
 	}
 	for _, s := range o.servers {

@@ -95,7 +95,7 @@ func (r *Reader) Request(ctx context.Context, q transport.Request, opts ...facad
 }
 
 // SetLevel has the owner send log messages of a level and above, unless it was asked for that before:
-// since 2026-07-28 the level is part of each request (transport.Request.LogLevel), and nobody sets it.
+// since 2026-07-28 the level is part of each request (transport.Request.LogLevel), and no caller sets it.
 func (r *Reader) SetLevel(ctx context.Context, level string) error {
 	if last := r.level.Load(); last != nil && *last == level {
 		return nil
@@ -114,7 +114,7 @@ func (r *Reader) SetLevel(ctx context.Context, level string) error {
 func failureOf(answer json.RawMessage) error {
 	rpc := new(jsonrpc.Error)
 	if t, err := task.Read(answer); err != nil || t.Status != task.Failed || json.Unmarshal(t.Failure, rpc) != nil {
-		return nil //nolint:nilerr // whoever asked reads the answer
+		return nil //nolint:nilerr // the node that asked reads the answer
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &transport.TaskFailure{Err: rpc}}
 }

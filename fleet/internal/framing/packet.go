@@ -23,7 +23,7 @@ const streamWindow = 1 << 20
 
 var linkDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
 
-// Packets carries the packets of one stream: a stream of gRPC, or one end of a [Pipe].
+// Packets carries the packets of one stream: a stream of gRPC, or one in memory.
 type Packets interface {
 	// SendMsg takes a packet, which may be written after it has returned.
 	SendMsg(m any) error
@@ -34,7 +34,7 @@ type Packets interface {
 // DialOptions returns the options of a connection with this many streams.
 func DialOptions(streams int32) []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(streams * streamWindow),
 	}
 }
@@ -42,7 +42,7 @@ func DialOptions(streams int32) []grpc.DialOption {
 // ServerOptions returns the options of a server whose connections have this many streams.
 func ServerOptions(streams int32) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(Codec{}),
 		grpc.MaxRecvMsgSize(maxPacket),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(streams * streamWindow),
@@ -62,13 +62,15 @@ func Register(s *grpc.Server, handle func(stream grpc.ServerStream) error) {
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, nil)
 }
 
-// codec passes packets to gRPC and back. A *packet or *[]byte that is sent belongs to gRPC; a *[]byte that
+// Codec passes packets to gRPC and back. A *packet or *[]byte that is sent belongs to gRPC; a *[]byte that
 // is received is overwritten.
-type codec struct{}
+type Codec struct{}
 
-func (codec) Name() string { return "mcpvisor-packet" }
+// Name implements encoding.CodecV2.
+func (Codec) Name() string { return "mcpvisor-packet" }
 
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
+// Marshal implements encoding.CodecV2.
+func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch v := v.(type) {
 	case *packet:
 		return mem.BufferSlice{mem.NewBuffer(&v.bytes, v)}, nil
@@ -78,7 +80,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return nil, fmt.Errorf("framing: %T is no packet", v)
 }
 
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+// Unmarshal implements encoding.CodecV2.
+func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	b, ok := v.(*[]byte)
 	if !ok {
 		return fmt.Errorf("framing: %T is no packet", v)

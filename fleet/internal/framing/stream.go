@@ -23,7 +23,7 @@ type Verdict byte
 // The verdicts of Config.Accept.
 const (
 	Keep   Verdict = iota
-	Ignore         // nobody waits for it
+	Ignore         // no caller waits for it
 )
 
 // Config says what a [Stream] does with the messages that it receives.

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing/framingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -313,7 +315,7 @@ func TestStream_hostile_peer(t *testing.T) {
 		"credit for nothing":          {[][]byte{appendControl(nil, frameCredit, 3)}, "never begun"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			near, far := Pipe()
+			near, far := framingtest.Pipe(Codec{})
 			s := New(near, Config{RoomBytes: MaxChunk, Accept: keep, Deliver: func(_ byte, _ uint64, _ []byte, held *Place) error {
 				held.Release()
 				return nil
@@ -367,7 +369,7 @@ func TestOutbox_endWhenEmpty_waits_for_what_is_being_sent(t *testing.T) {
 	require.False(t, o.isFinished())
 	<-o.wake // of endWhenEmpty
 	o.release()
-	<-o.wake // whoever waits looks again
+	<-o.wake // the waiting goroutine looks again
 	require.True(t, o.isFinished())
 	o.sendNoMore(kindCall)
 	_, claimed = o.claimFor(&Message{What: kindCall}, nil)

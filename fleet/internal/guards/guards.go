@@ -21,7 +21,7 @@ type Guards struct {
 	deadline time.Duration
 	guard    *guard.Guard
 	starting bool
-	err      error // why there is none
+	err      error // why the node has no guard
 	work     sync.WaitGroup
 	closed   bool
 }

@@ -8,7 +8,7 @@
 //
 // A life of a node is one lease, and is named after it; a number is never given twice. All that a
 // node owns, it owns by its life: a record that names another life, even one of the same node, is
-// somebody else's.
+// that of another node.
 //
 //	apart → (granted) → registering → (key written) → member → (deadline, lease gone) → fencing → apart
 //

@@ -58,7 +58,7 @@ func (n *Node) advanceLease() {
 	record.Life, record.Draining = n.life, n.draining
 	key := records.NodeKey(record.ID, n.life)
 	condition := store.Absent(key)
-	if n.state == StateMember { // somebody else may have added fields
+	if n.state == StateMember { // another program may have added fields
 		condition = store.Unchanged(key, n.registered)
 	}
 	n.ask(Effect{Kind: EffectCommit, Txn: store.Txn{
@@ -153,7 +153,7 @@ func (n *Node) join() {
 	}
 }
 
-// keyWritten follows the own key, which somebody else may write, too.
+// keyWritten follows the own key, which other nodes may write, too.
 func (n *Node) keyWritten(key string, rest records.Rest, revision int64) {
 	if n.inForce() && revision >= n.registered && key == records.NodeKey(n.config.Node.ID, n.life) {
 		n.registered, n.recordRest = revision, rest

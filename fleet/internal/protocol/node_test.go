@@ -240,7 +240,7 @@ func TestNode_lostGuard(t *testing.T) {
 	require.Equal(t, []string{"start lock 2", "adopt shared 2"}, b.saw())
 }
 
-// TestNode_moves: the owner ends the server and releases it; whoever claims it ends the move.
+// TestNode_moves: the owner ends the server and releases it; the node that claims it ends the move.
 func TestNode_moves(t *testing.T) {
 	b := joined(t, twoServers)
 	b.saw()
@@ -283,7 +283,7 @@ func TestNode_moveEnds(t *testing.T) {
 	}
 }
 
-// TestNode_lostLease: somebody has ended the lease, or removed the key.
+// TestNode_lostLease: another program has ended the lease, or removed the key.
 func TestNode_lostLease(t *testing.T) {
 	for name, lose := range map[string]func(b *bench){
 		"the renewal says so": func(b *bench) {

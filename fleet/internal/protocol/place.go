@@ -18,7 +18,7 @@ func (n *Node) place() {
 				rest := n.placeRest[e.Name]
 				txn := claim(e.Name, e.Place, rest, e.Revision, n.config.Node.ID, n.life)
 				moves := n.view.Move(e.Name) != ""
-				if moves { // done, or whoever was to take it has not
+				if moves { // done, or the node that was to take it has not
 					txn.Then = append(txn.Then, store.Remove(records.MoveKey(e.Name)))
 				}
 				n.ask(Effect{Kind: EffectCommit, Txn: txn}, request{name: e.Name, claim: true, rest: rest, moves: moves, place: placement.Place{
@@ -71,7 +71,7 @@ func (n *Node) release(name string) {
 }
 
 // endForeign ends servers whose name has another owner, or no specification. One that was started
-// by a former life, and that nobody has claimed since, keeps running.
+// by a former life, and that no node has claimed since, keeps running.
 func (n *Node) endForeign() {
 	var foreign []string
 	for name, s := range n.servers {

@@ -64,7 +64,7 @@ type serverProcess struct {
 	epoch     uint64
 	exclusive bool
 	ended     bool
-	endsAt    time.Duration // 0: nobody ends it
+	endsAt    time.Duration // 0: it does not end
 }
 
 func (p *process) String() string {

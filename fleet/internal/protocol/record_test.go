@@ -18,7 +18,7 @@ func (b *bench) value(key string) string {
 	return string(pairs[0].Value)
 }
 
-// TestNode_keepsFieldsOfPlaces: what a newer program has written into a place remains, whoever
+// TestNode_keepsFieldsOfPlaces: what a newer program has written into a place remains, whichever node
 // claims and releases it.
 func TestNode_keepsFieldsOfPlaces(t *testing.T) {
 	b := newBench(t, map[string]placement.Spec{"lock": {Exclusive: true}})
@@ -44,7 +44,7 @@ func TestNode_forgetsFieldsOfPlaces(t *testing.T) {
 	require.Equal(t, `{"v":1,"node":"a","life":"1","epoch":2}`, b.value("place/lock"))
 }
 
-// TestNode_keepsFieldsOfItsRecord: so does what somebody has written into the record of the node,
+// TestNode_keepsFieldsOfItsRecord: so does what another program has written into the record of the node,
 // although the node has not seen it yet.
 func TestNode_keepsFieldsOfItsRecord(t *testing.T) {
 	for name, value := range map[string]string{
@@ -93,7 +93,7 @@ func TestNode_laterRecords(t *testing.T) {
 	b.step(protocol.Input{Kind: protocol.InputWatchEnded, Watch: b.watch, Compacted: true})
 	b.run(time.Minute)
 	require.Equal(t, before.Pairs, b.engine.Read("").Pairs)
-	require.Equal(t, []string{"spec new "}, b.heard(), "it has a place, which nobody here knows")
+	require.Equal(t, []string{"spec new "}, b.heard(), "it has a place, which is not known here")
 	require.Equal(t, []string{"watch"}, b.saw())
 	require.GreaterOrEqual(t, b.node.Malformed(), 14)
 	nodes := b.node.View().Nodes()

@@ -21,7 +21,7 @@ var (
 const (
 	faultsFor = 45 * time.Second
 	// settleFor is how long after the last fault every name must be placed: a lease of a life that
-	// nobody renews (8.2 s), a watch that is silent (6 s), the turns of five candidates, ends.
+	// the node does not renew (8.2 s), a watch that is silent (6 s), the turns of five candidates, ends.
 	settleFor = 35 * time.Second
 )
 

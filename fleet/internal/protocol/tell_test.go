@@ -35,7 +35,7 @@ func gateway(definition string) []byte {
 // isCommit holds what the node would write.
 func isCommit(e protocol.Effect) bool { return e.Kind == protocol.EffectCommit }
 
-// TestNode_tells: the servers hear of each change of a place once, whoever owns it, and of nothing
+// TestNode_tells: the servers hear of each change of a place once, with any owner, and of nothing
 // else.
 func TestNode_tells(t *testing.T) {
 	b := joined(t, twoServers)

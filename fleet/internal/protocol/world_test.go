@@ -46,7 +46,7 @@ type broken struct {
 	noMargin      bool // the deadline is the end of the lease
 	noFormerCheck bool // a claim holds although the former life's key is there
 	earlyRevoke   bool // the guard gives the lease back before the servers have been reaped
-	noGuard       bool // nobody ends the servers of a stopped node
+	noGuard       bool // the servers of a stopped node run on
 	// noGuardNoFence: a node whose guard has died keeps its life.
 	noGuardNoFence bool
 }

@@ -45,7 +45,7 @@ const (
 // A large configuration takes several transactions: first the gateway and what is removed, then what
 // is changed or added. So no server is offered before the gateways know its configuration. Between
 // the transactions, nodes see servers of both configurations, and [Generation.Next] is set. Each
-// transaction holds only if nobody else has applied something since the one before, so that two
+// transaction holds only if no other client has applied something since the one before, so that two
 // configurations never mix; the later one that begins wins, and the other gets [ErrConflict].
 // After any other error, or a crash, the configuration may be applied partly. Apply, with the same
 // or another configuration, completes it.
@@ -58,7 +58,7 @@ func Apply(ctx context.Context, s store.Store, servers []Server, gateway json.Ra
 	if err != nil {
 		return 0, err
 	}
-	// Read in this order: if somebody applies something between, the first transaction fails.
+	// Read in this order: if another client applies something between, the first transaction fails.
 	before, revision, err := readGeneration(ctx, s)
 	if err != nil {
 		return 0, err
@@ -81,7 +81,7 @@ func Apply(ctx context.Context, s store.Store, servers []Server, gateway json.Ra
 		if before.Next == 0 {
 			return before.Applied, nil
 		}
-		next = before.Next // somebody's last transaction is missing
+		next = before.Next // the last transaction of another client is missing
 	}
 	for done := false; !done; {
 		part := changes[:partOf(changes)]

@@ -14,7 +14,7 @@ import (
 const MoveTTL = 30 * time.Second
 
 // RequestMove asks that a node takes a name: the owner releases it, and the node is the first to
-// claim it. The claim removes the record, whoever claims, so that a node that does not come in time is
+// claim it. The claim of any node removes the record, so that a node that does not come in time is
 // not waited for again. The caller sees the end in the place of the name, and may give the lease
 // back before: the move is not tried any longer then.
 //
@@ -38,6 +38,9 @@ func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease
 	}
 	return lease, nil
 }
+
+// ErrUnknownServer: the fleet has no server of that name.
+var ErrUnknownServer = errors.New("the fleet has no such server")
 
 // ErrUnknownNode: the fleet has no node of that name with a lease.
 var ErrUnknownNode = errors.New("the fleet has no such node; it may have ended, or have no lease")
@@ -72,7 +75,7 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	}
 	switch {
 	case !known:
-		return errors.New("the fleet has no such server")
+		return ErrUnknownServer
 	case revision == 0:
 		return ErrUnknownNode
 	case newest.Draining:

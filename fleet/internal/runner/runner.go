@@ -120,7 +120,7 @@ func (r *Runner) Snapshot(ctx context.Context) (protocol.Snapshot, error) {
 	case s := <-answer:
 		return s, nil
 	case <-r.ended:
-		return r.node.Snapshot(), nil // nobody changes it any longer
+		return r.node.Snapshot(), nil // it changes no longer
 	case <-ctx.Done():
 		return protocol.Snapshot{}, context.Cause(ctx)
 	}
@@ -150,7 +150,7 @@ func (r *Runner) take() ([]protocol.Input, []chan protocol.Snapshot) {
 
 // Run takes part in the fleet. It returns nil when the node has left, and otherwise the cause of
 // the context's end. Then it has told the servers that the life is over, and the lease runs out;
-// whoever ends the servers may give it back.
+// the process that ends the servers may give it back.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer close(r.ended)

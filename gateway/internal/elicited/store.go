@@ -61,7 +61,7 @@ func (s *Session) name(server, id string) name { return name{s.Client, s.CopyOf(
 type elicitation struct {
 	session *Session
 	id      string // the client knows it by this id
-	several bool   // several sessions were asked under the same id, so that nobody is told
+	several bool   // several sessions were asked under the same id, so that no session is told
 	expires time.Time
 }
 

@@ -4,26 +4,13 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
-// Prefix says when the name of a tool or prompt begins with that of its server: gateway.Prefix.
-type Prefix int
-
-const (
-	prefixAlways Prefix = iota
-	prefixOnConflict
-	prefixNever
-)
-
-// Naming says how tools and prompts are listed: gateway.Names.
-type Naming struct {
-	Prefix     Prefix
-	HostPrefix string // the host puts it before each name
-}
-
-func (n *Naming) limit() int {
-	return max(toolname.MaxAliasBytes-len(n.HostPrefix), toolname.MinBytes)
+// limit is the length of a name that fits behind the prefix of the host.
+func (n *namer) limit() int {
+	return max(toolname.MaxAliasBytes-len(n.names.HostPrefix), toolname.MinBytes)
 }
 
 // Owner identifies an entry by its server and the server's own name or URI for it.
@@ -34,7 +21,7 @@ func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
-	names  *Naming           // nil: aliases
+	names  *settings.Names   // nil: aliases
 	shared map[string]bool   // short names that several servers have had; the Catalog keeps it
 	first  map[string]string // the servers that have had short names first; the Catalog keeps it
 	// bare reports whether an entry may have a short name: it has it already, or all servers have been ready.
@@ -51,18 +38,18 @@ func (n *namer) name(o Owner) string {
 		return mcpvisor.Alias(o.Server, o.Name)
 	}
 	name := n.short(o)
-	bare := n.bare == nil || n.bare(o, name)
-	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (!bare || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+	onConflict, bare := n.names.Prefix == settings.PrefixOnConflict, n.bare == nil || n.bare(o, name)
+	if !onConflict && n.names.Prefix != settings.PrefixNever || onConflict && (!bare || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
 		name = n.prefixed(o)
 	}
-	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == prefixNever && !bare {
-		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.names.limit())
+	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == settings.PrefixNever && !bare {
+		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.limit())
 	}
 	return name
 }
 
 func (n *namer) prefixed(o Owner) string {
-	return toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
+	return toolname.Join("", o.Server, o.Name, o.Qualified(), n.limit())
 }
 
 // maxHeld bounds the short names that are kept for the servers that have had them first, also after these have
@@ -71,11 +58,11 @@ const maxHeld = 100_000
 
 // short returns the name without the server. Servers with the same tool have the same short name, even
 // if it has to be changed to fit.
-func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.names.limit()) }
+func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.limit()) }
 
 // add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
-	onConflict := n.names != nil && n.names.Prefix == prefixOnConflict
+	onConflict := n.names != nil && n.names.Prefix == settings.PrefixOnConflict
 	if onConflict {
 		for _, o := range all {
 			short := n.short(o)
@@ -108,9 +95,6 @@ func (n *namer) add(all []Owner) {
 		}
 	}
 }
-
-// Bare reports whether names may be without their servers.
-func (n *Naming) Bare() bool { return n != nil && n.Prefix != prefixAlways }
 
 // listed returns the name of a listed entry. It reports false for an entry in conflict.
 func (n *namer) listed(o Owner) (name string, ok bool) {

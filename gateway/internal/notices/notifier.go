@@ -69,14 +69,14 @@ const (
 // Notifier holds the notifications of a session, or of one POST with subscriptions/listen requests. Safe
 // for concurrent use.
 type Notifier[S Subscription] struct {
-	// Key is comparable, and identifies the session; nil: there is none. It is set before the first use.
+	// Key is comparable, and identifies the session; nil without one. It is set before the first use.
 	Key any
 	// Account counts what waits to be read: log messages, updates of parts, and notifications about tasks. What it has no
 	// room for is dropped, or reported in a shorter way. It is set before the first use; nil: nothing counts.
 	Account *budget.Budget
 
 	mu        sync.Mutex // guards the fields below
-	wake      func()     // called when there may be something to read; nil while nobody reads
+	wake      func()     // called when there may be something to read; nil without a reader
 	reader    uint64     // number of the stream that reads, for a session over HTTP; otherwise 0
 	listeners []*Listener[S]
 	session   *Listener[S] // the whole session before 2026-07-28; in listeners once it has something to hear
@@ -354,11 +354,11 @@ func (n *Notifier[S]) ReportLists(changed listing.Lists) {
 }
 
 // ReportUpdate records that a resource, or a part of it, was updated.
-func (n *Notifier[S]) ReportUpdate(server, uri string) {
+func (n *Notifier[S]) ReportUpdate(server, uri string, hears func(S) bool) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.URIs {
-			if r.Resource().Server == server && isPartOf(uri, r.Resource().URI) {
+			if r.Resource().Server == server && isPartOf(uri, r.Resource().URI) && (hears == nil || hears(r)) {
 				n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.Resource().URI))
 			}
 		}

@@ -54,7 +54,7 @@ func TestWaiting(t *testing.T) {
 	require.JSONEq(t, `{}`, string(q.Requests(t.Context())))
 }
 
-// A principal without tasks costs nothing. For one more task those that have ended, and those that nobody has
+// A principal without tasks costs nothing. For one more task those that have ended, and those that no client has
 // asked for, make room; another one is refused.
 func TestStore_bound(t *testing.T) {
 	h := New(2)
@@ -71,7 +71,7 @@ func TestStore_bound(t *testing.T) {
 	require.NoError(t, h.Reserve("bob"))
 	h.Release("bob")
 	h.of["alice"].open[Name{Server: "s", ID: "1"}].used = time.Now().Add(-2 * taskIdle)
-	require.NoError(t, h.Reserve("alice"), "nobody has asked for 1")
+	require.NoError(t, h.Reserve("alice"), "no client has asked for 1")
 	h.Release("alice")
 	h.Release("alice")
 	require.Empty(t, h.of)

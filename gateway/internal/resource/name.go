@@ -29,7 +29,7 @@ func Split(uri string) (r Name, ok bool) {
 }
 
 // First returns the server that a bare URI belongs to, of those that have it: the only one, or the first one in
-// order that is among them; "" if there is none. Nothing that a server lists gives it precedence.
+// order that is among them; "" without one. Nothing that a server lists gives it precedence.
 func First(having, order []string) string {
 	if len(having) == 1 {
 		return having[0]

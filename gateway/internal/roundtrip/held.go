@@ -80,7 +80,7 @@ type Limits struct {
 	Hold func(principal string, bytes int) bool
 }
 
-// Owner is whom held calls count for: a principal or, in a Transport, a session.
+// Owner is what held calls count for: a principal or, in a Transport, a session.
 type Owner struct {
 	Principal string
 	Session   any // comparable; nil over HTTP
@@ -185,7 +185,7 @@ type heldQuestion struct {
 	answer chan heldAnswer // has room for one
 }
 
-// heldAnswer is the answer of the client, or why there is none.
+// heldAnswer is the answer of the client, or why the client gave no answer.
 type heldAnswer struct {
 	result json.RawMessage
 	err    error

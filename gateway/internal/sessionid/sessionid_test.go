@@ -29,7 +29,7 @@ func TestOpen(t *testing.T) {
 	}{
 		"another key":       {NewKey(), id, "alice", now, ErrForged},
 		"another principal": {key, id, "bob", now, ErrPrincipal},
-		"nobody":            {key, id, "", now, ErrPrincipal},
+		"no principal":      {key, id, "", now, ErrPrincipal},
 		"expired":           {key, id, "alice", now.Add(time.Hour), ErrExpired},
 		"empty":             {key, "", "alice", now, ErrForged},
 		"longer":            {key, id + "A", "alice", now, ErrForged},

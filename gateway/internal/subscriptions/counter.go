@@ -112,7 +112,7 @@ func SubscribeAll(ctx context.Context, at map[*Counter]map[string]resource.Name)
 	return active
 }
 
-// unsubscribeTimeout bounds the request that ends a subscription. Nobody waits for it.
+// unsubscribeTimeout bounds the request that ends a subscription. No caller waits for it.
 const unsubscribeTimeout = 5 * time.Second
 
 // Release counts one session less. It does not wait for the server. ended is called at once or, after

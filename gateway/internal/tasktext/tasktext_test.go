@@ -32,7 +32,7 @@ func TestTaskText(t *testing.T) {
 		{"a result", string(modern.Result([]byte(`{"content":[{"text":"secret-1"}]}`))), `{"content":[{"text":"secret-1"}]}`},
 		{"a result of 2025-11-25", string(legacy.Result([]byte(`{"resultType":"complete","content":[]}`))),
 			`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"S"}}}`},
-		{"a result that is none", string(legacy.Result([]byte(`7`))), `7`},
+		{"a result of another type", string(legacy.Result([]byte(`7`))), `7`},
 	} {
 		require.Equal(t, row.want, row.got, row.name)
 	}

@@ -100,7 +100,7 @@ func onListen(name, about string, do handler) Misbehaviour {
 
 // listenMisbehaviours are about subscriptions/listen.
 var listenMisbehaviours = []Misbehaviour{
-	onListen("listen/ack-of-more", "Acknowledges 20,000 resources that nobody asked for, and ends the subscription, each time.", func(req *request) {
+	onListen("listen/ack-of-more", "Acknowledges 20,000 resources that were not asked for, and ends the subscription, each time.", func(req *request) {
 		req.events().message(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{%q:%s},"notifications":{"resourceSubscriptions":["mcptest://text"%s]}}}`,
 			mcp.MetaKeySubscriptionID, req.id, strings.Repeat(`,"hostile://more","hostile://more2"`, 10_000)))
 	}),

@@ -22,7 +22,7 @@ import (
 //	                      the result of a call, 2026-07-28   that call
 //	                      the response to a POST, legacy     the call that was POSTed
 //	                      a pipe, another stream, legacy     the calls in flight, if they have the
-//	                                                         same answerer; otherwise nobody
+//	                                                         same answerer; otherwise no one
 //
 // The answerer of a call is the CallHandlers of its transport.Caller, and without these the
 // handlers of the client. In the legacy era Handlers.Unasked comes between the two.

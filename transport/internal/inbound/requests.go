@@ -412,11 +412,11 @@ func (e *hiddenError) Error() string { return errNoAnswer.Message }
 // Unwrap returns the error for the server, because the go-sdk writes what errors.As finds.
 func (e *hiddenError) Unwrap() error { return errNoAnswer }
 
-// errNotOffered rejects a request that nobody answers. declared: the capability was declared for calls
+// errNotOffered rejects a request that has no answerer. declared: the capability was declared for calls
 // that bring an answerer ([transport.Handlers].Declared).
 func errNotOffered(what string, declared bool) error {
 	if declared {
-		return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "no client was asked: " + what + " is answered by whoever makes a call, and no call is in flight whose caller answers it"}
+		return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "no client was asked: " + what + " is answered by the caller of a tool, and no call is in flight whose caller answers it"}
 	}
 	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }

@@ -41,7 +41,7 @@ func TestTable_AnswererOf(t *testing.T) {
 	}
 	host := entryOf(&table, "tools/call", true, nil)
 	entryOf(&table, "tools/call", true, nil)
-	expect(0, nil, 0, true) // nobody but the client
+	expect(0, nil, 0, true) // only the client
 	expect(77, nil, 77, true)
 	first := entryOf(&table, "tools/call", true, ann)
 	expect(0, nil, 0, false)

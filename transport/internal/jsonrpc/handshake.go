@@ -212,7 +212,7 @@ type declaredKey struct {
 var declaredTexts sync.Map
 
 // CallMeta returns the _meta object of a request for a caller: meta, the result of [RequestMeta],
-// with the capabilities of whoever answers for this request.
+// with the capabilities of the answerer of this request.
 func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
 	if len(meta) == 0 || c == nil || c.Capabilities == nil && c.Handlers == nil && !c.NoTasks {
 		return meta

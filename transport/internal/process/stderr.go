@@ -177,7 +177,7 @@ type stderrReader struct {
 	done  chan struct{} // closed when all was read, or by stop
 	once  sync.Once     // closes done
 
-	// mu is held by whoever reads: a goroutine of its own, that of the poller, or that of
+	// mu is held by the reader: a goroutine of its own, that of the poller, or that of
 	// readRest. It guards the fields below.
 	mu     sync.Mutex
 	in     *pipe.Reader

@@ -178,7 +178,7 @@ func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.S
 
 // pending is a request, from its line to its response. Values are reused.
 //
-// The caller owns it until the entry is in the table. Whoever removes the entry from the
+// The caller owns it until the entry is in the table. The goroutine that removes the entry from the
 // table sends exactly one answer: the goroutine that reads, the timer of the deadlines, the
 // caller itself, or the end of the session. Then the caller owns it again.
 type pending struct {
@@ -191,7 +191,7 @@ type pending struct {
 	// orphan is an error without an id that fails the request if its entry is hastened; nil:
 	// none. Guarded by the mutex of the table while the entry is in it.
 	orphan *mcpvisor.Error
-	// late, if set, is called in place of an answer that the server sends: nobody waits for it.
+	// late, if set, is called in place of an answer that the server sends: no caller waits for it.
 	// modern says that it is a result. Guarded by the mutex of the table while the entry is in it.
 	late func(modern bool)
 }

@@ -92,7 +92,7 @@ func newPeerWith(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error
 	return p
 }
 
-// lineLimit are the options of a connection that readAll reads, or nobody.
+// lineLimit are the options of a connection that readAll reads, or no goroutine.
 func lineLimit(bytes int) reader.Options {
 	return reader.Options{MaxLine: bytes, Go: func(read func()) { read() }}
 }

@@ -231,9 +231,10 @@ func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload
 	return answer, json.Unmarshal(data, &answer)
 }
 
-// RestartDrained is Restart as soon as the server has no calls in flight, or after 30 s.
+// RestartDrained is Restart as soon as the calls in flight have ended, within the drain timeout of the server. No
+// other calls are sent meanwhile.
 func (c *Client) RestartDrained(ctx context.Context, name string) error {
-	_, err := c.exchange(ctx, http.MethodPost, "run/drain/api/servers/"+url.PathEscape(name)+"/restart", nil)
+	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/restart?drain=true", nil)
 	return err
 }
 

@@ -179,6 +179,7 @@ type link struct {
 	number int
 
 	initialized bool // setUp has sent notifications/initialized; owned by the goroutine of connect
+	answered    bool // the host got an answer of it; owned by the goroutine of connect
 	draining    bool // gets no further requests; set by the goroutine of connect, with bridge.mu
 
 	mu    sync.Mutex // locked while a message is written
@@ -386,23 +387,29 @@ func (b *bridge) answerQuestion(m message) {
 	}
 }
 
-// connect keeps a connection until ctx ends.
+// connect keeps a connection until ctx ends. A dial may start mcpvisor run with all its servers, so one that ends
+// soon, before it was of use to the host, is followed by a pause: the host's request may be what ends it.
 func (b *bridge) connect(ctx context.Context) {
 	var pause time.Duration
 	for ctx.Err() == nil {
 		rw, err := b.opts.Dial(ctx)
 		if err == nil {
-			err = b.serve(ctx, rw)
-			if err == nil {
+			began, useful := time.Now(), false
+			useful, err = b.serve(ctx, rw)
+			if useful || time.Since(began) > dialPause.Max {
 				pause = 0
+			}
+			if useful && err == nil {
 				continue
 			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		b.opts.Log("%v", err)
-		b.failWaiting(err)
+		if err != nil {
+			b.opts.Log("%v", err)
+			b.failWaiting(err)
+		}
 		pause = dialPause.Next(pause)
 		if backoff.Sleep(ctx, pause) != nil {
 			return
@@ -429,8 +436,8 @@ func (b *bridge) failWaiting(err error) {
 func bySeq(a, b *request) int { return cmp.Compare(a.seq, b.seq) }
 
 // serve sets a connection up and reads it until it ends. It returns an error if the set-up
-// failed.
-func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
+// failed, and whether the connection was of use: the host got an answer of it, or mcpvisor run ended as it had said.
+func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) (useful bool, err error) {
 	b.mu.Lock()
 	b.links++
 	l := &link{ReadWriteCloser: rw, number: b.links}
@@ -443,9 +450,9 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	refused, err := b.setUp(l, lines)
 	switch {
 	case err != nil && l.draining:
-		return nil
+		return true, nil
 	case err != nil:
-		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
+		return false, fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
 	if l.number > 1 {
 		b.opts.Log("connected again")
@@ -474,7 +481,7 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	if ctx.Err() == nil {
 		b.opts.Log("the connection to mcpvisor run has ended; connecting again")
 	}
-	return nil
+	return l.draining || l.answered, nil
 }
 
 // fromLink handles one message of a connection.
@@ -496,6 +503,7 @@ func (b *bridge) fromLink(l *link, m message) {
 			r.own(m)
 			return
 		}
+		l.answered = true
 		b.write(m.line)
 		b.closeDrained(l)
 	case m.id != nil:

@@ -50,7 +50,7 @@ func (inv *Invocation) Note(format string, args ...any) {
 	}
 }
 
-// Hint is Note for what only somebody at a terminal wants to know. It is dim there, and a
+// Hint is Note for what only a user at a terminal wants to know. It is dim there, and a
 // file or a program does not get it. A hint that was given is not repeated.
 func (inv *Invocation) Hint(format string, args ...any) {
 	text := display.Text(fmt.Sprintf(format, args...))

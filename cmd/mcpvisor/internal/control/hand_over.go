@@ -5,11 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
@@ -42,17 +40,6 @@ func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
-}
-
-// postDrainedRestart is the restart of package web, as soon as the server has no calls in flight, or after DrainTimeout.
-func (h *Handler) postDrainedRestart(w http.ResponseWriter, r *http.Request) {
-	isOfServer := func(c mcpvisor.CallInFlight) bool { return c.Server == r.PathValue("name") }
-	for until := time.Now().Add(DrainTimeout); time.Now().Before(until) && slices.ContainsFunc(h.client.CallsInFlight(), isOfServer); {
-		if backoff.Sleep(r.Context(), drainPoll) != nil { // the command was interrupted
-			return
-		}
-	}
-	http.StripPrefix("/run/drain", h.web).ServeHTTP(w, r)
 }
 
 // inFlight reports whether a session is open, or a call is in flight.

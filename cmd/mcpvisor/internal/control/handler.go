@@ -150,7 +150,6 @@ func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvi
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
 	h.routes.HandleFunc("POST /run/reload", h.postReload)
-	h.routes.HandleFunc("POST /run/drain/api/servers/{name}/restart", h.postDrainedRestart)
 	h.routes.HandleFunc("POST /run/hand-over", h.postHandOver)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
 	h.routes.HandleFunc("GET /run/key", h.getKey)

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -138,5 +141,37 @@ func TestBodies_that_are_not_one_object(t *testing.T) {
 			require.Equal(t, mcpvisor.KindInvalid, post("/run/call?tool=s/echo", body).Kind, body)
 		}
 		require.Zero(t, h.bodies.Held())
+	})
+}
+
+// A restart with drain ends no call of a server that is in use all the time: calls that come meanwhile wait.
+func TestHandler_restart_with_drain(t *testing.T) {
+	script := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: 400 * time.Millisecond}}}
+	withHandler(t, script, func(t *testing.T, h *Handler) {
+		var stop atomic.Bool
+		var callers sync.WaitGroup
+		for i := range 3 {
+			callers.Go(func() {
+				time.Sleep(time.Duration(i) * 130 * time.Millisecond)
+				for !stop.Load() {
+					if _, err := h.client.CallTool(t.Context(), "s/echo", nil, facade.WithWaitReady()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/api/servers/s/restart?drain=true", nil)
+		r.Header.Set("Content-Type", "application/json")
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusAccepted, w.Code, w.Body.String())
+		time.Sleep(2 * time.Second)
+		stop.Store(true)
+		callers.Wait()
+		got, _ := h.client.ServerStatus("s")
+		require.Equal(t, uint64(2), got.Epoch)
 	})
 }

@@ -21,7 +21,7 @@ import (
 // changePrinter prints what happens to the servers of `mcpvisor run`. With --json it prints
 // each event as one object in one line; as text it leaves out what an operator does not
 // need. One goroutine prints, begin first and end last. What a reload says comes to it through
-// notes, so that an output that nobody reads delays no reload.
+// notes, so that an output without a reader delays no reload.
 type changePrinter struct {
 	inv     *servers.Opener
 	notes   chan func() // to be called by the goroutine that prints
@@ -64,7 +64,7 @@ const maxNotes = 100
 func (p *changePrinter) later(note func()) {
 	select {
 	case p.notes <- note:
-	default: // nobody reads the output
+	default: // the output has no reader
 	}
 }
 

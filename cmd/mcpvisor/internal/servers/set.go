@@ -306,7 +306,7 @@ func isMute(s mcpvisor.ServerStatus, now time.Time) bool {
 	return n > 0 && !s.History[n-1].Served || now.Sub(s.Since) > usualStart
 }
 
-// OnNoNode returns the servers of a fleet that no node runs, with the reasons: nobody knows when they
+// OnNoNode returns the servers of a fleet that no node runs, with the reasons: it is not known when they
 // start. It is empty without a fleet.
 func (c *Set) OnNoNode(ctx context.Context) map[string]string {
 	none := map[string]string{}

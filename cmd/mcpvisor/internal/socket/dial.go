@@ -14,7 +14,7 @@ import (
 var ErrNotRunning = errors.New("no mcpvisor run of this configuration is running")
 
 // Dial connects to the socket. It returns [ErrNotRunning] if no process listens on it, and
-// another error if the directory belongs to somebody else than the user or the service of the
+// another error if the directory belongs to another user than this one or the service of the
 // machine: the process that listens there could read what is sent.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ const (
 	errInvalidArgument   = syscall.Errno(10022) // WSAEINVAL: the file is no longer a socket
 )
 
-// serviceDirectory: there is none.
+// serviceDirectory: Windows has no such directory.
 const serviceDirectory = ""
 
 // userRuntimeDirectory returns nothing: Windows has no such directory.

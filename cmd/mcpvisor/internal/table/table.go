@@ -48,7 +48,7 @@ func Colored(out io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(out)
 }
 
-// IsTerminal reports whether somebody reads an output as it comes.
+// IsTerminal reports whether a user reads an output as it comes.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

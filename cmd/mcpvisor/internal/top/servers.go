@@ -194,7 +194,7 @@ func (m *model) unfinishedEntries(server string) (all []entry) {
 		}
 		style, state := warning, "interrupted, may have been executed"
 		if c.State == mcpvisor.JournalTask {
-			style, state = plain, "task, nobody waits for it"
+			style, state = plain, "task, no caller waits for it"
 		}
 		name := display.Line(c.Server + "/" + c.Tool)
 		row := fmt.Sprintf("%s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+c.Tool+keyOf(c.JournalKey())), state)

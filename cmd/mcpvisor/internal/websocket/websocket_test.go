@@ -219,9 +219,9 @@ func TestServer_that_is_not_reached(t *testing.T) {
 	_, followed := elsewhere.Load("/stolen")
 	require.False(t, followed, "the headers went to another address")
 
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
-	c := newClient(t, load(t, strings.Replace(nobody.URL, "http", "ws", 1), map[string]any{"retry": "none"}))
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	c := newClient(t, load(t, strings.Replace(closed.URL, "http", "ws", 1), map[string]any{"retry": "none"}))
 	require.Error(t, c.WaitReady(t.Context(), "remote"))
 	status2, _ := c.ServerStatus("remote")
 	require.Equal(t, supervisor.CauseSpawn, status2.LastCause.Kind)

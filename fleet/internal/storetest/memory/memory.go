@@ -155,7 +155,7 @@ func (s *Store) Disconnect() {
 	s.wake()
 }
 
-// SetAway lets the store answer nobody, and then again. Leases end meanwhile. For tests.
+// SetAway lets the store answer no request, and then again. Leases end meanwhile. For tests.
 func (s *Store) SetAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

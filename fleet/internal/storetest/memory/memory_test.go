@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStore_away: a store that is away answers nobody, and leases end meanwhile.
+// TestStore_away: a store that is away answers no request, and leases end meanwhile.
 func TestStore_away(t *testing.T) {
 	s := memory.New()
 	defer func() { require.NoError(t, s.Close()) }()

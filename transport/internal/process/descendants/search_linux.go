@@ -160,7 +160,7 @@ func (p *processTable) search(since *procList) (map[string][]int, error) {
 		t.Stop()
 	}
 	p.mu.Lock()
-	p.next = nil // whoever calls from now on needs a later search
+	p.next = nil // a call from now on needs a later search
 	p.mu.Unlock()
 	began := time.Now()
 	shared.found, shared.err = p.searchOnce(shared.since)

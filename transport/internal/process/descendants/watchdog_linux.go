@@ -189,7 +189,7 @@ type groupList struct {
 // groupSlot is the length of a slot in bytes.
 const groupSlot = 16
 
-// add lists a group, and makes the file if there is none. It reports whether the watchdog
+// add lists a group, and makes a missing file. It reports whether the watchdog
 // can see the group.
 func (l *groupList) add(pgid int) bool {
 	if l.slots == nil {

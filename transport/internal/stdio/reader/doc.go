@@ -10,8 +10,8 @@
 //	          until the stream has ended      a leader stops and leaves something to do
 //	Leading   the caller of the only call,    a call begins while Watching
 //	          the leader
-//	Watching  nobody; the poller waits        nothing is in flight, and nothing is left to read
-//	Stopped   nobody begins to read           Stop
+//	Watching  none; the poller waits        nothing is in flight, and nothing is left to read
+//	Stopped   no one begins to read           Stop
 //
 //	state     event                                                    next state
 //	Looping   no call is in flight, and there is nothing to read       Watching
@@ -26,11 +26,11 @@
 //
 // Calls that begin while another goroutine reads wait for their answers. So do calls that
 // want progress reports. Streams do not count as calls: they stay open as long as the session.
-// So a caller that is alone reads for itself. If 64 callers begin together while nobody reads,
+// So a caller that is alone reads for itself. If 64 callers begin together without a reader,
 // the first one leads until it has its answer, and the goroutine reads the others.
 //
-// Who is woken: for each answer its caller and nobody else, by the channel of its request
-// (stdio/call.go). A leader needs no wake-up, as its own read returns. While nobody reads, the
+// Who is woken: for each answer only its caller, by the channel of its request
+// (stdio/call.go). A leader needs no wake-up, as its own read returns. Without a reader, the
 // poller that all servers share calls Wake.
 //
 // The goroutine stays although nothing is in flight
@@ -49,7 +49,7 @@
 // messages, the end of the stream. The leader then waits for its answer as other callers do.
 // While it reads it also serves calls that begin meanwhile, until its own is answered.
 //
-// The read deadline of stdout interrupts a goroutine that reads, as does closing stdout. Nobody
+// The read deadline of stdout interrupts a goroutine that reads, as does closing stdout. No goroutine
 // sets the deadline when a context ends. So a leader whose context may be canceled reads until
 // 1 ms after Begin at most, then hands over to the goroutine, and only then looks at its
 // context. When a timeout or the end of the session fails the call of a leader, GiveUp sets the

@@ -31,8 +31,8 @@ type State uint8
 const (
 	Looping  State = iota // a goroutine of the Reader
 	Leading               // the caller of the only call in flight
-	Watching              // nobody: the poller waits for something to read
-	Stopped               // nobody begins to read
+	Watching              // none: the poller waits for something to read
+	Stopped               // no goroutine begins to read
 )
 
 // Handler handles what a [Reader] has read. Only the goroutine that reads calls it. Lines are
@@ -283,7 +283,7 @@ func (r *Reader) startLoopLocked() {
 	r.options.Go(r.loop)
 }
 
-// Wake starts the goroutine if nobody reads: there may be something to read, such as the end
+// Wake starts the goroutine if no goroutine reads: there may be something to read, such as the end
 // of the stream.
 func (r *Reader) Wake() {
 	r.mu.Lock()
@@ -303,7 +303,7 @@ func (r *Reader) AllowIdle() {
 	}
 }
 
-// Stop ends the reading: after it nobody begins to read. It is called before stdout is closed, which ends the
+// Stop ends the reading: after it no goroutine begins to read. It is called before stdout is closed, which ends the
 // goroutine that reads.
 func (r *Reader) Stop() {
 	r.mu.Lock()

@@ -92,7 +92,7 @@ func (s *server) awaitState(want State) {
 	require.Eventually(s.t, func() bool { return s.State() == want }, time.Minute, 100*time.Microsecond)
 }
 
-// requireIdle checks that nobody reads, and that no buffer is held.
+// requireIdle checks that no goroutine reads, and that no buffer is held.
 func (s *server) requireIdle() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -196,7 +196,7 @@ func TestReader_states(t *testing.T) {
 		require.NoError(t, s.out.Close())
 		require.Equal(t, io.EOF, <-s.ended)
 	})
-	t.Run("nobody begins to read after Stop", func(t *testing.T) {
+	t.Run("no goroutine reads after Stop", func(t *testing.T) {
 		s := newIdleServer(t)
 		s.Stop()
 		s.write("line\n")

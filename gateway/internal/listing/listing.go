@@ -67,6 +67,7 @@ type Listing struct {
 	PromptByName                         map[string]Owner
 	Withheld                             []Withheld
 	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
+	NeverReady                           []string         // the offered servers whose lists are not known
 	terms                                *Terms           // it was made with them
 }
 
@@ -90,13 +91,13 @@ type Catalog struct {
 
 	current atomic.Pointer[Listing] // the newest
 
-	mu        sync.Mutex              // guards the fields below
-	seen      []seen                  // current was made of these
-	offers    []offered               // empty between calls; its memory is reused
-	down      map[string]time.Time    // by server: since when it is down, during its grace period
-	encoded   map[string]*encodedPart // by server
-	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
-	first     [2]map[string]string    // see namer.first
+	mu        sync.Mutex             // guards the fields below
+	seen      []seen                 // current was made of these
+	offers    []offered              // empty between calls; its memory is reused
+	down      map[string]time.Time   // by server: since when it is down, during its grace period
+	encoded   map[string]encodedPart // by server
+	shared    [2]map[string]bool     // see namer.shared; of tools and of prompts
+	first     [2]map[string]string   // see namer.first
 	graceEnds *time.Timer
 }
 
@@ -130,6 +131,7 @@ func (c *Catalog) Get() *Listing {
 	defer c.mu.Unlock()
 	now := time.Now()
 	terms := c.now()
+	unknown := c.view.NeverReady(terms.Rules)
 	var wake time.Time // when the next grace period ends
 	for known := range c.view.Catalogs(terms.Rules) {
 		listed, until := c.isListedLocked(terms, &known, now)
@@ -144,10 +146,10 @@ func (c *Catalog) Get() *Listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && l.terms == terms && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
+	if l != nil && l.terms == terms && slices.Equal(l.NeverReady, unknown) && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
 		return l
 	}
-	l = c.makeLocked(terms)
+	l = c.makeLocked(terms, unknown)
 	c.seen = c.seen[:0]
 	for i := range c.offers {
 		c.seen = append(c.seen, c.offers[i].seen)
@@ -202,11 +204,15 @@ func (c *Catalog) awaitLocked(end, now time.Time) {
 }
 
 // makeLocked makes a listing of c.offers.
-func (c *Catalog) makeLocked(terms *Terms) *Listing {
-	l := &Listing{terms: terms}
+func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
+	l := &Listing{terms: terms, NeverReady: unknown}
 	known := c.offers
 	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
+	if len(unknown) > 0 {
+		tools.bare = func(o Owner, short string) bool { return c.encoded[o.Server].tools[short].Owner == o }
+		prompts.bare = func(o Owner, short string) bool { return c.encoded[o.Server].prompts[short].Owner == o }
+	}
 	var allTools, allPrompts []Owner
 	uris := map[string][]string{} // the servers that have it
 	for i := range known {
@@ -297,6 +303,14 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
+// ListsBare reports whether the listing that was made last has a resource or template under its bare URI.
+func (c *Catalog) ListsBare(o Owner) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	part := c.encoded[o.Server]
+	return part.resources[o.Name].Owner == o || part.templates[o.Name].Owner == o
+}
+
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
 // already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
@@ -319,20 +333,20 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 		prompt.Name = name
 		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(servers map[string][]string) func(Owner) (string, bool) {
+	uriIn := func(servers map[string][]string, old map[string]entry) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
-			if resource.First(servers[o.Name], l.terms.Order) != o.Server {
+			if resource.First(servers[o.Name], l.terms.Order) != o.Server || len(resource.Before(l.NeverReady, o.Server, l.terms.Order, old[o.Name].Owner == o)) > 0 {
 				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
 			return o.Name, true
 		}
 	}
-	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
+	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris, old.resources), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri
 		return visibleResource(listed), r.Raw
 	})
-	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
+	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates, old.templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
 		listed := *t.Definition
 		listed.URITemplate = uri
 		return visibleTemplate(listed), t.Raw

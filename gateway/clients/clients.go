@@ -150,8 +150,8 @@ type Registry struct {
 	number   uint64
 	byKey    map[string]*Client
 	clients  map[string]int // number of clients, by principal
-	idle     *list.List // clients, that of the last request first; values are *Client
-	rest     *Client    // stands for clients beyond maxKept
+	idle     *list.List     // clients, that of the last request first; values are *Client
+	rest     *Client        // stands for clients beyond maxKept
 	requests map[Outcome]int64
 	refused  map[Refusal]int64
 	inFlight int

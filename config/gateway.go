@@ -30,6 +30,9 @@ type Gateway struct {
 	// MaxCopies and MaxCopiesOfPrincipal are how many processes of servers with ShareClient run for all
 	// clients, and for one principal. 0: gateway.DefaultMaxCopies, DefaultMaxCopiesOfPrincipal.
 	MaxCopies, MaxCopiesOfPrincipal int
+	// MaxHeldMiB and MaxHeldMiBOfPrincipal bound what all principals, and one, make the gateway hold, in MiB.
+	// 0: the defaults of gateway.Settings.
+	MaxHeldMiB, MaxHeldMiBOfPrincipal int
 	// Broken: a problem says why none of this may be used.
 	Broken bool
 }

@@ -40,6 +40,7 @@ func settingsOf(file *config.File) gateway.Settings {
 		s.OnDown = &policy
 	}
 	s.MaxResultBytes, s.MaxCopies, s.MaxCopiesOfPrincipal = g.MaxResultBytes, g.MaxCopies, g.MaxCopiesOfPrincipal
+	s.MaxHeldByAll, s.MaxHeldByPrincipal = int64(g.MaxHeldMiB)<<20, int64(g.MaxHeldMiBOfPrincipal)<<20
 	s.Profiles = make(map[string]gateway.Profile, len(g.Profiles))
 	for name, p := range g.Profiles {
 		filter := func(f mcpvisor.ToolFilter) gateway.Filter { return gateway.Filter(f) }

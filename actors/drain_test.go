@@ -236,6 +236,61 @@ func TestDrain_waits_for_tasks_that_are_followed(t *testing.T) {
 	})
 }
 
+// A call whose server has answered with a task counts as one in flight until its caller has taken the task.
+func TestDrain_waits_for_a_task_that_is_not_followed_yet(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callIsTask: true})
+		h.register(fsSpec)
+		v := h.rt.Snapshot().Server("fs")
+		_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+		require.Equal(t, transport.ErrTask, err)
+		began := time.Now()
+		replaced := h.replace(fsSpec) // crosses the answer
+		require.Empty(t, replaced)
+		h.rt.WatchTask(v, "t").Stop()
+		h.settle()
+		require.Empty(t, replaced)
+		v.TaskTaken()
+		require.NoError(t, <-replaced)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// A session dies during a drain, and what waits for the drain hears of it late. Nothing is dialed again meanwhile,
+// and the end that was asked for takes place.
+func TestDrain_crossed_by_the_death_of_the_session(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context, h *harness) error{
+		"replace":    func(ctx context.Context, h *harness) error { return h.rt.Replace(ctx, fsSpec) },
+		"unregister": func(ctx context.Context, h *harness) error { return h.rt.UnregisterDrained(ctx, "fs", true) },
+		"restart":    func(ctx context.Context, h *harness) error { return h.rt.RestartFor(ctx, "fs", nil, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, h *harness) {
+				spec := fsSpec
+				spec.Policy = mcpvisor.Retry(5, time.Second)
+				call, late, dead := registerBusy(h, spec, 0), make(chan struct{}), h.session("fs")
+				defer h.rt.WatchTask(h.rt.Snapshot().Server("fs"), "t").Stop() // its follower looks later, too
+				dead.mu.Lock()
+				dead.heardDead = late
+				dead.mu.Unlock()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- end(ctx, h) }()
+				h.settle()
+				dead.Abort(errScripted)
+				require.Error(t, <-call)
+				time.Sleep(2 * time.Second)
+				close(late)
+				require.NoError(t, <-done)
+				h.settle()
+				require.Len(t, h.sessions("fs"), map[bool]int{true: 1, false: 2}[name == "unregister"])
+				require.False(t, name != "unregister" && h.state("fs") != supervisor.StateReady)
+			})
+		})
+	}
+}
+
 // overlapping are specifications that are replaced beside the old server.
 var overlapping = mcpvisor.ServerSpec{Name: "fs", Overlap: true, Timeouts: mcpvisor.Timeouts{Call: -1}}
 

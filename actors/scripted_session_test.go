@@ -29,6 +29,7 @@ type script struct {
 	crashAfter   time.Duration // after it opened; 0: never
 	callAfter    time.Duration
 	callHangs    bool
+	callIsTask   bool // the server makes a task of each call
 	probePanics  bool
 	probeFails   error         // refuses each probe at once
 	sendsEvery   time.Duration // the server sends something this often by itself; 0: never
@@ -126,7 +127,8 @@ type scriptedSession struct {
 	lastReceived time.Time
 	hung         bool
 	probes       []time.Time
-	opening      bool // Open has not returned
+	opening      bool          // Open has not returned
+	heardDead    chan struct{} // what Dead returns once in place of dead; nil: dead
 	opened       bool
 	ran          map[string]int // how often a call with this target arrived
 }
@@ -238,6 +240,8 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	s.mu.Unlock()
 	switch {
+	case r.Method == "tools/call" && s.script.callIsTask:
+		return result, transport.ErrTask
 	case r.Method == "ping" && s.script.probeFails != nil:
 		s.mu.Lock()
 		s.lastReceived = time.Now() // the answer to another request crosses the probe
@@ -326,7 +330,15 @@ func (s *scriptedSession) probed() []time.Time {
 }
 
 // Dead implements transport.Session.
-func (s *scriptedSession) Dead() <-chan struct{} { return s.dead }
+func (s *scriptedSession) Dead() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if late := s.heardDead; late != nil {
+		s.heardDead = nil
+		return late
+	}
+	return s.dead
+}
 
 // Released implements transport.Session.
 func (s *scriptedSession) Released() <-chan struct{} { return s.released }

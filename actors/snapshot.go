@@ -363,12 +363,8 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		at := v.RetryAt
 		st.RetryAt = &at
 	}
-	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
-		info := v.current.session.Info()
-		if v.State != supervisor.StateReady {
-			info.Stderr = transport.StderrOf(v.current.session)
-		}
-		st.Session = &info
+	if st.Session = v.Session(); st.Session != nil && v.State != supervisor.StateReady {
+		st.Session.Stderr = transport.StderrOf(v.current.session)
 	}
 	if v.standby != nil && v.standby.session.Cause() == nil {
 		info := v.standby.session.Info()
@@ -379,6 +375,15 @@ func (v *View) Status() mcpvisor.ServerStatus {
 			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Tokens: c.Tokens, Warnings: slices.Clone(c.Warnings)}
 	}
 	return st
+}
+
+// Session describes the session of the server; nil if it has none.
+func (v *View) Session() *mcpvisor.SessionInfo {
+	if v.current == nil || v.current.epoch != v.Epoch || !isOpen(v.State) {
+		return nil
+	}
+	info := v.current.session.Info()
+	return &info
 }
 
 // totals are the counts since the registration began.

@@ -8,6 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
@@ -34,15 +35,15 @@ type entry struct {
 	disabled     bool
 	skipped      bool
 
-	onDown *OnDown // of the gateway; nil without it
-	share  Share   // of the gateway; empty without it
+	onDown *settings.OnDown // of the gateway; nil without it
+	share  settings.Share   // of the gateway; empty without it
 
 	nodeLabels map[string]string
 
 	// Of "gateway", which is read as an entry without a server.
 	strict         bool // unknown keys are errors
 	gateway        *Gateway
-	profile        *Profile // that is being read
+	profile        *settings.Profile // that is being read
 	serverPatterns []serverPattern
 	prefixAt       *hujson.Value // the value of "names.prefix", in prefixText
 	prefixText     *text
@@ -198,7 +199,7 @@ func (e *entry) finish(at *hujson.Value) {
 	if e.broken {
 		return
 	}
-	if e.spec.Exclusive && e.share == ShareClient {
+	if e.spec.Exclusive && e.share == settings.ShareClient {
 		e.fail(at, "\"share\": \"client\" starts a process for each client, and \"exclusive\" allows one; remove one of them")
 		return
 	}

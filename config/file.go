@@ -1,6 +1,9 @@
 package config
 
-import "github.com/mcpvisor/mcpvisor"
+import (
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
+)
 
 // DefaultPath is the file in which a project lists its servers. The commands of
 // mcpvisor read it unless --config names another.
@@ -51,12 +54,12 @@ type Server struct {
 	// their variables may be missing, and the user is not asked for their inputs.
 	Disabled bool
 	// OnDown says what happens to the tools of the server in the lists of a gateway while it is down.
-	// nil: what [Gateway.OnDown] says.
-	OnDown *OnDown
+	// nil: what settings.Settings.OnDown says.
+	OnDown *settings.OnDown
 	// NodeLabels are those that a node of a fleet must have to run the server. nil: none.
 	NodeLabels map[string]string
 	// Share is for how many clients of a gateway one process of the server runs. Empty: for all.
-	Share Share
+	Share settings.Share
 	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
 	// set; whether they are usable is not known.
 	Skipped bool

@@ -4,72 +4,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
 // Gateway has the values of "gateway" at the top of a file, about the MCP server that offers all servers
 // (package gateway, `mcpvisor run --mcp`, `mcpvisor stdio`).
 type Gateway struct {
-	// Profiles are parts of the servers, by name.
-	Profiles map[string]Profile
-	// OnDown says what happens to the entries of a server that is down and whose own OnDown is nil. nil: keep.
-	OnDown *OnDown
-	// Prefix says whether the names of tools begin with that of their server. Empty: always.
-	Prefix Prefix
-	// HostPrefix is the prefix that the host puts before each name. nil: that of an entry called "mcpvisor".
-	HostPrefix *string
-	// ResourceOrder names the servers that come first if several have a resource; see gateway.Settings.
-	ResourceOrder []string
-	// MaxResultBytes is the length above which the text of a result is shortened. 0: never.
-	MaxResultBytes int
-	// MaxCopies and MaxCopiesOfPrincipal are how many processes of servers with ShareClient run for all
-	// clients, and for one principal. 0: gateway.DefaultMaxCopies, DefaultMaxCopiesOfPrincipal.
-	MaxCopies, MaxCopiesOfPrincipal int
-	// MaxHeldMiB and MaxHeldMiBOfPrincipal bound what all principals, and one, make the gateway hold, in MiB.
-	// 0: the defaults of gateway.Settings.
-	MaxHeldMiB, MaxHeldMiBOfPrincipal int
+	settings.Settings
 	// Broken: a problem says why none of this may be used.
 	Broken bool
-}
-
-// Prefix says when the name of a tool or prompt begins with that of its server.
-type Prefix string
-
-// The values of Prefix.
-const (
-	PrefixAlways     Prefix = "always"
-	PrefixOnConflict Prefix = "conflict"
-	PrefixNever      Prefix = "never"
-)
-
-// OnDown says how long the entries of a server that is down stay in the lists of a gateway: for that
-// time, or as long as it may return ([OnDownKeep]). 0: they are withdrawn at once.
-type OnDown time.Duration
-
-// OnDownKeep keeps the entries as long as the server may return.
-const OnDownKeep OnDown = -1
-
-// Share says for how many clients of a gateway one process of a server runs.
-type Share string
-
-// The values of Share.
-const (
-	ShareAll    Share = "shared"
-	ShareClient Share = "client"
-)
-
-// Profile is a part of the servers; see gateway.Profile.
-type Profile struct {
-	// Servers, Tools, Prompts and Resources have the patterns of what is offered.
-	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
-	// ReadOnly, Destructive, Idempotent and OpenWorld are the values that the annotations of a tool must have.
-	// nil: anything.
-	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 }
 
 // serverPattern is a pattern of servers without * and ?, to be checked when all entries are known.
@@ -90,7 +38,7 @@ func (p *parser) readGateway(later []*text) {
 	if v == nil {
 		return
 	}
-	e := &entry{p: p, key: "gateway", strict: true, gateway: &Gateway{}}
+	e := &entry{p: p, key: "gateway", strict: true, gateway: &Gateway{Settings: settings.Settings{Names: &settings.Names{HostPrefix: settings.DefaultHostPrefix}}}}
 	p.secrets = nil
 	e.readObject(v, `{"profiles": {"review": {"tools": ["read_*"]}}}`, gatewayRows)
 	if p.text.gateways > 1 {
@@ -121,7 +69,7 @@ func (p *parser) finishGateway() {
 			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, hint)
 		}
 	}
-	if e.gateway.Prefix == PrefixNever {
+	if e.gateway.Names.Prefix == settings.PrefixNever {
 		e.checkCollisions()
 	}
 	e.gateway.Broken = e.broken
@@ -158,9 +106,9 @@ func (e *entry) readPrefix(v *hujson.Value) {
 	if !ok {
 		return
 	}
-	switch prefix := Prefix(text); prefix {
-	case PrefixAlways, PrefixOnConflict, PrefixNever:
-		e.gateway.Prefix, e.prefixAt, e.prefixText = prefix, v, e.p.text
+	switch prefix := settings.Prefix(text); prefix {
+	case settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever:
+		e.gateway.Names.Prefix, e.prefixAt, e.prefixText = prefix, v, e.p.text
 	default:
 		e.fail(v, "%q is %q; use \"always\", \"conflict\" or \"never\"", e.key, text)
 	}
@@ -174,23 +122,23 @@ func (e *entry) readHostPrefix(v *hujson.Value) {
 	if ok && len(text) > maxHostPrefix {
 		e.fail(v, "%q has %d bytes; use at most %d", e.key, len(text), maxHostPrefix)
 	}
-	e.gateway.HostPrefix = &text
+	e.gateway.Names.HostPrefix = text
 }
 
 // readOnDown reads "keep", "withdraw" or how long entries are kept.
-func (e *entry) readOnDown(v *hujson.Value, into **OnDown) {
-	policy := OnDownKeep
+func (e *entry) readOnDown(v *hujson.Value, into **settings.OnDown) {
+	policy := settings.Keep
 	switch lit, _ := literal(v, '"'); {
 	case lit != nil && lit.String() == "keep":
 	case lit != nil && lit.String() == "withdraw":
-		policy = 0
+		policy = settings.Withdraw
 	default:
 		grace, ok := durationOf(v)
 		if !ok || grace < 0 {
 			e.failType(v, "\"keep\", \"withdraw\" or a duration", `"keep", "withdraw" or "30s"`)
 			return
 		}
-		policy = OnDown(grace)
+		policy = settings.OnDown(grace)
 	}
 	*into = &policy
 }
@@ -201,8 +149,8 @@ func (e *entry) readShare(v *hujson.Value) {
 	if !ok {
 		return
 	}
-	switch share := Share(text); share {
-	case ShareAll, ShareClient:
+	switch share := settings.Share(text); share {
+	case settings.ShareAll, settings.ShareClient:
 		e.share = share
 	default:
 		e.fail(v, "%q is %q; use \"shared\" or \"client\"", e.key, text)
@@ -216,7 +164,7 @@ func (e *entry) readProfiles(v *hujson.Value) {
 		e.failType(v, "an object", `{"review": {"tools": ["read_*"]}}`)
 		return
 	}
-	e.gateway.Profiles = make(map[string]Profile, len(object.Members))
+	e.gateway.Profiles = make(map[string]settings.Profile, len(object.Members))
 	for i := range object.Members {
 		m := &object.Members[i]
 		name := memberName(m)
@@ -228,7 +176,7 @@ func (e *entry) readProfiles(v *hujson.Value) {
 			if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
 				e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
 			}
-			e.profile = &Profile{}
+			e.profile = &settings.Profile{}
 			e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
 			e.gateway.Profiles[name] = *e.profile
 		})
@@ -239,7 +187,7 @@ func (e *entry) readProfiles(v *hujson.Value) {
 const maxPattern = 1000
 
 // readFilter reads a list of patterns that are offered, or an object of allow and deny.
-func (e *entry) readFilter(into func(*Profile) *mcpvisor.ToolFilter, never string) func(*hujson.Value) {
+func (e *entry) readFilter(into func(*settings.Profile) *mcpvisor.ToolFilter, never string) func(*hujson.Value) {
 	return func(v *hujson.Value) {
 		filter := into(e.profile)
 		if _, ok := v.Value.(*hujson.Object); !ok {

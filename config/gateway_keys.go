@@ -4,6 +4,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 )
 
 // gatewayRows are the keys of "gateway" at the top of a file.
@@ -51,12 +52,12 @@ var gatewayRows = []row{
 	{
 		Key: Key{Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
 			Meaning: "How many MiB all clients make the gateway hold: sessions, subscriptions, bodies, unread answers and held calls. What exceeds it is refused."},
-		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxHeldMiB) },
+		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByAll) },
 	},
 	{
 		Key: Key{Name: "max_held_mib_per_principal", Type: "number", Default: "256", Example: `64`,
 			Meaning: "How many of them are for one principal. All clients without a token are one."},
-		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxHeldMiBOfPrincipal) },
+		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByPrincipal) },
 	},
 }
 
@@ -80,28 +81,28 @@ var profileRows = []row{
 		Key: Key{Name: "servers", Type: "list of patterns, or allow and deny", Default: "all servers", Example: `["git*", "files"]`,
 			Meaning: "The servers that are offered. In a pattern, * stands for any text and ? for one character. An empty list offers none."},
 		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *Profile) *mcpvisor.ToolFilter { return &p.Servers }, "/[]{}")(v)
+			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Servers }, "/[]{}")(v)
 		},
 	},
 	{
 		Key: Key{Name: "tools", Type: "list of patterns, or allow and deny", Default: "all tools", Example: `{"allow": ["read_*", "files/*"], "deny": ["*/delete_*"]}`,
 			Meaning: "The tools of these servers that are offered. A pattern with a slash also has the server. deny takes precedence."},
 		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *Profile) *mcpvisor.ToolFilter { return &p.Tools }, "[]{}")(v)
+			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Tools }, "[]{}")(v)
 		},
 	},
 	{
 		Key: Key{Name: "prompts", Type: "list of patterns, or allow and deny", Default: "all prompts", Example: `["review_*"]`,
 			Meaning: "The prompts of these servers that are offered."},
 		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *Profile) *mcpvisor.ToolFilter { return &p.Prompts }, "[]{}")(v)
+			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Prompts }, "[]{}")(v)
 		},
 	},
 	{
 		Key: Key{Name: "resources", Type: "list of patterns, or allow and deny", Default: "all resources", Example: `["file:///srv/*"]`,
 			Meaning: "The resources of these servers that may be read, by their URI, listed or not. A URI with a .. segment matches nothing."},
 		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *Profile) *mcpvisor.ToolFilter { return &p.Resources }, "")(v)
+			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Resources }, "")(v)
 		},
 	},
 	{
@@ -116,21 +117,21 @@ var annotationRows = []row{
 	{
 		Key: Key{Name: "readOnlyHint", Type: "boolean", Example: `true`,
 			Meaning: "The tool changes nothing. A tool that does not say so may change something."},
-		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.ReadOnly) },
+		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.ReadOnly) },
 	},
 	{
 		Key: Key{Name: "destructiveHint", Type: "boolean", Example: `false`,
 			Meaning: "The tool may destroy something. A tool that does not say otherwise may, unless it is read only."},
-		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Destructive) },
+		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.Destructive) },
 	},
 	{
 		Key: Key{Name: "idempotentHint", Type: "boolean", Example: `true`,
 			Meaning: "A second call with the same arguments has no further effect. A tool that does not say so may have one."},
-		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Idempotent) },
+		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.Idempotent) },
 	},
 	{
 		Key: Key{Name: "openWorldHint", Type: "boolean", Example: `false`,
 			Meaning: "The tool reaches out, as to the web. A tool that does not say otherwise may."},
-		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.OpenWorld) },
+		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.OpenWorld) },
 	},
 }

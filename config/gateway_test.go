@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 )
 
 func parseGateway(t *testing.T, gateway string) *File {
@@ -32,16 +33,16 @@ func TestGateway(t *testing.T) {
 			"all": {"tools": {"allow": [], "deny": ["x"]}},
 		}}`)
 	require.Empty(t, f.Problems)
-	yes, no, empty, grace, withdraw := true, false, "", OnDown(30*time.Second), OnDown(0)
-	require.Equal(t, &Gateway{OnDown: &grace, Prefix: PrefixOnConflict, HostPrefix: &empty, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, MaxHeldMiB: 4096, MaxHeldMiBOfPrincipal: 16, Profiles: map[string]Profile{
+	yes, no, grace, withdraw := true, false, settings.OnDown(30*time.Second), settings.Withdraw
+	require.Equal(t, &Gateway{Settings: settings.Settings{OnDown: &grace, Names: &settings.Names{Prefix: settings.PrefixOnConflict}, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, MaxHeldByAll: 4 << 30, MaxHeldByPrincipal: 16 << 20, Profiles: map[string]settings.Profile{
 		"review": {Servers: mcpvisor.ToolFilter{Allow: []string{"git", "f*"}}, Tools: mcpvisor.ToolFilter{Allow: []string{"read_*"}, Deny: []string{"files/*"}},
-			Prompts: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*"}}, ReadOnly: &yes, Destructive: &no},
+			Prompts: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*"}}, Annotations: settings.Annotations{ReadOnly: &yes, Destructive: &no}},
 		"all": {Tools: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*", "x"}}},
-	}}, f.Gateway)
+	}}}, f.Gateway)
 	require.Nil(t, f.Servers[0].OnDown)
 	require.Equal(t, &withdraw, f.Servers[1].OnDown)
-	require.Equal(t, []Share{"", ShareClient}, []Share{f.Servers[0].Share, f.Servers[1].Share})
-	require.Equal(t, ShareClient, parseEntry(t, t.TempDir(), map[string]any{"command": "x", "share": "client"}).Share)
+	require.Equal(t, []settings.Share{"", settings.ShareClient}, []settings.Share{f.Servers[0].Share, f.Servers[1].Share})
+	require.Equal(t, settings.ShareClient, parseEntry(t, t.TempDir(), map[string]any{"command": "x", "share": "client"}).Share)
 	require.Nil(t, parseEntry(t, t.TempDir(), map[string]any{"command": "x"}).OnDown)
 
 	f, err := Parse([]byte(`{"servers": {"x": {"command": "x", "share": "all"}}}`), "mcp.json")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
@@ -72,8 +73,8 @@ var typeSchemas = map[string]jsonSchema{
 		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
 		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
-	`"always", "conflict" or "never"`:            oneOfTexts(string(PrefixAlways), string(PrefixOnConflict), string(PrefixNever)),
-	`"shared" or "client"`:                       oneOfTexts(string(ShareAll), string(ShareClient)),
+	`"always", "conflict" or "never"`:            oneOfTexts(string(settings.PrefixAlways), string(settings.PrefixOnConflict), string(settings.PrefixNever)),
+	`"shared" or "client"`:                       oneOfTexts(string(settings.ShareAll), string(settings.ShareClient)),
 	"list of strings":                            listSchema,
 	"list of patterns":                           {Type: []string{"array"}, Items: patternSchema},
 	"object of strings":                          {Type: []string{"object"}, Additional: &scalarSchema},

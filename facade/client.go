@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -78,6 +79,9 @@ type Client struct {
 
 	copies   copies  // of servers, by CopyServer
 	original *Client // that this one is a copy of; nil: none
+
+	// See SpeakLegacy. By name of the server: the generation that was asked, and the one whose next session takes the era.
+	askedLegacy, nextLegacy sync.Map
 }
 
 // New makes a client without servers. Without options it logs nothing, declares no
@@ -126,7 +130,11 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 			if spec.Era == mcpvisor.EraAuto {
 				spec.Era = o.era
 			}
-			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
+			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer,
+				TakeLegacy: func() bool {
+					v := c.rt.Snapshot().Server(spec.Name)
+					return v != nil && c.nextLegacy.CompareAndDelete(spec.Name, v.Gen)
+				}})
 		},
 	})
 	return c

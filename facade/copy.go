@@ -133,6 +133,20 @@ func (c *Client) SpeaksBothEras(server string) (both, known bool) {
 	return v.BothEras, v.EverReady
 }
 
+// SpeakLegacy restarts an exclusive server that speaks both eras in the legacy one, which serves clients of both, for a
+// client that needs it. It does so once for each registration, and only if no call was made of it.
+func (c *Client) SpeakLegacy(ctx context.Context, server string) error {
+	v := c.rt.Snapshot().Server(server)
+	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady || v.Status().Calls.Total > 0 {
+		return nil
+	}
+	if asked, _ := c.askedLegacy.Swap(server, v.Gen); asked == v.Gen {
+		return nil
+	}
+	c.nextLegacy.Store(server, v.Gen)
+	return c.rt.RestartFor(ctx, server, &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "its first client needs a session before 2026-07-28"}, true)
+}
+
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")
 
 // fencedError is the error of a copy of a server that was fenced; nil if it was not.

@@ -32,6 +32,9 @@ func TestClient_CopyServer(t *testing.T) {
 		return status.Session.PID
 	}
 	require.NotEqual(t, pid(c), pid(copied))
+	status, _ := c.ServerStatus("a")
+	require.Equal(t, []int{pid(copied)}, status.Copies)
+	require.Equal(t, status.Copies, c.Status()[0].Copies)
 	require.Equal(t, 2, mcptest.Starts(dir))
 	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
 	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
@@ -47,6 +50,8 @@ func TestClient_CopyServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, copied.Close(ctx))
 	require.True(t, mcptest.Alive(pid(c)))
+	status, _ = c.ServerStatus("a")
+	require.Empty(t, status.Copies)
 
 	second, err := c.CopyServer("a")
 	require.NoError(t, err)
@@ -219,5 +224,51 @@ func TestClient_Fence_copies(t *testing.T) {
 		for _, pid := range mcptest.PIDs(dir) {
 			require.Eventually(t, func() bool { return !mcptest.Alive(pid) }, time.Minute, time.Millisecond)
 		}
+	}
+}
+
+// SpeakLegacy gives an exclusive server a session of the legacy era once, and only before its first call.
+func TestSpeakLegacy(t *testing.T) {
+	script := mcptest.Script{}
+	web := mcptest.NewHTTP(script, mcptest.WithStateless())
+	t.Cleanup(web.Close)
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"process": {Stdio: mcptest.Stdio(script)}, "memory": {InMemory: mcptest.InMemory(script)}, "HTTP": {HTTP: &mcpvisor.HTTP{URL: web.URL}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t)
+			era := func(server string) mcpvisor.Era {
+				require.NoError(t, c.WaitReady(t.Context(), server))
+				status, _ := c.ServerStatus(server)
+				return status.Session.Era
+			}
+			spec.Name, spec.Exclusive = "exclusive", true
+			require.NoError(t, c.Register(t.Context(), spec))
+			require.Equal(t, mcpvisor.EraModern, era(spec.Name))
+			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.Equal(t, mcpvisor.EraLegacy, era(spec.Name))
+			require.NoError(t, c.Restart(t.Context(), spec.Name))
+			require.Equal(t, mcpvisor.EraLegacy, era(spec.Name))
+			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.NoError(t, c.Unregister(t.Context(), spec.Name))
+			require.NoError(t, c.Register(t.Context(), spec))
+			require.Equal(t, mcpvisor.EraModern, era(spec.Name), "the next registration is asked again")
+			_, err := c.CallTool(t.Context(), spec.Name+"/echo", map[string]any{"text": "hi"})
+			require.NoError(t, err)
+			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.Equal(t, mcpvisor.EraModern, era(spec.Name))
+
+			spec.Name, spec.Exclusive = "shared", false
+			require.NoError(t, c.Register(t.Context(), spec))
+			spec.Name, spec.Exclusive, spec.Era = "pinned", true, mcpvisor.EraModern
+			require.NoError(t, c.Register(t.Context(), spec))
+			for _, server := range []string{"shared", "pinned", "unknown"} {
+				require.NoError(t, c.SpeakLegacy(t.Context(), server))
+			}
+			for _, server := range []string{"shared", "pinned"} {
+				status, _ := c.ServerStatus(server)
+				require.Nil(t, status.LastCause)
+			}
+		})
 	}
 }

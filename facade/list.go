@@ -29,6 +29,12 @@ func (c *Client) status(v *actors.View) mcpvisor.ServerStatus {
 	if more := c.validator.warnings(v); st.State == supervisor.StateReady && more != nil {
 		st.Catalog.Warnings = append(st.Catalog.Warnings, more...)
 	}
+	for _, made := range c.copies.all() {
+		if own := made.rt.Snapshot().Server(v.Name); own != nil && own.Session() != nil {
+			st.Copies = append(st.Copies, own.Session().PID)
+		}
+	}
+	slices.Sort(st.Copies)
 	return st
 }
 

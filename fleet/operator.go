@@ -79,6 +79,9 @@ func Read(ctx context.Context, s store.Store) (status Status, servers []Server, 
 // ErrUnknownNode: the fleet has no node of that name with a lease.
 var ErrUnknownNode = records.ErrUnknownNode
 
+// ErrUnknownServer: the fleet has no server of that name.
+var ErrUnknownServer = records.ErrUnknownServer
+
 // drainPrefix begins the keys drain/<id>/<life>, by which an operator who reaches the store, and no
 // node, makes a node drain. They go with the lease of that life.
 const drainPrefix = "drain/"

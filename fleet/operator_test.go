@@ -67,3 +67,10 @@ func TestOperator_reads_around_what_it_does_not_know(t *testing.T) {
 	require.Len(t, status.Servers, 2)
 	require.Len(t, servers, 2)
 }
+
+func TestMove_of_what_the_fleet_does_not_have(t *testing.T) {
+	w := newWorld(t)
+	_, err := Apply(t.Context(), w.store, someServers(1, 0))
+	require.NoError(t, err)
+	require.ErrorIs(t, Move(t.Context(), w.store, "nosuch", "nosuch"), ErrUnknownServer)
+}

@@ -302,10 +302,9 @@ func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
 // What was not sent because its server ended waits for the server, whether the end was a crash or asked for.
 func TestDownServer(t *testing.T) {
 	for kind, want := range map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnavailable: true, mcpvisor.KindCrashed: true, mcpvisor.KindEnded: true, mcpvisor.KindEvicted: false} {
-		for outcome, notSent := range map[mcpvisor.Outcome]bool{mcpvisor.OutcomeNotSent: true, mcpvisor.OutcomeUnknown: false} {
-			server, down := downServer(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
-			require.Equal(t, "a", server)
-			require.Equal(t, want && notSent, down, "%s, %s", kind, outcome)
+		for outcome, unsent := range map[mcpvisor.Outcome]bool{mcpvisor.OutcomeNotSent: true, mcpvisor.OutcomeUnknown: false} {
+			_, why := notSent(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
+			require.Equal(t, want && unsent, isDown(why), "%s, %s", kind, outcome)
 		}
 	}
 }

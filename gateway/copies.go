@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -98,7 +99,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, message.ErrCallEnded
-	case t.shared && !isKnown:
+	case t.legacy() && !isKnown:
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
@@ -301,7 +302,7 @@ func (s *seat) follow(events <-chan mcpvisor.Event, start uint64) {
 		case kind == mcpvisor.EventResourceUpdated:
 			t.each(func(n *notifier, v *offer.View) {
 				if v.OffersUpdate(s.server, e.URI) {
-					n.ReportUpdate(s.server, e.URI)
+					n.ReportUpdate(s.server, e.URI, heardFrom(s.subscriptions))
 				}
 			})
 		case kind == mcpvisor.EventLog && !(t.shared && t.gateway.opts.settings.tokens.Load()): // as in hub.report
@@ -341,7 +342,8 @@ func (t *tenant) review() {
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
-		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
+		_, isKnown := t.gateway.client.SpeaksBothEras(server)
+		if s.copy == nil && copied && !t.ended && (isKnown || !t.legacy()) && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
 	}
@@ -441,7 +443,10 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 		return nil, err
 	}
 	if t == nil {
-		return c.client, nil
+		if c.mayBeAsked() {
+			err = c.client.SpeakLegacy(c.ctx, server)
+		}
+		return c.client, err
 	}
 	client, err := t.client(server)
 	if err == nil || c.isCopied(server) || c.needsLegacy(server) {
@@ -459,6 +464,15 @@ func (c *connection) copyKey(server string) string {
 		return legacyKey
 	}
 	return ""
+}
+
+// mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
+// has been ready it is not known which one of the two that serve the session it will be.
+func (c *connection) mayUse(server, key string) bool {
+	if _, known := c.client.SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
+		return key == "" || key == legacyKey
+	}
+	return c.copyKey(server) == key
 }
 
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
@@ -629,10 +643,10 @@ type copyCount struct {
 }
 
 // take counts one more copy of a principal, unless there are too many.
-func (c *copyCount) take(s *settings, principal, server string) error {
+func (c *copyCount) take(s *checked, principal, server string) error {
 	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
-	setDefault(&most, DefaultMaxCopies)
-	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
+	setDefault(&most, settings.DefaultMaxCopies)
+	setDefault(&mostOf, settings.DefaultMaxCopiesOfPrincipal)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
@@ -112,6 +114,54 @@ func TestShare_replaced_under_a_call(t *testing.T) {
 			require.Contains(t, string(answer.Result), `"text":"done"`)
 			break
 		}
+	}
+}
+
+// A request that finds the server, or at the bound its copy, while it is being replaced waits longer than MaxWait: calls
+// in flight may end first.
+func TestMaxWait_longer_while_calls_end(t *testing.T) {
+	for _, share := range []Share{ShareAll, ShareClient} {
+		t.Run(fmt.Sprint(share == ShareClient), func(t *testing.T) {
+			opened, called := make(chan struct{}), make(chan struct{}, 2)
+			spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: serveRaw(func(m rawMessage, _ func(string, ...any)) (string, error) {
+				if m.Method == "tools/call" {
+					called <- struct{}{}
+					<-opened
+				}
+				return map[string]string{
+					"initialize": `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
+					"tools/call": `"result":{"content":[{"type":"text","text":"done"}]}`,
+				}[m.Method], nil
+			})}
+			c := newClient(t, spec)
+			var settings SettingsVar
+			require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": share}, MaxCopies: 1}))
+			s := openRaw(t, Transport(c, WithNames(Names{}), WithSettings(&settings), WithMaxWait(patience)))
+			s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
+			s.notify("notifications/initialized", `{}`)
+			s.send(77, "tools/call", `{"name":"a__x"}`)
+			receive(t, called)
+			s.conn.(*connection).opts.maxWait = time.Millisecond // enough for no start
+			spec.Timeouts.Call = patience
+			applied := make(chan error, 1)
+			go func() { applied <- c.Apply(context.Background(), []mcpvisor.ServerSpec{spec}) }()
+			until(t, func() bool {
+				status, _ := c.ServerStatus("a")
+				own := s.conn.(*connection).tenant.Load()
+				return status.State == supervisor.StateStopping || own != nil && len(own.names()) == 0
+			})
+			s.send(78, "tools/call", `{"name":"a__x"}`)
+			time.Sleep(50 * time.Millisecond) // much more than MaxWait: without the longer wait the request has failed
+			close(opened)
+			require.NoError(t, receive(t, applied))
+			for answers := 0; answers < 2; {
+				if answer, ok := s.read().(*jsonrpc.Response); ok {
+					require.NoError(t, answer.Error)
+					require.Contains(t, string(answer.Result), `"text":"done"`)
+					answers++
+				}
+			}
+		})
 	}
 }
 

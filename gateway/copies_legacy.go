@@ -19,12 +19,12 @@ const legacyKey = "legacy"
 // needsLegacy reports whether the requests of the session go to a copy that speaks the era of its client, or may have
 // to: nothing is known of a server that has not been ready.
 func (c *connection) needsLegacy(server string) bool {
-	if !c.legacy.Load() || c.questions.handlers.Load() == nil {
-		return false
-	}
 	both, known := c.client.SpeaksBothEras(server)
-	return both || !known
+	return c.mayBeAsked() && (both || !known)
 }
+
+// mayBeAsked reports whether the session is one before 2026-07-28 that answers questions.
+func (c *connection) mayBeAsked() bool { return c.legacy.Load() && c.questions.handlers.Load() != nil }
 
 // legacyTenantOf returns the tenant of the sessions before 2026-07-28; nil if the connection has ended.
 func (c *connection) legacyTenantOf() *tenant {
@@ -97,13 +97,9 @@ func (t *tenant) levelLocked() string {
 	return ""
 }
 
-// followServer ends a shared copy after a restart of the server. When the server is ready it may speak other
-// versions than before, so subscriptions may have to move.
+// followServer ends a shared copy after a restart of the server.
 func (t *tenant) followServer(e mcpvisor.Event) {
-	switch {
-	case e.Kind == mcpvisor.EventReady:
-		t.gateway.opts.settings.tell()
-	case e.Kind == mcpvisor.EventDown && e.Cause.Asked():
+	if e.Kind == mcpvisor.EventDown && e.Cause.Asked() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if s := t.seats[e.Server]; s != nil {

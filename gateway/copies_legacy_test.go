@@ -14,14 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // dual is a server of the go-sdk in memory, which speaks both eras. Its tools may ask the client before 2026-07-28
 // only. The tool who answers with the number of its incarnation, from 1.
 type dual struct {
-	started, running atomic.Int32
-	may              chan struct{} // not nil: an incarnation starts when it is closed
+	started, running, most atomic.Int32  // most: that ran at one time
+	may                    chan struct{} // not nil: an incarnation starts when it is closed
+	refuses                bool          // ends when it gets initialize
 }
 
 func (d *dual) spec() mcpvisor.ServerSpec {
@@ -31,7 +33,7 @@ func (d *dual) spec() mcpvisor.ServerSpec {
 
 func (d *dual) serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 	n := d.started.Add(1)
-	d.running.Add(1)
+	d.most.Store(max(d.most.Load(), d.running.Add(1)))
 	defer d.running.Add(-1)
 	if d.may != nil {
 		select {
@@ -43,6 +45,15 @@ func (d *dual) serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, 
 	ctx, crash := context.WithCancel(ctx)
 	defer crash()
 	s := mcp.NewServer(&mcp.Implementation{Name: "dual", Version: "1"}, nil)
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(call context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "initialize" && d.refuses {
+				crash()
+				return nil, ctx.Err()
+			}
+			return next(call, method, r)
+		}
+	})
 	tool := func(name string, answer func(context.Context, *mcp.CallToolRequest) (string, error)) {
 		mcp.AddTool(s, &mcp.Tool{Name: name}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 			text, err := answer(ctx, r)
@@ -97,6 +108,8 @@ func TestLegacy_one_process_for_all_who_are_asked(t *testing.T) {
 	require.Equal(t, "1", ofDual(t, modern, "who"))
 	require.Equal(t, "1", ofDual(t, quiet, "who"))
 	require.EqualValues(t, 1, d.started.Load(), "no client needs a second process")
+	shown := func() []int { status, _ := c.ServerStatus("a"); return status.Copies }
+	require.Empty(t, shown())
 
 	one := connect(t, in, "2025-11-25", asking())
 	require.Equal(t, "2 accept", ofDual(t, one, "ask"))
@@ -108,6 +121,7 @@ func TestLegacy_one_process_for_all_who_are_asked(t *testing.T) {
 	status, _ := c.ServerStatus("a")
 	require.EqualValues(t, 7, status.Calls.Total, "the calls count for the server")
 	require.Equal(t, []string{"a"}, c.Servers())
+	require.Equal(t, []int{0}, shown(), "it is in memory")
 
 	require.NoError(t, one.Close())
 	require.Equal(t, "2", ofDual(t, connect(t, in, "2025-11-25", asking()), "who"))
@@ -126,6 +140,7 @@ func TestLegacy_ends_when_idle(t *testing.T) {
 		}
 		require.NoError(t, host.Close())
 		until(t, func() bool { return d.running.Load() == 1 })
+		until(t, func() bool { status, _ := c.ServerStatus("a"); return len(status.Copies) == 0 })
 	}
 	settings := s.gateway.opts.settings
 	settings.legacyMu.Lock()
@@ -195,9 +210,8 @@ func TestLegacy_reload_and_restart(t *testing.T) {
 // A server of one era, or one that may not have a second process, gets no copy.
 func TestLegacy_none_for(t *testing.T) {
 	for name, change := range map[string]func(*mcpvisor.ServerSpec){
-		"a pinned version":    func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraModern },
-		"an exclusive server": func(s *mcpvisor.ServerSpec) { s.Exclusive = true },
-		"a pinned old one":    func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraLegacy },
+		"a pinned version": func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraModern },
+		"a pinned old one": func(s *mcpvisor.ServerSpec) { s.Era = mcpvisor.EraLegacy },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := new(dual)
@@ -220,4 +234,85 @@ func TestShare_era_of_the_client(t *testing.T) {
 	host := hostOf(t, url, "2025-11-25", asking())
 	require.Equal(t, "2 accept", ofDual(t, host, "ask"))
 	require.Equal(t, "3 accept", ofDual(t, hostOf(t, url, "2025-11-25", asking()), "ask"))
+}
+
+// A copy waits until the server has been ready: before, nothing is known of the eras that the server speaks.
+func TestShare_era_before_the_server_is_ready(t *testing.T) {
+	d := &dual{may: make(chan struct{})}
+	host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), WithShare(ShareClient), WithMaxWait(patience)), "2025-11-25", asking())
+	answered := make(chan string, 1)
+	go func() {
+		r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
+		if err == nil {
+			answered <- textOf(r)
+		}
+		close(answered)
+	}()
+	until(t, func() bool { return d.started.Load() >= 1 })
+	close(d.may)
+	require.Equal(t, "2 accept", receive(t, answered))
+}
+
+// An exclusive server takes the era of the first host that uses it. It never has a second process.
+func TestExclusive_era_of_the_first_host(t *testing.T) {
+	exclusive := func(t *testing.T, d *dual) (*facade.Client, mcp.Transport, string) {
+		spec := d.spec()
+		spec.Exclusive = true
+		c := newAskingClient(t, nil, spec)
+		s, url := serveHTTP(t, c, WithMaxWait(patience))
+		return c, Transport(c, WithNames(Names{}), WithSettings(s.gateway.opts.settings), WithMaxWait(patience)), url
+	}
+	t.Run("one before 2026-07-28 that is asked", func(t *testing.T) {
+		d := new(dual)
+		c, in, url := exclusive(t, d)
+		modern := hostOf(t, url, "2026-07-28", asking())
+		host := connect(t, in, "2025-11-25", asking())
+		require.Equal(t, "2 accept", ofDual(t, host, "ask"))
+		require.Equal(t, "2 accept", ofDual(t, modern, "ask"), "a session of the legacy era serves hosts of both")
+		require.Equal(t, "2 accept", ofDual(t, hostOf(t, url, "2025-11-25", asking()), "ask"))
+		status, _ := c.ServerStatus("a")
+		require.True(t, status.LastCause.Asked())
+		require.EqualValues(t, 3, status.Calls.Total)
+		_, _ = host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__crash"})
+		until(t, func() bool { return d.started.Load() == 3 })
+		require.Equal(t, "3 accept", ofDual(t, host, "ask"), "the next process keeps the era")
+		require.EqualValues(t, 1, d.most.Load())
+	})
+	for name, first := range map[string]struct {
+		version string
+		opts    *mcp.ClientOptions
+	}{"one of 2026-07-28": {"2026-07-28", asking()}, "one that is not asked": {"2025-11-25", silent()}} {
+		t.Run(name, func(t *testing.T) {
+			d := new(dual)
+			_, in, url := exclusive(t, d)
+			require.Equal(t, "1", ofDual(t, hostOf(t, url, first.version, first.opts), "who"))
+			require.Equal(t, "1", ofDual(t, connect(t, in, "2025-11-25", asking()), "who"))
+			require.EqualValues(t, 1, d.started.Load())
+		})
+	}
+	t.Run("one that comes before the server is ready", func(t *testing.T) {
+		d := &dual{may: make(chan struct{})}
+		_, in, _ := exclusive(t, d)
+		host := connect(t, in, "2025-11-25", asking())
+		answered := make(chan string, 1)
+		go func() {
+			r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
+			if err == nil {
+				answered <- textOf(r)
+			}
+			close(answered)
+		}()
+		until(t, func() bool { return d.started.Load() == 1 })
+		close(d.may)
+		require.Equal(t, "2 accept", receive(t, answered))
+		require.EqualValues(t, 1, d.most.Load())
+	})
+	t.Run("a server that refuses the legacy era", func(t *testing.T) { // it is asked once
+		d := &dual{refuses: true}
+		_, in, _ := exclusive(t, d)
+		host := connect(t, in, "2025-11-25", asking())
+		require.Equal(t, "3", ofDual(t, host, "who"))
+		require.Equal(t, "3", ofDual(t, host, "who"))
+		require.EqualValues(t, 3, d.started.Load())
+	})
 }

@@ -3,11 +3,15 @@ package gateway
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // requireUpdated reads until the resource was updated; other notifications and answers come before.
@@ -99,4 +103,68 @@ func TestShare_subscribe_again_after_a_reload(t *testing.T) {
 	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
 	require.False(t, conn.subscriptions.AreHeld())
 	require.False(t, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
+}
+
+// The subscription of a host moves to the second process of a server when that appears, and back when it ends: it
+// counts as updated then, is counted once, and hears of its own process only, once for each change.
+func TestLegacy_subscriptions_move(t *testing.T) {
+	const uri = "mcptest://text"
+	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraModern, Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
+	c := newClient(t, spec)
+	var settings SettingsVar
+	in := Transport(c, WithNames(Names{}), WithSettings(&settings), WithMaxWait(patience))
+	s, other := openRaw(t, in), openRaw(t, in)
+	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}}}`)
+	s.notify("notifications/initialized", `{}`)
+	require.NoError(t, s.call("resources/subscribe", `{"uri":"`+uri+`"}`).Error)
+	other.send(7, "subscriptions/listen", withModernMeta(`{"notifications":{"resourceSubscriptions":["`+uri+`"]}}`))
+	require.Contains(t, string(other.read().(*jsonrpc.Request).Params), uri)
+	conn, first := s.conn.(*connection), resource.Name{Server: "a", URI: uri}
+	id := 100.0
+	// touch changes the resource of the process that a session uses, and waits until the session hears of it.
+	touch := func(by raw) {
+		id++
+		params := `{"name":"a__touch","arguments":{"uri":"` + uri + `"}}`
+		if by == other {
+			params = withModernMeta(params)
+		}
+		by.send(id, "tools/call", params)
+		by.requireUpdated(uri)
+	}
+	// updates takes all that a session can read now, and returns how many updates that are.
+	updates := func(of raw) (n int) {
+		for {
+			m, err := of.conn.(*connection).poll()
+			if require.NoError(t, err); m == nil {
+				return n
+			}
+			if m, ok := m.(*jsonrpc.Request); ok && m.Method == "notifications/resources/updated" {
+				n++
+			}
+		}
+	}
+	touch(s)
+	for range 2 {
+		for _, era := range []mcpvisor.Era{mcpvisor.EraAuto, mcpvisor.EraModern} {
+			spec.Era = era
+			require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+			s.requireUpdated(uri)
+			apart := era == mcpvisor.EraAuto
+			until(t, func() bool { return conn.legacyTenant.Load() != nil })
+			own := conn.legacyTenant.Load()
+			seat := own.seatOf("a").subscriptions
+			until(t, func() bool { return seat.AreHeld() == apart && (len(own.names()) == 1) == apart })
+			until(t, func() bool { return conn.subscriptions.Sessions(first) == 1+map[bool]int{false: 1}[apart] })
+			require.EqualValues(t, 2, conn.subscriptionCount.Load()+other.conn.(*connection).subscriptionCount.Load())
+			touch(s)
+			until(t, func() bool { // of the move and of touch s may hear later
+				updates(s)
+				updates(other)
+				touch(other)
+				conn.hub.mu.Lock() // it has told all sessions
+				defer conn.hub.mu.Unlock()
+				return updates(s) == map[bool]int{false: 1}[apart]
+			})
+		}
+	}
 }

@@ -464,7 +464,7 @@ func TestHandler_server_restarts(t *testing.T) {
 func TestHandler_grace_ends(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
-	_, url := serveHTTP(t, c, WithOnDown(Grace(50*time.Millisecond)))
+	_, url := serveHTTP(t, c, WithOnDown(OnDown(50*time.Millisecond)))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	list := func() string {

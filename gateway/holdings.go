@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
@@ -41,32 +42,32 @@ func (h *holdings) resize(v *SettingsVar) {
 	defer h.mu.Unlock()
 	s := v.load()
 	if h.total != nil {
-		h.total.Resize(s.heldByAll())
+		h.total.Resize(heldByAll(&s.Settings))
 	}
 	for _, p := range h.of {
-		p.Resize(s.heldByPrincipal())
+		p.Resize(heldByPrincipal(&s.Settings))
 	}
 }
 
-func (s *Settings) heldByPrincipal() int64 {
+func heldByPrincipal(s *Settings) int64 {
 	if s.MaxHeldByPrincipal > 0 {
 		return s.MaxHeldByPrincipal
 	}
-	return DefaultMaxHeldByPrincipal
+	return settings.DefaultMaxHeldByPrincipal
 }
 
 // heldByAll is by default a quarter of the memory limit of the process; without one, a fixed number of bytes.
-func (s *Settings) heldByAll() int64 {
+func heldByAll(s *Settings) int64 {
 	if n := defaults.Within(math.MaxInt, 4); s.MaxHeldByAll <= 0 && n < math.MaxInt/4 {
 		return int64(n)
 	}
 	return cmp.Or(max(s.MaxHeldByAll, 0), 1<<30)
 }
 
-func (h *holdings) enterLocked(principal string, s *settings) *holder {
+func (h *holdings) enterLocked(principal string, s *checked) *holder {
 	if h.of == nil {
 		h.total, h.of = budget.New(0, nil), map[string]*holder{}
-		h.total.Resize(s.heldByAll())
+		h.total.Resize(heldByAll(&s.Settings))
 	}
 	p := h.of[principal]
 	if p == nil {
@@ -76,7 +77,7 @@ func (h *holdings) enterLocked(principal string, s *settings) *holder {
 			}
 		}
 		p = &holder{Budget: budget.New(0, h.total)}
-		p.Resize(s.heldByPrincipal())
+		p.Resize(heldByPrincipal(&s.Settings))
 		h.of[principal] = p
 	}
 	p.users++

@@ -133,7 +133,7 @@ func TestHoldings_resize(t *testing.T) {
 	require.False(t, ann.Take(1))
 	require.False(t, v.hold("bob", 1))
 	require.NoError(t, v.Set(Settings{}))
-	require.True(t, ann.Take(DefaultMaxHeldByPrincipal/4))
+	require.True(t, ann.Take(64<<20))
 	ann.Return(int(ann.Used()))
 }
 

@@ -158,7 +158,7 @@ func TestHostileTenant_listed_names_stay(t *testing.T) {
 	victim := fixture("victim", victimScript)
 	victim.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, victim, fixture("tenant", victimScript))
-	s := openRaw(t, Transport(c, WithOnDown(Withdraw())))
+	s := openRaw(t, Transport(c, WithOnDown(Withdraw)))
 	list := func() string {
 		t.Helper()
 		return string(s.call("resources/list", "").Result) + string(s.call("resources/templates/list", "").Result)

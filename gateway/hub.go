@@ -88,11 +88,12 @@ func (h *hub) report(e mcpvisor.Event) {
 		if !copied { // copies report their own
 			h.renew(e.Server, e.Gen)
 		}
+		g.opts.settings.tell() // it may speak other versions than before, so that subscriptions move
 	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
 		if !copied && g.view.OffersUpdate(e.Server, e.URI) {
-			h.each(func(n *notifier) { n.ReportUpdate(e.Server, e.URI) })
+			h.each(func(n *notifier) { n.ReportUpdate(e.Server, e.URI, heardFrom(g.subscriptions)) })
 		}
 	case mcpvisor.EventLog:
 		// Its call is not known: with tokens, it may be that of another principal.

@@ -16,48 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
-// Profile is a part of the servers, for some clients. What it leaves out is not listed, and a request
-// for it gets the same error as one for something that does not exist. The zero value leaves out nothing.
-//
-// A client of a [Handler] gets a profile by its token ([Token], [ProfileKey]) or by the path, and one
-// of a [Transport] by [WithProfile]. Without tokens a path is a convenience and no
-// protection: anybody who knows one path can guess the others.
-type Profile struct {
-	// Servers are the servers that are offered, by name.
-	Servers Filter `json:"servers"`
-	// Tools and Prompts are the tools and prompts of these servers that are offered. A pattern
-	// without a slash is compared with the name at the server, as in "read_*". A pattern with a
-	// slash begins with the server, as in "files/*" and "*/read_*".
-	Tools   Filter `json:"tools"`
-	Prompts Filter `json:"prompts"`
-	// Resources are the resources of these servers that are offered, by URI, as in "file:///srv/*".
-	// They bound what can be read, listed or not. A resource template is listed if its own text
-	// matches. A URI that two readers may read differently matches nothing: docs/gateway.md says which.
-	Resources Filter `json:"resources"`
-	// Annotations are the values that the annotations of a tool must have for it to be offered. Nothing
-	// checks what a server writes there.
-	Annotations Annotations `json:"annotations"`
-}
-
-// Filter selects names by patterns. In a pattern, * matches any text, slashes included, and ? matches
-// one character.
-type Filter struct {
-	// Allow has patterns, one of which must match. Empty: everything is allowed.
-	Allow []string `json:"allow,omitempty"`
-	// Deny has patterns, none of which may match. It takes precedence over Allow.
-	Deny []string `json:"deny,omitempty"`
-}
-
-// Annotations are the values that the annotations of a tool must have. nil: any value. For an annotation
-// that a tool does not have, the default of the specification counts: not read only, destructive, not
-// idempotent, and with an open world. A tool that is read only is not destructive.
-type Annotations struct {
-	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
-	Destructive *bool `json:"destructiveHint,omitempty"`
-	Idempotent  *bool `json:"idempotentHint,omitempty"`
-	OpenWorld   *bool `json:"openWorldHint,omitempty"`
-}
-
 // ProfileKey is the member of auth.TokenInfo.Extra in which a verifier of tokens
 // ([WithTokenVerifier]) names the profile of the client, a string. Without it the path decides.
 const ProfileKey = "mcpvisor/profile"
@@ -67,9 +25,9 @@ const ProfileKey = "mcpvisor/profile"
 // do not have it, nothing is offered. Default: everything is offered.
 func WithProfile(name string) Option { return func(o *options) { o.profile = name } }
 
-func (p Profile) clone() Profile {
+func cloneProfile(p Profile) Profile {
 	for _, f := range []*Filter{&p.Servers, &p.Tools, &p.Prompts, &p.Resources} {
-		*f = Filter{slices.Clone(f.Allow), slices.Clone(f.Deny)}
+		*f = Filter{Allow: slices.Clone(f.Allow), Deny: slices.Clone(f.Deny)}
 	}
 	return p
 }
@@ -77,7 +35,7 @@ func (p Profile) clone() Profile {
 // maxPattern is the longest pattern, in bytes.
 const maxPattern = 1000
 
-func (p Profile) validate(name string) error {
+func validateProfile(name string, p *Profile) error {
 	var problems []error
 	if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
 		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", message.Quote(name)))
@@ -103,7 +61,7 @@ func (p Profile) validate(name string) error {
 }
 
 // rulesOf returns what the clients of a gateway are offered by these settings; nil: everything.
-func (g *gateway) rulesOf(s *settings) *offer.Rules {
+func (g *gateway) rulesOf(s *checked) *offer.Rules {
 	if g.opts.profile == "" {
 		return nil
 	}
@@ -111,12 +69,6 @@ func (g *gateway) rulesOf(s *settings) *offer.Rules {
 		return r
 	}
 	return offer.Nothing
-}
-
-// rules returns the rules of the profile.
-func (p Profile) rules() *offer.Rules {
-	return offer.New(offer.Choice{Servers: mcpvisor.ToolFilter(p.Servers), Tools: mcpvisor.ToolFilter(p.Tools), Prompts: mcpvisor.ToolFilter(p.Prompts),
-		Resources: mcpvisor.ToolFilter(p.Resources), Annotations: offer.Annotations(p.Annotations)})
 }
 
 // profile returns what the clients of the gateway are offered; nil: everything.

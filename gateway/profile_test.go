@@ -279,11 +279,11 @@ func text2(r *mcp.CallToolResult, err error) string {
 // The settings may say what happens to servers that are down.
 func TestSettingsVar_on_down(t *testing.T) {
 	settings := newSettings(t, Settings{})
-	o := newOptions([]Option{WithSettings(settings), WithOnDown(Withdraw()), WithOnDown(Grace(time.Second), "a")})
-	require.Equal(t, []OnDown{Grace(time.Second), Withdraw()}, []OnDown{o.onDownNow(settings.load(), "a"), o.onDownNow(settings.load(), "b")})
-	require.NoError(t, settings.Set(Settings{OnDown: pointerTo(Keep()), OnDownOf: map[string]OnDown{"c": Grace(time.Minute)}}))
+	o := newOptions([]Option{WithSettings(settings), WithOnDown(Withdraw), WithOnDown(OnDown(time.Second), "a")})
+	require.Equal(t, []OnDown{OnDown(time.Second), Withdraw}, []OnDown{o.onDownNow(settings.load(), "a"), o.onDownNow(settings.load(), "b")})
+	require.NoError(t, settings.Set(Settings{OnDown: pointerTo(Keep), OnDownOf: map[string]OnDown{"c": OnDown(time.Minute)}}))
 	now := func(server string) OnDown { return o.onDownNow(settings.load(), server) }
-	require.Equal(t, []OnDown{Grace(time.Second), Keep(), Grace(time.Minute)}, []OnDown{now("a"), now("b"), now("c")})
+	require.Equal(t, []OnDown{OnDown(time.Second), Keep, OnDown(time.Minute)}, []OnDown{now("a"), now("b"), now("c")})
 }
 
 // Errors of profiles say what is wrong, where, and what to write.

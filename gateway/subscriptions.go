@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -97,7 +99,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		if err != nil {
 			continue
 		}
-		of := c.counterOf(one)
+		of := one.at.Load()
 		if wanted[uri] = one; at[of] == nil {
 			at[of] = map[string]resource.Name{}
 		}
@@ -139,8 +141,13 @@ type subscription struct {
 	resource.Name
 	told *notifier // hears of its updates
 
-	at     *subscriptions.Counter // counts it; guarded by connection.subscribedMu
-	joined *tenant                // the tenant that told has joined because of it; nil: none. Guarded like at
+	at     atomic.Pointer[subscriptions.Counter] // counts it; written under connection.subscribedMu
+	joined *tenant                               // the tenant that told has joined because of it; nil: none. Guarded by that
+}
+
+// heardFrom returns what selects the subscriptions that a counter counts: others hear of another process.
+func heardFrom(at *subscriptions.Counter) func(*subscription) bool {
+	return func(s *subscription) bool { return s.at.Load() == at }
 }
 
 // Resource implements [notices.Subscription].
@@ -184,7 +191,8 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 		return nil, err
 	}
 	at.Hold(r)
-	s := &subscription{Name: r, told: told, at: at}
+	s := &subscription{Name: r, told: told}
+	s.at.Store(at)
 	if c.subscribed == nil {
 		c.subscribed = map[*subscription]bool{}
 	}
@@ -196,7 +204,7 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 // until its server has been told.
 func (c *connection) releaseSubscription(s *subscription) {
 	c.subscribedMu.Lock()
-	held, at, joined := c.subscribed[s], s.at, s.joined
+	held, at, joined := c.subscribed[s], s.at.Load(), s.joined
 	delete(c.subscribed, s)
 	c.subscribedMu.Unlock()
 	if !held { // settingsChanged has released it
@@ -218,7 +226,7 @@ func (c *connection) endCount(r resource.Name) {
 // it, or before its server was asked for it.
 func (c *connection) dropReleased(s *subscription) {
 	c.subscribedMu.Lock()
-	held, at := c.subscribed[s], s.at
+	held, at := c.subscribed[s], s.at.Load()
 	c.subscribedMu.Unlock()
 	if !held {
 		s.told.Drop(s)
@@ -227,18 +235,15 @@ func (c *connection) dropReleased(s *subscription) {
 	}
 }
 
-// counterOf returns the counter that counts a subscription now.
-func (c *connection) counterOf(s *subscription) *subscriptions.Counter {
-	c.subscribedMu.Lock()
-	defer c.subscribedMu.Unlock()
-	return s.at
-}
-
 // subscribeNow makes a subscription at its server, and follows it if it moves meanwhile.
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
-		at := c.counterOf(s)
-		if err := at.Subscribe(ctx, s.Name); err == nil || c.counterOf(s) == at {
+		at := s.at.Load()
+		err := at.Subscribe(ctx, s.Name)
+		if errors.Is(err, errNotCopied) { // the server is ready now, and serves this session itself
+			c.settingsChanged()
+		}
+		if err == nil || s.at.Load() == at {
 			return err
 		}
 	}
@@ -256,12 +261,11 @@ func (c *connection) settingsChanged() {
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
 		at, err := c.subscriptionsOf(s.Server)
-		if err != nil || at == s.at { // an error: the connection has no tenant, or the server is gone
+		if err != nil || at == s.at.Load() { // an error: the connection has no tenant, or the server is gone
 			continue
 		}
 		at.Hold(s.Name)
-		s.at.Release(s.Name, func() {})
-		s.at = at
+		s.at.Swap(at).Release(s.Name, func() {})
 		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
 			t.join(s.told, c.view)
 			s.joined = t

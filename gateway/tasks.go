@@ -443,11 +443,10 @@ func (c *connection) openTask(sealed string) (name opentasks.Name, tool string, 
 	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
 		return name, "", message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	name = c.taskName(fields[1], fields[2], fields[4])
-	if name.Copy != fields[5] {
+	if !c.mayUse(fields[1], fields[5]) {
 		return opentasks.Name{}, "", errTaskGone
 	}
-	return name, fields[6], nil
+	return opentasks.Name{Server: fields[1], ID: fields[2], Origin: fields[4], Copy: fields[5]}, fields[6], nil
 }
 
 func (c *connection) offersTask(server, tool string) bool {

@@ -73,7 +73,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{pageSize: pageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
+	o := options{pageSize: pageSize, limits: Limits{}.withDefaults(), onDown: Keep, maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

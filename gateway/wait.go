@@ -22,108 +22,83 @@ const DefaultMaxWait = 10 * time.Second
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // whenUp makes a request through the client that find returns. If the request was not sent because the
-// server is down, whenUp repeats it once the server is ready, within MaxWait. A request that may have
-// reached the server is not repeated.
+// server is down or its copy has been replaced, whenUp repeats it once there is another one, within MaxWait. A request
+// that may have reached the server is not repeated.
 func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error), request func(*facade.Client) error) error {
-	client, err := find()
-	if err == nil && client == g.client {
-		return g.whenUpAt(ctx, client, request)
+	var end time.Time // of the wait
+	var tried struct {
+		client     *facade.Client
+		gen, epoch uint64
 	}
-	var before *facade.Client
-	var refused error
-	for end := time.Now().Add(g.opts.maxWait); ; client, err = find() {
-		if err == nil && client == before { // this copy has refused, and no other one has replaced it
+	var replaced *facade.Client
+	var refused error // by replaced
+	for {
+		client, err := find()
+		at := g.client // it has the server to wait for
+		switch {
+		case err == nil && client == replaced: // no other one has replaced it
 			return refused
-		}
-		if err == nil {
-			err = g.whenUpAt(ctx, client, request)
-			if !isReplaced(err) || time.Now().After(end) {
-				return err
+		case err == nil:
+			if at, err = client, request(client); err == nil {
+				return nil
 			}
-			before, refused = client, err
-			continue
 		}
-		if !g.waitForCopy(ctx, err, end) {
+		var full *lastCopyEnds
+		isFull := errors.As(err, &full)
+		server, kind := notSent(err)
+		isReplaced := kind == mcpvisor.KindClosed && at != g.client
+		if g.opts.maxWait <= 0 || !isFull && !isReplaced && !isDown(kind) {
+			return withoutWait(err)
+		}
+		status, again := at.ServerStatus(server)
+		if end.IsZero() {
+			end = time.Now().Add(g.opts.maxWait)
+			if isFull || isReplaced || status.State == supervisor.StateStopping {
+				end = end.Add(defaults.DrainTimeout) // its calls in flight may end first
+			}
+		}
+		waiting, cancel := overdue.WithDeadline(ctx, end)
+		switch {
+		case isReplaced:
+			again, replaced, refused = waiting.Err() == nil, client, err
+		case isFull:
+			select {
+			case <-full.ended:
+				again = true
+			case <-waiting.Done():
+			}
+		case again:
+			again = (status.RetryAt == nil || !status.RetryAt.After(end)) && at.WaitReady(waiting, server) == nil
+			last := tried
+			status, _ = at.ServerStatus(server)
+			tried.client, tried.gen, tried.epoch = at, status.Gen, status.Epoch
+			again = again && tried != last // the same: it is ready, and has refused
+		}
+		cancel()
+		if !again {
 			return withoutWait(err)
 		}
 	}
 }
 
-// waitForCopy waits until a copy of a server may start, if err says that it could not start yet. It
-// reports false for any other error, and when the time is over.
-func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) bool {
-	waiting, cancel := overdue.WithDeadline(ctx, end)
-	defer cancel()
-	var full *lastCopyEnds
-	if errors.As(err, &full) {
-		select {
-		case <-full.ended:
-			return true
-		case <-waiting.Done():
-			return false
-		}
-	}
-	server, down := downServer(err)
-	if status, ok := g.client.ServerStatus(server); !ok || status.RetryAt != nil && status.RetryAt.After(end) {
-		return false
-	}
-	return down && g.client.WaitReady(waiting, server) == nil
-}
-
-// isReplaced reports whether a request was not sent because its copy of the server has ended.
-func isReplaced(err error) bool {
-	var e *mcpvisor.Error
-	return err != nil && errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent && e.Kind == mcpvisor.KindClosed
-}
-
 // whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
 func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
 	err := c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
-	if errors.Is(err, errNeverReady) {
+	if errors.Is(err, errNeverReady) && !c.isCopied(server) {
 		return request(c.client) // which says why
 	}
 	return err
 }
 
-// whenUpAt is whenUp for one client.
-func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request func(*facade.Client) error) error {
-	err := request(client)
-	server, down := downServer(err)
-	if !down || g.opts.maxWait <= 0 {
-		return err
+// notSent returns why a request was not sent, and to which server; empty if it may have been.
+func notSent(err error) (server string, kind mcpvisor.ErrorKind) {
+	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
+		return e.Server, e.Kind
 	}
-	end := time.Now().Add(g.opts.maxWait)
-	if status, _ := client.ServerStatus(server); status.State == supervisor.StateStopping {
-		end = end.Add(defaults.DrainTimeout) // it is replaced, and its calls in flight may end first
-	}
-	waiting, cancel := overdue.WithDeadline(ctx, end)
-	defer cancel()
-	var tried incarnation
-	for down {
-		status, ok := client.ServerStatus(server)
-		if !ok || status.RetryAt != nil && status.RetryAt.After(end) || client.WaitReady(waiting, server) != nil {
-			return err
-		}
-		status, _ = client.ServerStatus(server)
-		next := incarnation{status.Gen, status.Epoch}
-		if next == tried { // the server is ready, and has refused
-			return err
-		}
-		tried = next
-		err = request(client)
-		server, down = downServer(err)
-	}
-	return err
+	return "", ""
 }
 
-// incarnation identifies one session of a server.
-type incarnation struct{ gen, epoch uint64 }
-
-// downServer returns the server that is down, if that is why a request was not sent.
-func downServer(err error) (server string, down bool) {
-	var e *mcpvisor.Error
-	if err == nil || !errors.As(err, &e) {
-		return "", false
-	}
-	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded)
+// isDown reports whether a request was not sent because its server is down.
+func isDown(kind mcpvisor.ErrorKind) bool {
+	return kind == mcpvisor.KindUnavailable || kind == mcpvisor.KindCrashed || kind == mcpvisor.KindEnded
 }

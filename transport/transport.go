@@ -251,6 +251,8 @@ type Options struct {
 	Buffer *budget.Budget
 	// Logger gets diagnostics that are not events.
 	Logger zerolog.Logger
+	// TakeLegacy reports whether a session that begins now is of EraLegacy if the spec leaves that open; nil: no.
+	TakeLegacy func() bool
 }
 
 // Notice is a notification of a server that concerns the session as a whole, or a gap in

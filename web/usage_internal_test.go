@@ -27,10 +27,10 @@ func TestUsageOf_has_rates_of_the_last_minute(t *testing.T) {
 	require.Nil(t, u.Samples[0].CPU, "not known is not 0")
 }
 
-func TestUsersOf_counts_the_standby(t *testing.T) {
+func TestUsersOf_counts_the_standby_and_copies(t *testing.T) {
 	users := usage.Of([]mcpvisor.ServerStatus{
-		{Name: "a", Gen: 3, Session: &mcpvisor.SessionInfo{PID: 10}, Standby: &mcpvisor.SessionInfo{PID: 11}, Calls: mcpvisor.CallCounts{Total: 5, Failed: 2}},
+		{Name: "a", Gen: 3, Session: &mcpvisor.SessionInfo{PID: 10}, Standby: &mcpvisor.SessionInfo{PID: 11}, Copies: []int{0, 12, 13}, Calls: mcpvisor.CallCounts{Total: 5, Failed: 2}},
 		{Name: "b", Session: &mcpvisor.SessionInfo{}},
 	})
-	require.Equal(t, []usage.Server{{Name: "a", Gen: 3, PIDs: []int{10, 11}, Calls: 5, Failed: 2}, {Name: "b"}}, users)
+	require.Equal(t, []usage.Server{{Name: "a", Gen: 3, PIDs: []int{10, 11, 12, 13}, Calls: 5, Failed: 2}, {Name: "b"}}, users)
 }

@@ -318,6 +318,9 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		if s.Session != nil && s.Session.PID != 0 {
 			pid = strconv.Itoa(s.Session.PID)
 		}
+		if n := len(s.Copies); n > 0 {
+			pid += fmt.Sprintf(" and %d more", n)
+		}
 		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
 	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)

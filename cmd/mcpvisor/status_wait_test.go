@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -62,4 +65,12 @@ func TestStatus_starting(t *testing.T) {
 			return
 		}
 	}
+}
+
+// The row of a server counts the processes that run beside it.
+func TestStatus_counts_copies(t *testing.T) {
+	var out bytes.Buffer
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: t.Context(), Out: &out, Err: &out}}}
+	require.NoError(t, inv.printRunning([]statusEntry{{ServerStatus: mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady, Session: &mcpvisor.SessionInfo{PID: 7}, Copies: []int{8, 9}}}}))
+	require.Contains(t, out.String(), " 7 and 2 more ")
 }

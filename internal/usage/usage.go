@@ -50,6 +50,7 @@ func Of(all []mcpvisor.ServerStatus) []Server {
 				s.PIDs = append(s.PIDs, session.PID)
 			}
 		}
+		s.PIDs = append(s.PIDs, slices.DeleteFunc(slices.Clone(all[i].Copies), func(pid int) bool { return pid == 0 })...)
 		servers = append(servers, s)
 	}
 	return servers

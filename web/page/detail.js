@@ -56,7 +56,7 @@ function facts(s, used, app) {
 		["Node", app.placed?.has(s.name) && [nodeOf(app.placed, s.name), h("span", "sub", ["epoch " + app.placed.get(s.name).epoch + " of its place", app.placed.get(s.name).exclusive ? "exclusive" : null, app.placed.get(s.name).reason].filter(Boolean).join(", "))]],
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
-		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
+		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null, s.copies ? h("span", "sub", "copies: " + s.copies.map((pid) => pid ? "pid " + pid : "no process").join(", ")) : null]],
 		["Policy", [s.policy, s.maxAttempts ? h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left") : null]],
 		["Up in total", s.totals && [s.state === "ready" && s.seen ? age(new Date(s.seen - s.totals.uptimeNs / 1e6).toISOString()) : span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
 		["Last end", end && [at(end.time), h("span", "sub", "before it was registered again: " + (end.cause?.message ?? end.kind))]],

@@ -75,11 +75,12 @@ export function restartButton(name) {
 }
 
 export function showTree(el, servers, selected) {
-	list(el, servers, (s) => s.name, (s) => [s.state, s.epoch, s.session?.pid, s.standby?.pid, s.name === selected].join(), (s) => {
+	list(el, servers, (s) => s.name, (s) => [s.state, s.epoch, s.session?.pid, s.standby?.pid, s.copies, s.name === selected].join(), (s) => {
 		const [mark, word, tone] = stateOf(s.state);
 		const children = [];
 		if (s.session) children.push(node("epoch " + s.epoch, s.session.pid));
 		if (s.standby) children.push(node("standby", s.standby.pid));
+		for (const pid of s.copies ?? []) children.push(node("copy", pid));
 		return h("li", { key: s.name },
 			h("a", { href: link(s.name), "aria-current": s.name === selected ? "page" : null },
 				glyph(mark, tone), h("span", "name", s.name),

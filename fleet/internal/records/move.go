@@ -39,6 +39,9 @@ func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease
 	return lease, nil
 }
 
+// ErrUnknownServer: the fleet has no server of that name.
+var ErrUnknownServer = errors.New("the fleet has no such server")
+
 // ErrUnknownNode: the fleet has no node of that name with a lease.
 var ErrUnknownNode = errors.New("the fleet has no such node; it may have ended, or have no lease")
 
@@ -72,7 +75,7 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	}
 	switch {
 	case !known:
-		return errors.New("the fleet has no such server")
+		return ErrUnknownServer
 	case revision == 0:
 		return ErrUnknownNode
 	case newest.Draining:

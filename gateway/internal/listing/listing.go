@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
@@ -73,9 +74,9 @@ type Listing struct {
 
 // Terms say how entries are listed. They never change: new settings have new terms.
 type Terms struct {
-	Rules *offer.Rules // what is offered; nil: everything
-	Names *Naming      // nil: aliases
-	Order []string     // the servers that come first if several have a resource
+	Rules *offer.Rules    // what is offered; nil: everything
+	Names *settings.Names // nil: aliases
+	Order []string        // the servers that come first if several have a resource
 	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
 	Keep func(server string) (grace time.Duration, unlimited bool)
 }

@@ -4,26 +4,13 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
-// Prefix says when the name of a tool or prompt begins with that of its server: gateway.Prefix.
-type Prefix int
-
-const (
-	prefixAlways Prefix = iota
-	prefixOnConflict
-	prefixNever
-)
-
-// Naming says how tools and prompts are listed: gateway.Names.
-type Naming struct {
-	Prefix     Prefix
-	HostPrefix string // the host puts it before each name
-}
-
-func (n *Naming) limit() int {
-	return max(toolname.MaxAliasBytes-len(n.HostPrefix), toolname.MinBytes)
+// limit is the length of a name that fits behind the prefix of the host.
+func (n *namer) limit() int {
+	return max(toolname.MaxAliasBytes-len(n.names.HostPrefix), toolname.MinBytes)
 }
 
 // Owner identifies an entry by its server and the server's own name or URI for it.
@@ -34,7 +21,7 @@ func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
-	names    *Naming           // nil: aliases
+	names    *settings.Names   // nil: aliases
 	shared   map[string]bool   // short names that several servers have had; the Catalog keeps it
 	first    map[string]string // the servers that have had short names first; the Catalog keeps it
 	conflict map[string][]Owner
@@ -49,11 +36,12 @@ func (n *namer) name(o Owner) string {
 		return mcpvisor.Alias(o.Server, o.Name)
 	}
 	name := n.short(o)
-	if n.names.Prefix == prefixAlways || n.names.Prefix == prefixOnConflict && (n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
-		name = toolname.Join("", o.Server, o.Name, o.Qualified(), n.names.limit())
+	onConflict := n.names.Prefix == settings.PrefixOnConflict
+	if !onConflict && n.names.Prefix != settings.PrefixNever || onConflict && (n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+		name = toolname.Join("", o.Server, o.Name, o.Qualified(), n.limit())
 	}
 	if strings.HasPrefix(name, toolname.AliasPrefix) {
-		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.names.limit())
+		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.limit())
 	}
 	return name
 }
@@ -64,11 +52,11 @@ const maxHeld = 100_000
 
 // short returns the name without the server. Servers with the same tool have the same short name, even
 // if it has to be changed to fit.
-func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.names.limit()) }
+func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.limit()) }
 
 // add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
-	if n.names != nil && n.names.Prefix == prefixOnConflict {
+	if n.names != nil && n.names.Prefix == settings.PrefixOnConflict {
 		for _, o := range all {
 			short := n.short(o)
 			switch other, again := n.first[short]; {

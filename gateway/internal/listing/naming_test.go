@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -20,7 +21,7 @@ func TestNamer(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"", "mcp__mcpvisor__", strings.Repeat("h", 60)} {
-		names := Naming{HostPrefix: host}
+		names := settings.Names{HostPrefix: host}
 		n := namer{names: &names}
 		n.add(all)
 		require.Empty(t, n.conflict)
@@ -38,7 +39,7 @@ func TestNamer(t *testing.T) {
 // A name that two servers had stays with its prefix when one of them is gone.
 func TestNamer_conflict_stays(t *testing.T) {
 	shared, first := map[string]bool{}, map[string]string{}
-	names := Naming{Prefix: prefixOnConflict}
+	names := settings.Names{Prefix: settings.PrefixOnConflict}
 	list := func(all ...Owner) map[string]Owner {
 		n := namer{names: &names, shared: shared, first: first}
 		n.add(all)
@@ -53,9 +54,9 @@ func TestNamer_conflict_stays(t *testing.T) {
 // In the mode with prefixes on conflict a name belongs to the server that has had it first, also when that
 // has gone, and no server can list the prefixed name or the alias of another one's tool.
 func TestNamer_names_of_others(t *testing.T) {
-	for _, prefix := range []Prefix{prefixAlways, prefixOnConflict, prefixNever} {
+	for _, prefix := range []settings.Prefix{settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever} {
 		shared, first := map[string]bool{}, map[string]string{}
-		names := Naming{Prefix: prefix, HostPrefix: "mcp__mcpvisor__"}
+		names := settings.Names{Prefix: prefix, HostPrefix: "mcp__mcpvisor__"}
 		list := func(all ...Owner) map[string]Owner {
 			n := namer{names: &names, shared: shared, first: first}
 			n.add(all)
@@ -63,7 +64,7 @@ func TestNamer_names_of_others(t *testing.T) {
 		}
 		bank, shop := Owner{"bank", "pay"}, Owner{"shop", "pay"}
 		theirs := map[string]bool{mcpvisor.Alias("bank", "pay"): true}
-		if prefix != prefixNever { // without any prefix, both are withheld
+		if prefix != settings.PrefixNever { // without any prefix, both are withheld
 			for name := range list(bank, shop) {
 				theirs[name] = true
 			}
@@ -80,7 +81,7 @@ func TestNamer_names_of_others(t *testing.T) {
 			}
 		}
 	}
-	n := namer{names: &Naming{Prefix: prefixOnConflict}, shared: map[string]bool{}, first: map[string]string{}}
+	n := namer{names: &settings.Names{Prefix: settings.PrefixOnConflict}, shared: map[string]bool{}, first: map[string]string{}}
 	n.add([]Owner{{"bank", "transfer"}})
 	require.Contains(t, n.byName, "transfer")
 	n.add([]Owner{{"evil", "transfer"}})

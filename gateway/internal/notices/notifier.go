@@ -354,11 +354,11 @@ func (n *Notifier[S]) ReportLists(changed listing.Lists) {
 }
 
 // ReportUpdate records that a resource, or a part of it, was updated.
-func (n *Notifier[S]) ReportUpdate(server, uri string) {
+func (n *Notifier[S]) ReportUpdate(server, uri string, hears func(S) bool) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.URIs {
-			if r.Resource().Server == server && isPartOf(uri, r.Resource().URI) {
+			if r.Resource().Server == server && isPartOf(uri, r.Resource().URI) && (hears == nil || hears(r)) {
 				n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.Resource().URI))
 			}
 		}

@@ -31,11 +31,11 @@ func TestNotifier_coalesces(t *testing.T) {
 	n.SetLogLevel(0)
 	for i := range 1000 {
 		n.ReportLists(listing.ToolList)
-		n.ReportUpdate("a", "file:///x")
-		n.ReportUpdate("a", "file:///x/part")
-		n.ReportUpdate("a", "file:///y")
-		n.ReportUpdate("a", "file:///xy")
-		n.ReportUpdate("b", "file:///x")
+		n.ReportUpdate("a", "file:///x", nil)
+		n.ReportUpdate("a", "file:///x/part", nil)
+		n.ReportUpdate("a", "file:///y", nil)
+		n.ReportUpdate("a", "file:///xy", nil)
+		n.ReportUpdate("b", "file:///x", nil)
 		n.ReportLog(mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}
 	n.ReportLists(listing.PromptList)
@@ -88,7 +88,7 @@ func TestNotifier_bounds(t *testing.T) {
 	require.True(t, n.Subscribe(&held{resource.Name{Server: "a", URI: "file:///"}}, "file:///"))
 	n.SetLogLevel(0)
 	for i := range 20_000 {
-		n.ReportUpdate("a", fmt.Sprintf("file:///%d", i))
+		n.ReportUpdate("a", fmt.Sprintf("file:///%d", i), nil)
 		n.ReportLog(mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", i%10_000)})
 	}
 	require.LessOrEqual(t, n.partBytes, maxPartBytes)
@@ -102,7 +102,7 @@ func TestNotifier_bounds(t *testing.T) {
 	require.Empty(t, n.session.waiting)
 	l := &Listener[*held]{URIs: map[string]*held{"file:///": {resource.Name{Server: "a", URI: "file:///"}}}}
 	require.True(t, n.Listen(l))
-	n.ReportUpdate("a", "file:///x")
+	n.ReportUpdate("a", "file:///x", nil)
 	require.Positive(t, n.partBytes)
 	n.Leave(l)
 	for n.Next() != nil {
@@ -119,7 +119,7 @@ func TestNotifier_unsubscribe_drops_updates_that_wait(t *testing.T) {
 	}
 	require.True(t, n.Subscribe(&held{resource.Name{Server: "s", URI: "x:a"}}, "mcpvisor://s/x:a"))
 	for _, uri := range []string{"x:a", "x:a/1", "x:a/b/2", "x:a2", "x:c/3"} {
-		n.ReportUpdate("s", uri)
+		n.ReportUpdate("s", uri, nil)
 	}
 	for _, uri := range []string{"x:a", "mcpvisor://s/x:a", "x:c/", "x:never"} {
 		n.Unsubscribe(uri)

@@ -9,13 +9,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 )
 
 // Rules are a profile that is ready to be applied. nil offers everything.
 type Rules struct {
 	servers, resources       mcpvisor.ToolFilter
 	tools, prompts           filters
-	annotations              Annotations
+	annotations              settings.Annotations
 	limitsEntries, limitsURI bool
 	nothing                  bool // the profile does not exist
 }
@@ -57,23 +58,11 @@ func (f *filters) allows(server, name string) bool {
 		len(f.qualified.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.qualified.Allow}.Allows(qualified)
 }
 
-// Choice is a profile: the servers, and which of their entries are offered. A pattern of tools or prompts
-// with a slash begins with the server.
-type Choice struct {
-	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
-	Annotations                        Annotations
-}
-
-// Annotations are what the annotations of a tool must say; nil: anything.
-type Annotations struct {
-	ReadOnly, Destructive, Idempotent, OpenWorld *bool
-}
-
 // New returns the rules of a profile.
-func New(c Choice) *Rules {
+func New(c settings.Profile) *Rules {
 	r := &Rules{servers: c.Servers, resources: c.Resources, tools: newFilters(c.Tools), prompts: newFilters(c.Prompts), annotations: c.Annotations}
 	r.limitsURI = !r.resources.IsZero()
-	r.limitsEntries = r.limitsURI || !c.Tools.IsZero() || !c.Prompts.IsZero() || c.Annotations != Annotations{}
+	r.limitsEntries = r.limitsURI || !c.Tools.IsZero() || !c.Prompts.IsZero() || c.Annotations != settings.Annotations{}
 	return r
 }
 
@@ -91,7 +80,7 @@ func (r *Rules) OffersPrompt(server, name string) bool {
 }
 
 func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
-	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
+	return r.tools.allows(t.Server, t.OriginalName) && hold(r.annotations, t.Definition)
 }
 
 // OffersName reports whether the name of a tool is offered, provided that its server is.
@@ -108,7 +97,7 @@ func (r *Rules) OffersURI(uri string) bool {
 	return plain && r.resources.Allows(uri) && !slices.ContainsFunc(all, func(reading string) bool { return !denied.Allows(reading) })
 }
 
-func (a *Annotations) hold(t *mcp.Tool) bool {
+func hold(a settings.Annotations, t *mcp.Tool) bool {
 	said := mcp.ToolAnnotations{}
 	if t != nil && t.Annotations != nil {
 		said = *t.Annotations

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 )
 
 // What two readers of URIs may read differently is not offered by a profile that limits resources, whatever
 // its patterns allow; what all of them read alike is compared in each of its spellings.
 func TestRules_OffersURI(t *testing.T) {
-	docs := New(Choice{Resources: mcpvisor.ToolFilter{Allow: []string{"file:///srv/docs/*", "https://a.example/*", "FILE:*", "x:*", "postgres://*", "file://{*"}}})
+	docs := New(settings.Profile{Resources: mcpvisor.ToolFilter{Allow: []string{"file:///srv/docs/*", "https://a.example/*", "FILE:*", "x:*", "postgres://*", "file://{*"}}})
 	for _, uri := range []string{"file:///srv/docs/a", "file:///srv/docs/a%20b.md", "file:///srv/docs/a..b", "file:///srv/docs/.hidden/x", "file:///srv/docs/dir/", "file:///srv/docs/\u00e9t\u00e9",
 		"file:///srv/docs/{+path}", "file://{+path}", "https://a.example/x?q=a.b&r=%2F", "https://a.example/x#part", "x:y", "x:Y", "x://a//b", "x:https://b/c", "postgres://me@db:5432/t/schema"} {
 		require.True(t, docs.OffersURI(uri), "%q", uri)
@@ -31,11 +32,11 @@ func TestRules_OffersURI(t *testing.T) {
 		_, plain := readings(uri)
 		require.False(t, plain, "%q", uri)
 	}
-	closed := New(Choice{Resources: mcpvisor.ToolFilter{Deny: []string{"file:///srv/closed*", "https://a.example/closed", "x:closed/y"}}})
+	closed := New(settings.Profile{Resources: mcpvisor.ToolFilter{Deny: []string{"file:///srv/closed*", "https://a.example/closed", "x:closed/y"}}})
 	for _, uri := range []string{"file:///srv/closed/a", "file:///srv%2Fclosed/a", "file:///srv%252Fclosed/a", "file:///srv/%63losed/a", "https://a.example/closed?x", "https://a.example/closed#x", "https://a.example/closed/", "x:closed%2Fy"} {
 		require.False(t, closed.OffersURI(uri), "%q", uri)
 	}
 	require.True(t, closed.OffersURI("file:///srv/open/a"))
 	require.True(t, (*Rules)(nil).OffersURI("file:///a/../b\t"))
-	require.True(t, New(Choice{}).OffersURI("file:///a/../b\t"), "without a filter of resources")
+	require.True(t, New(settings.Profile{}).OffersURI("file:///a/../b\t"), "without a filter of resources")
 }

@@ -43,6 +43,9 @@ func (s *session) Open(ctx context.Context) error {
 func (s *session) negotiate(ctx context.Context) error {
 	spec := s.dialer.spec
 	era, _ := s.dialer.era.Load().(mcpvisor.Era)
+	if take := s.dialer.opts.TakeLegacy; take != nil && take() {
+		era = mcpvisor.EraLegacy
+	}
 	discoverTimeout := spec.Timeouts.Negotiate
 	switch {
 	case spec.Era == mcpvisor.EraModern:

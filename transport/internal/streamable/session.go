@@ -256,6 +256,9 @@ func (d *dialer) Authorizer() mcpvisor.Authorizer { return d.auth }
 // knownEra returns the era with which a session begins: that of the spec, or the one that
 // an earlier session found. EraAuto: the session has to find it.
 func (d *dialer) knownEra() mcpvisor.Era {
+	if take := d.opts.TakeLegacy; take != nil && take() {
+		return mcpvisor.EraLegacy
+	}
 	if found, ok := d.era.Load().(mcpvisor.Era); ok && d.spec.Era == mcpvisor.EraAuto {
 		return found
 	}

@@ -199,7 +199,7 @@ func TestRun_connection_ends(t *testing.T) {
 		s.host.next(ask("mcpvisor-1", "sampling/createMessage", `{}`))
 		_ = p.conn.Close()
 		const text = "Internal Error: mcpvisor run ended during the request. It may have been executed, so do not repeat it blindly."
-		result := `"isError":true,"content":[{"type":"text","text":"` + text + `"}],"structuredContent":{"code":"crashed","message":"` + text + `","isRetryable":false}`
+		result := `"isError":true,"content":[{"type":"text","text":"` + text + `"}],"structuredContent":{"code":"ended","message":"` + text + `","isRetryable":false}`
 		s.host.next(answer(5, `{`+result+`}`))
 		s.host.next(answer(7, `{`+result+`,"resultType":"complete"}`))
 		s.host.next(`{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"mcpvisor run ended during the request. It may have been executed, so do not repeat it blindly.","data":{"outcome":"unknown"}}}`)

@@ -198,7 +198,7 @@ func (b *bridge) giveUp(r *request, why error, sent bool) {
 		b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":{"outcome":%q}}}`+"\n", r.id, codeInternalError, text, outcome))
 		return
 	}
-	failure := facade.ModelError{Code: string(mcpvisor.KindCrashed), Message: "Internal Error: " + reason}
+	failure := facade.ModelError{Code: string(mcpvisor.KindEnded), Message: "Internal Error: " + reason}
 	if !sent {
 		failure.Code, failure.Retryable = string(mcpvisor.KindUnavailable), true
 		failure.Message += ". Nothing was sent, so it is safe to repeat."

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -33,9 +34,6 @@ const (
 
 // startsTimeout bounds [AwaitStarts].
 const startsTimeout = 20 * time.Second
-
-// HostPrefix is what a host puts before the names of tools, if its entry is called "mcpvisor".
-const HostPrefix = "mcp__mcpvisor__"
 
 // sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
 type sessions struct {
@@ -82,7 +80,7 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 		return nil, false
 	}
 	if t == nil {
-		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts),
+		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: settings.DefaultHostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts),
 			gateway.WithLimits(gateway.Limits{StallTimeout: stallTimeout})}
 		if s.key != nil {
 			opts = append(opts, gateway.WithSessionKey(s.key))

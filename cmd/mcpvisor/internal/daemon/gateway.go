@@ -2,62 +2,27 @@ package daemon
 
 import (
 	"strings"
-	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 )
 
 // settingsOf returns what a configuration says about the gateway. Its "gateway" must not be broken.
 func settingsOf(file *config.File) gateway.Settings {
-	s := gateway.Settings{Names: &gateway.Names{HostPrefix: control.HostPrefix}, OnDownOf: map[string]gateway.OnDown{}}
+	s := gateway.Settings{Names: &gateway.Names{HostPrefix: settings.DefaultHostPrefix}}
+	if file.Gateway != nil {
+		s = file.Gateway.Settings
+	}
+	s.OnDownOf = map[string]gateway.OnDown{}
 	for _, server := range file.Servers {
 		if server.OnDown != nil {
-			s.OnDownOf[server.Spec.Name] = onDown(*server.OnDown)
+			s.OnDownOf[server.Spec.Name] = *server.OnDown
 		}
 	}
-	g := file.Gateway
-	if g == nil {
-		return s
-	}
-	switch g.Prefix {
-	case config.PrefixOnConflict:
-		s.Names.Prefix = gateway.PrefixOnConflict
-	case config.PrefixNever:
-		s.Names.Prefix = gateway.PrefixNever
-	case config.PrefixAlways:
-	}
-	s.ResourceOrder = g.ResourceOrder
-	if g.HostPrefix != nil {
-		s.Names.HostPrefix = *g.HostPrefix
-	}
-	if g.OnDown != nil {
-		policy := onDown(*g.OnDown)
-		s.OnDown = &policy
-	}
-	s.MaxResultBytes, s.MaxCopies, s.MaxCopiesOfPrincipal = g.MaxResultBytes, g.MaxCopies, g.MaxCopiesOfPrincipal
-	s.MaxHeldByAll, s.MaxHeldByPrincipal = int64(g.MaxHeldMiB)<<20, int64(g.MaxHeldMiBOfPrincipal)<<20
-	s.Profiles = make(map[string]gateway.Profile, len(g.Profiles))
-	for name, p := range g.Profiles {
-		filter := func(f mcpvisor.ToolFilter) gateway.Filter { return gateway.Filter(f) }
-		s.Profiles[name] = gateway.Profile{Servers: filter(p.Servers), Tools: filter(p.Tools), Prompts: filter(p.Prompts), Resources: filter(p.Resources),
-			Annotations: gateway.Annotations{ReadOnly: p.ReadOnly, Destructive: p.Destructive, Idempotent: p.Idempotent, OpenWorld: p.OpenWorld}}
-	}
 	return s
-}
-
-func onDown(d config.OnDown) gateway.OnDown {
-	switch d {
-	case config.OnDownKeep:
-		return gateway.Keep()
-	case 0:
-		return gateway.Withdraw()
-	}
-	return gateway.Grace(time.Duration(d))
 }
 
 // gatewayProblem says why "gateway" of a configuration cannot be used, with its places in the files;
@@ -82,8 +47,8 @@ func gatewayProblems(file *config.File, textOf func(config.Problem) string) stri
 func sharesOf(file *config.File, kept map[string]bool, before map[string]gateway.Share) map[string]gateway.Share {
 	shares := map[string]gateway.Share{}
 	for _, server := range file.Servers {
-		if server.Share == config.ShareClient {
-			shares[server.Spec.Name] = gateway.ShareClient
+		if server.Share != "" {
+			shares[server.Spec.Name] = server.Share
 		}
 	}
 	for name := range kept {

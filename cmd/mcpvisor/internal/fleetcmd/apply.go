@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
@@ -220,7 +221,7 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 	for _, offset := range inputsIn(entry) {
 		add(offset, "${input:…} asks a user, and a node has none; write ${VAR} or ${file:/path/of/the/secret}")
 	}
-	if m := member(entry, "share"); m != nil && s.Share == config.ShareClient {
+	if m := member(entry, "share"); m != nil && s.Share == settings.ShareClient {
 		add(m.Name.StartOffset, "\"share\": \"client\" starts a process for each client, and a fleet runs one process of a server for all; remove it, or run this server with mcpvisor run")
 	}
 	if m := member(entry, "standby"); m != nil && s.Spec.Standby {

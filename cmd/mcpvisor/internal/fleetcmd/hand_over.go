@@ -80,8 +80,11 @@ func (cmd *moveCmd) Run(inv *cli.Invocation) error {
 		if inv.Context.Err() != nil {
 			return cli.ErrInterrupted
 		}
-		if errors.Is(err, fleet.ErrUnknownNode) {
+		switch {
+		case errors.Is(err, fleet.ErrUnknownNode):
 			return cli.UsageError("%v; mcpvisor fleet status lists the nodes", err)
+		case errors.Is(err, fleet.ErrUnknownServer):
+			return cli.UsageError("%v; mcpvisor fleet status lists the servers", err)
 		}
 		return err
 	}

@@ -116,6 +116,7 @@ func (m *model) detailLines() (lines []string) {
 	add("origin", plain, s.Origin)
 	add("session", plain, session(s.Session))
 	add("standby", plain, session(s.Standby))
+	add("copy pid", plain, strings.Trim(fmt.Sprint(s.Copies), "[]"))
 	policy := s.Policy
 	if s.MaxAttempts > 0 {
 		policy += fmt.Sprintf("; %d of %d attempts spent", s.Attempt, s.MaxAttempts)

@@ -108,7 +108,7 @@ func outage() *fakeSource {
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code, Message: "server process ended with exit status 7", Stderr: []string{"missing API_KEY \x1b[31mred"}}
 	ready := mcpvisor.ServerStatus{Name: "files", State: supervisor.StateReady, Since: *ago(12 * time.Minute), Transport: "stdio", Target: "/usr/bin/npx", Origin: ".mcp.json:4",
 		Policy: "retry 5×, 500ms doubling", MaxAttempts: 5, Restarts: 2, LastCause: cause, Catalog: mcpvisor.CatalogInfo{Tools: 3, Tokens: 512},
-		Session: &mcpvisor.SessionInfo{ServerName: "fs", ServerVersion: "1.2", ProtocolVersion: "2026-07-28", PID: 4711},
+		Session: &mcpvisor.SessionInfo{ServerName: "fs", ServerVersion: "1.2", ProtocolVersion: "2026-07-28", PID: 4711}, Copies: []int{4712},
 		Calls:   mcpvisor.CallCounts{Total: 12, Failed: 1, InFlight: 2}, Totals: mcpvisor.Totals{Uptime: time.Hour, Unknown: 1},
 		History: []mcpvisor.Incarnation{{Epoch: 1, Started: *ago(time.Hour), Ended: *ago(20 * time.Minute), Served: true, Cause: cause},
 			{Epoch: 2, PID: 4690, Started: *ago(19 * time.Minute), Ended: *ago(18 * time.Minute), Cause: cause}}}

@@ -67,7 +67,7 @@ func requireUntouched(t *testing.T, c *facade.Client, server string) {
 	}
 }
 
-// While a server has never been ready, as after a restart, nobody gets a name that may be its own. All tools and
+// While a server has never been ready, as after a restart, no other server gets a name that may be its own. All tools and
 // prompts can be used, and the name that each has had before all were ready stays its own.
 func TestNeverReady_names(t *testing.T) {
 	for _, prefix := range []Prefix{PrefixOnConflict, PrefixNever} {

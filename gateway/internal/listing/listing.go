@@ -277,7 +277,7 @@ func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
 	encoded := map[string]encodedPart{}
 	for i := range known {
 		if known[i].seen.listed {
-			encoded[known[i].Server] = *c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
+			encoded[known[i].Server] = c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
 		}
 	}
 	c.encoded = encoded

@@ -1,4 +1,4 @@
-// Package owner names to whom a session, a task or a kept text belongs, and for whom the bounds count it.
+// Package owner names the owner of a session, a task or a kept text, and the principal that its bounds count for.
 package owner
 
 import "strings"

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,116 @@ func TestHostileHTTP_arguments_in_headers(t *testing.T) {
 		status, answer := modern.post(modernRequest("tools/call", `"name":"`+name+`","arguments":{"region":"eu"}`), versionHeader, modernVersion, methodHeader, "tools/call", nameHeader, name)
 		require.Equal(t, http.StatusBadRequest, status, "the header is missing: %s", answer)
 	}
+}
+
+// regional is a server with a tool that takes a region, and marks it as in mark.
+func regional(calls *atomic.Int64, mark string) (mcpvisor.ServerSpec, func(mark string)) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "cloud", Version: "1"}, nil)
+	remake := func(mark string) {
+		server.AddTool(&mcp.Tool{Name: "deploy", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string"` + mark + `}}}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			calls.Add(1)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil
+		})
+	}
+	remake(mark)
+	return mcpvisor.ServerSpec{Name: "cloud", InMemory: facade.ServeInMemory(server)}, remake
+}
+
+// deploy calls the tool of regional with these arguments and headers.
+func (p *peer) deploy(arguments string, header ...string) (status int, answer string) {
+	p.t.Helper()
+	return p.post(modernRequest("tools/call", `"name":"cloud__deploy","arguments":`+arguments), append([]string{versionHeader, modernVersion, methodHeader, "tools/call", nameHeader, "cloud__deploy"}, header...)...)
+}
+
+// The marks that a tool has now count, whatever was listed when.
+func TestHostileHTTP_marks_that_change(t *testing.T) {
+	var calls atomic.Int64
+	spec, remake := regional(&calls, "")
+	c := newClient(t, spec)
+	s, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	for range 2 {
+		status, answer := p.deploy(`{"region":"eu"}`)
+		require.Equal(t, http.StatusOK, status, answer)
+		changed := c.Watch(t.Context(), mcpvisor.EventChanged)
+		remake(`,"x-mcp-header":"Place"`)
+		receive(t, changed)
+		calls.Store(0)
+		for _, header := range [][]string{{"Mcp-Param-Place", "us"}, nil} {
+			status, answer = p.deploy(`{"region":"eu"}`, header...)
+			require.Equal(t, http.StatusBadRequest, status, answer)
+		}
+		require.Zero(t, calls.Load())
+		status, answer = p.deploy(`{"region":"eu"}`, "Mcp-Param-Place", "eu")
+		require.Equal(t, http.StatusOK, status, answer)
+		remake("")
+		receive(t, changed)
+	}
+	count := func() (n int) {
+		s.gateway.marks.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	until(t, func() bool { // what is no longer listed is not kept
+		runtime.GC()
+		s.gateway.catalog.Get()
+		return count() <= 1
+	})
+}
+
+// A header that no mark names is that of the argument of its name: what stands between reads it so.
+func TestHostileHTTP_unmarked_headers(t *testing.T) {
+	var calls atomic.Int64
+	for _, mark := range []string{"", `,"x-mcp-header":"Place"`} {
+		spec, _ := regional(&calls, mark)
+		_, url := serveHTTP(t, newClient(t, spec))
+		modern, legacy := newPeer(t, url), newPeer(t, url)
+		legacy.initialize("2025-11-25")
+		for _, row := range []struct {
+			arguments, header, says string
+			served                  bool
+		}{
+			{`{"region":"eu"}`, "Region", "us", false}, {`{"region":"eu"}`, "region", "us", false}, {`{"region":"eu"}`, "Region", "", false}, {`{"region":"eu"}`, "Region", `"eu"`, false},
+			{`{"region":"eu","n":7}`, "N", "8", false}, {`{"region":"eu","n":{}}`, "N", "8", false}, {`{"region":"eu","REGION":"us"}`, "Region", "eu", false},
+			{`{"region":"eu"}`, "Region", "eu", true}, {`{"region":"eu"}`, "Region", "=?base64?ZXU=?=", true}, {`{"region":"eu"}`, "Other", "us", true},
+			{`{"region":"eu","n":7.0}`, "N", "7", true},
+			{`{"region":"eu","place":"us"}`, "Other", "us", true}, // Mcp-Param-Place is there, and repeats region
+		} {
+			header := []string{"Mcp-Param-" + row.header, row.says}
+			if mark != "" {
+				header = append(header, "Mcp-Param-Place", "eu")
+			}
+			before := calls.Load()
+			status, answer := modern.deploy(row.arguments, header...)
+			legacyStatus, legacyAnswer := legacy.post(toolCallOf(1, "cloud__deploy", row.arguments), header...)
+			if row.served {
+				require.Equal(t, []int{200, 200}, []int{status, legacyStatus}, "%v: %s %s", row, answer, legacyAnswer)
+				require.Equal(t, before+2, calls.Load(), "%v: %s %s", row, answer, legacyAnswer)
+			} else {
+				require.Equal(t, []int{400, 400}, []int{status, legacyStatus}, "%v: %s %s", row, answer, legacyAnswer)
+				require.Equal(t, before, calls.Load())
+			}
+		}
+	}
+}
+
+// No header repeats the arguments of a batch. Nothing of it is done.
+func TestHostileHTTP_arguments_of_batches(t *testing.T) {
+	var calls atomic.Int64
+	_, url := serveHTTP(t, newClient(t, deployer(&calls)))
+	p := newPeer(t, url)
+	p.initialize("2025-03-26")
+	eu, us := toolCallOf(1, "cloud__deploy", `{"region":"eu"}`), toolCallOf(2, "cloud__deploy", `{"region":"us"}`)
+	for _, accept := range []string{"application/json", "application/json, text/event-stream"} {
+		for _, batch := range []string{"[" + eu + "," + us + "]", "[" + us + "," + eu + "]", "[" + us + "]"} {
+			status, answer := p.post(batch, "Mcp-Param-Region", "eu", "Accept", accept)
+			require.Equal(t, http.StatusBadRequest, status, answer)
+			require.Contains(t, answer, "-32020")
+		}
+	}
+	require.Zero(t, calls.Load())
+	status, answer := p.post("[" + eu + "," + us + "]")
+	require.Equal(t, http.StatusOK, status, answer)
+	require.EqualValues(t, 2, calls.Load())
 }
 
 // A header that is there twice, or lies, in any version, is refused, as is a body that some read in another way.

@@ -206,6 +206,9 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 	if qualified, ok := c.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
+	if _, ok := c.catalog.Get().ToolByName[name]; !ok {
+		c.awaitServers(ctx, c.mayHave(name))
+	}
 	l := c.catalog.Get()
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil

@@ -24,7 +24,7 @@ import (
 // Four terms say who something belongs to:
 //
 //	principal   the owner of the token; empty without tokens. HTTPLimits, held calls and copies count for it
-//	owner       the principal with its profile (ownerName). Sessions, tasks and requestStates belong to it
+//	owner       the principal with its profile (owner.Name). Sessions, tasks and requestStates belong to it
 //	tenant      has copies of servers: a session or, since 2026-07-28 over HTTP, an owner
 //	tenantKey   names the tenant in ids of tasks, which also name the owner
 type connection struct {

@@ -64,7 +64,10 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 // qualified name. The prompt need not be listed, because its server may be down. An alias that several
 // prompts share is refused.
 func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
-	if o, ok := c.catalog.Last().PromptByName[name]; ok {
+	if _, ok := c.catalog.Last().PromptByName[name]; !ok {
+		c.awaitServers(ctx, c.mayHave(name))
+	}
+	if o, ok := c.catalog.Get().PromptByName[name]; ok {
 		return o.Server, o.Name, nil
 	}
 	if c.profile() != nil {
@@ -105,7 +108,9 @@ func (c *connection) unknown(what, name string) *jsonrpc.Error {
 		return message.InvalidParams("the " + what + " " + message.Quote(name) + " is not offered: " + reason)
 	}
 	names := "; " + what + "s/list has the names"
-	if similar := c.catalog.Similar(what, name); len(similar) > 0 {
+	if unknown := c.mayHave(name); len(unknown) > 0 {
+		names = "; server " + unknown[0] + " is not ready yet, and may have it" + names
+	} else if similar := c.catalog.Similar(what, name); len(similar) > 0 {
 		names = "; did you mean " + strings.Join(similar, ", ") + "?"
 	}
 	e := message.InvalidParams("unknown " + what + " " + message.Quote(name) + names)
@@ -126,7 +131,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
-	found, err := c.findResource(p.URI)
+	found, err := c.findResource(r.ctx, p.URI)
 	if err != nil {
 		return nil, notFound(err, p)
 	}
@@ -168,40 +173,49 @@ func notFound(err error, p *params) error {
 // findResource returns the server that a URI belongs to: the only one that lists it, or has a matching
 // template. A server that is down counts with what it offered last: its resources do not fall to another
 // server. Of several servers the configuration says which one comes first; else the URI is refused.
-func (c *connection) findResource(uri string) (resource.Name, error) {
-	rules := c.view.Rules()
-	if r, named, err := checkURI(uri); err != nil || named {
-		return r, cmp.Or(err, c.checkNamed(rules, "resource", uri, r))
-	}
-	if !rules.OffersURI(uri) {
-		return c.theOnly("resource", uri, nil)
-	}
-	var having []string // the servers
-	for known := range c.view.Servers(rules) {
+func (c *connection) findResource(ctx context.Context, uri string) (resource.Name, error) {
+	return c.findURI(ctx, "resource", uri, func(known *mcpvisor.Catalog) bool {
 		steps := resource.MaxSteps
-		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps) {
-			having = append(having, known.Server)
-		}
-	}
-	return c.theOnly("resource", uri, having)
+		return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps)
+	})
 }
 
 // findTemplate returns the server that lists a resource template.
-func (c *connection) findTemplate(template string) (resource.Name, error) {
-	rules := c.view.Rules()
-	if r, named, err := checkURI(template); err != nil || named {
-		return r, cmp.Or(err, c.checkNamed(rules, "resource template", template, r))
-	}
-	if !rules.OffersURI(template) {
-		return c.theOnly("resource template", template, nil)
-	}
-	var listing []string
-	for known := range c.view.Servers(rules) {
-		if hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate }) {
-			listing = append(listing, known.Server)
+func (c *connection) findTemplate(ctx context.Context, template string) (resource.Name, error) {
+	return c.findURI(ctx, "resource template", template, func(known *mcpvisor.Catalog) bool {
+		return hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+	})
+}
+
+// findURI returns the server of those for which has is true that a URI belongs to. While a server that may come
+// before it has never been ready, findURI waits for that as a call does, and then refuses the URI.
+func (c *connection) findURI(ctx context.Context, what, uri string, has func(*mcpvisor.Catalog) bool) (resource.Name, error) {
+	for waited := false; ; waited = true {
+		rules := c.view.Rules()
+		if r, named, err := checkURI(uri); err != nil || named {
+			return r, cmp.Or(err, c.checkNamed(rules, what, uri, r))
 		}
+		if !rules.OffersURI(uri) {
+			return c.theOnly(what, uri, nil)
+		}
+		unknown, order := c.view.NeverReady(rules), c.terms().Order
+		var having []string // the servers
+		for known := range c.view.Servers(rules) {
+			if has(&known) {
+				having = append(having, known.Server)
+			}
+		}
+		first := resource.First(having, order)
+		before := resource.Before(unknown, first, order, c.catalog.ListsBare(listing.Owner{Server: first, Name: uri}))
+		switch {
+		case len(before) == 0 || waited && first == "":
+			return c.theOnly(what, uri, having)
+		case waited:
+			return resource.Name{}, message.InvalidParams("the " + what + " " + message.Quote(uri) + " may be that of server " + before[0] +
+				", which is not ready yet; for that of server " + first + " use " + message.Shorten(resource.Name{Server: first, URI: uri}.Qualified()))
+		}
+		c.awaitServers(ctx, before)
 	}
-	return c.theOnly("resource template", template, listing)
 }
 
 // checkNamed refuses a URI that names its server, if a profile does not offer it. The error is that of a
@@ -256,7 +270,7 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 		return resource.Name{}, message.InvalidParams(text.String())
 	}
 	text.WriteString("no server has the " + what + " " + message.Quote(uri))
-	for i, server := range c.neverReady() {
+	for i, server := range c.view.NeverReady(c.view.Rules()) {
 		if i == maxNamed {
 			text.WriteString("; and so may others")
 			break
@@ -264,16 +278,6 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 		text.WriteString("; server " + server + " is not ready, and may have it")
 	}
 	return resource.Name{}, &jsonrpc.Error{Code: codeResourceNotFound, Message: text.String()}
-}
-
-// neverReady returns the offered servers that have never been ready, so that it is not known what they
-// offer.
-func (c *connection) neverReady() []string {
-	known := map[string]bool{}
-	for catalog := range c.view.Servers(c.view.Rules()) {
-		known[catalog.Server] = true
-	}
-	return slices.DeleteFunc(c.view.ServerNames(), func(server string) bool { return known[server] })
 }
 
 // completionRef names the prompt or resource template whose argument is completed.
@@ -303,7 +307,7 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 			return nil, err
 		}
 	case "ref/resource":
-		found, err := c.findTemplate(p.Ref.URI)
+		found, err := c.findTemplate(r.ctx, p.Ref.URI)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
@@ -12,8 +11,8 @@ import (
 )
 
 // holdings counts what the peers make the gateways with the same settings hold, in bytes: sessions,
-// subscriptions, bodies of requests, large answers and notifications that wait to be read, shortened results and
-// held calls. Each principal has a budget, and all of them are children of one. A session has a budget below that
+// subscriptions, bodies of requests, large answers and notifications that wait to be read, shortened results,
+// open questions of tasks and held calls. Each principal has a budget, and all of them are children of one. A session has a budget below that
 // of its principal: without tokens all peers are one principal. No client may hold more than is still free, at each of the two
 // levels (budget.Take). The zero value is ready for use.
 type holdings struct {
@@ -68,9 +67,8 @@ func (h *holdings) leaveLocked(principal string) {
 	}
 }
 
-// hold counts bytes of an owner that refers to no budget; see ownerName. Negative bytes are given back.
-func (h *holdings) hold(l *Limits, owner string, bytes int) bool {
-	principal, _, _ := strings.Cut(owner, "\x00")
+// hold counts bytes of a principal that refers to no budget. Negative bytes are given back.
+func (h *holdings) hold(l *Limits, principal string, bytes int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.enterLocked(principal, l)

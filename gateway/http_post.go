@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -204,6 +205,10 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, message.InvalidRequest("version %s has no batches", hs.version))
 		return
 	}
+	if batch && headerparams.In(x.r.Header) {
+		x.fail(http.StatusBadRequest, jsonrpc.ID{}, mismatch("a header repeats an argument, and cannot do so for a batch; send the request alone"))
+		return
+	}
 	// No message takes effect before all of them are checked.
 	var requests []*jsonrpc.Request
 	for _, m := range messages {
@@ -343,18 +348,14 @@ func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error
 // checkArguments compares the headers that repeat arguments of a call of a tool, by whichever of its names the
 // client calls it. Before 2026-07-28 there need not be any.
 func (x *exchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
-	if !modern && !slices.ContainsFunc(slices.Collect(maps.Keys(x.r.Header)), headerparams.IsHeader) {
+	if !modern && !headerparams.In(x.r.Header) {
 		return nil
 	}
 	known, ok := x.gateway.client.Tool(tool)
 	if !ok { // it is checked again when its server is up
 		return nil
 	}
-	table := x.gateway.catalog.Last().Headers[known.Server]
-	if table == nil { // the server is not listed at the moment
-		table = new(headerparams.Table)
-		table.Replace([]mcpvisor.Tool{known})
-	}
+	table := x.server.gateway.marksOf(&known)
 	if member := table.Ambiguous(known.OriginalName, params); member != "" {
 		return mismatch("the member %s is there twice, or under a name that differs only in case, and a header repeats it", message.Quote(member))
 	}
@@ -362,6 +363,20 @@ func (x *exchange) checkArguments(tool string, modern bool, params json.RawMessa
 		return mismatch("the header %s does not repeat its argument of %s", header, message.Quote(known.OriginalName))
 	}
 	return nil
+}
+
+// marksOf returns which arguments of a tool its calls repeat in headers. They are read once for each definition of it.
+func (g *gateway) marksOf(t *mcpvisor.Tool) *headerparams.Table {
+	key := weak.Make(t.Definition)
+	if made, ok := g.marks.Load(key); ok {
+		return made.(*headerparams.Table) //nolint:forcetypeassert // nothing else is in the map
+	}
+	table := new(headerparams.Table)
+	table.Replace([]mcpvisor.Tool{*t})
+	if _, other := g.marks.LoadOrStore(key, table); !other {
+		runtime.AddCleanup(t.Definition, func(key weak.Pointer[mcp.Tool]) { g.marks.Delete(key) }, key)
+	}
+	return table
 }
 
 // busyWithRequests answers a principal that has too many requests in flight.

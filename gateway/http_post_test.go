@@ -76,6 +76,7 @@ func TestHandler_hold_owner_of_a_session(t *testing.T) {
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {
 		require.Equal(t, roundtrip.Owner{Principal: hs.principal.name}, hs.holdOwner)
+		require.Equal(t, hs.principal.name, hs.elicitedSession().Principal)
 	}
 }
 

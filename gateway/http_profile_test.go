@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -52,5 +53,5 @@ func TestHandler_principal_with_NUL(t *testing.T) {
 	p.header.Set("Authorization", "Bearer x")
 	status, _ := p.post(initializeRequest("2025-11-25"))
 	require.Equal(t, http.StatusInternalServerError, status)
-	require.NotEqual(t, ownerName("a", "p"), ownerName("a", ""))
+	require.NotEqual(t, owner.Name("a", "p"), owner.Name("a", ""))
 }

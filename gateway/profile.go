@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
@@ -128,19 +129,37 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 }
 
 // awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
-// name of that server. It reports whether the server is ready.
+// name of that server. It reports whether it has waited.
 func (c *connection) awaitOwner(ctx context.Context, name string) bool {
-	if c.opts.maxWait <= 0 {
-		return false
-	}
-	for _, server := range c.neverReady() {
+	for _, server := range c.view.NeverReady(c.profile()) {
 		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
-			ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
-			defer cancel()
-			return c.client.WaitReady(ctx, server) == nil
+			c.awaitServers(ctx, []string{server})
+			return true
 		}
 	}
 	return false
+}
+
+// mayHave returns the servers that have never been ready, if one of them may get a name without its server.
+func (c *connection) mayHave(name string) []string {
+	if names := c.terms().Names; names == nil || names.Prefix != PrefixOnConflict && names.Prefix != PrefixNever || len(name) > toolname.MaxAliasBytes || strings.Contains(name, toolname.Separator) || strings.Contains(name, "/") {
+		return nil
+	}
+	return c.view.NeverReady(c.view.Rules())
+}
+
+// awaitServers waits, as a call does, for servers that have never been ready.
+func (c *connection) awaitServers(ctx context.Context, servers []string) {
+	if c.opts.maxWait <= 0 {
+		return
+	}
+	ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
+	defer cancel()
+	for _, server := range servers {
+		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < c.opts.maxWait) {
+			_ = c.client.WaitReady(ctx, server)
+		}
+	}
 }
 
 // ProfilePath is the wildcard of a pattern of http.ServeMux that names the profile of a request:
@@ -175,13 +194,4 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 		s.profiles[name] = g
 	}
 	return g, 0, ""
-}
-
-// ownerName returns the owner of a session: its principal and profile. A session of one profile does not
-// exist under another.
-func ownerName(principal, profile string) string {
-	if profile == "" {
-		return principal
-	}
-	return principal + "\x00" + profile
 }

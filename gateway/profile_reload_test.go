@@ -73,7 +73,7 @@ func TestProfile_reload_during_a_subscription(t *testing.T) {
 	v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
 	transport := Transport(c, WithSettings(v), WithProfile("p"))
 	conn := openRaw(t, transport).conn.(*connection)
-	found, err := conn.findResource("x:closed")
+	found, err := conn.findResource(t.Context(), "x:closed")
 	require.NoError(t, err)
 	s, err := conn.holdSubscription(conn.notify, found)
 	require.NoError(t, err)

@@ -283,7 +283,7 @@ type sessionKey struct {
 // elicitedSession describes the session for package elicited. Requests of 2026-07-28 over HTTP have
 // none.
 func (c *connection) elicitedSession() *elicited.Session {
-	return &elicited.Session{Key: c.notify.Key, Gateway: c.gateway, Client: c.client, CopyOf: c.copyKey, Tell: c.tellElicited}
+	return &elicited.Session{Key: c.notify.Key, Principal: c.holdOwner.Principal, Gateway: c.gateway, Client: c.client, CopyOf: c.copyKey, Tell: c.tellElicited}
 }
 
 // tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or

@@ -15,11 +15,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // subscribe answers resources/subscribe.
 func (c *connection) subscribe(r *request, p *params) (any, error) {
-	found, err := c.findResource(p.URI)
+	found, err := c.findResource(r.ctx, p.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +90,11 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions.Counter]map[string]resource.Name{} // wanted, by where they are counted
+	at := map[*subscriptions.Counter]map[string]resource.Name{}         // wanted, by where they are counted
+	finding, stop := overdue.WithTimeout(r.ctx, max(c.opts.maxWait, 0)) // one wait for all
+	defer stop()
 	for _, uri := range p.Notifications.ResourceSubscriptions {
-		found, err := c.findResource(uri)
+		found, err := c.findResource(finding, uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
 			continue
 		}

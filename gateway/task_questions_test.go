@@ -35,12 +35,15 @@ func TestTasks_input_of_a_canceled_task(t *testing.T) {
 			id := p.begin("x")
 			p.await(id, task.InputRequired)
 			until(t, func() bool { return len(c.Tasks()) == 1 }) // tasks/result waits
+			held := s.gateway.opts.settings.holdings.total
+			until(t, func() bool { return held.Used() > 4<<10 }) // its question
 			if how == "close" {
 				s.Close()
 			} else {
 				require.Nil(t, p.ask("tasks/cancel", about(id)).Error)
 			}
 			until(t, func() bool { return len(c.Tasks()) == 0 })
+			until(t, func() bool { return held.Used() == 0 })
 		})
 	}
 }

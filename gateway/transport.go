@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
@@ -92,6 +94,7 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
+	marks         sync.Map               // *headerparams.Table by weak.Pointer[mcp.Tool]; of a Server's first gateway
 	subscriptions *subscriptions.Counter // shared by all profiles
 	results       *longresult.Store      // shared by all profiles
 	tasks         *opentasks.Store       // shared by all profiles
@@ -106,8 +109,8 @@ func newGateway(client *facade.Client, o options) *gateway {
 		}
 		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	hold := func(owner string, bytes int) bool { return o.settings.holdings.hold(&o.limits, owner, bytes) }
-	return newGatewayOf(client, o, made, longresult.New(hold), opentasks.New(o.http.MaxTasks), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes, Hold: hold}))
+	hold := func(principal string, bytes int) bool { return o.settings.holdings.hold(&o.limits, principal, bytes) }
+	return newGatewayOf(client, o, made, longresult.New(hold), opentasks.New(o.http.MaxTasks, hold), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes, Hold: hold}))
 }
 
 // newGatewayOf makes the gateway of one profile. It shares the given stores with the gateways of the
@@ -127,7 +130,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
 	c.keepAccount(budget.New(c.opts.limits.MaxHeldByPrincipal, c.opts.settings.holdings.enter("", &c.opts.limits)))
 	c.readable()
-	c.owner = ownerName("", g.opts.profile)
+	c.owner = owner.Name("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
 	c.notify.Key = sessionKey{conn: c}

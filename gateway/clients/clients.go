@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxKept is how many clients are told apart. Beyond it those that are idle make room, and
-	// without any the new ones are counted together.
+	// maxKept is how many clients are told apart. Beyond it those of the principal that has most make room. If that is
+	// the principal of the new one, and it has none that is idle, the new one is counted with others.
 	maxKept = 2000
 	// maxListed is how many clients a [Status] lists.
 	maxListed = 200
@@ -149,8 +149,9 @@ type Registry struct {
 	mu       sync.Mutex // guards the fields below, and those of the clients
 	number   uint64
 	byKey    map[string]*Client
-	idle     *list.List // clients, that of the last request first; values are *Client
-	rest     *Client    // stands for clients beyond maxKept
+	clients  map[string]int // number of clients, by principal
+	idle     *list.List     // clients, that of the last request first; values are *Client
+	rest     *Client        // stands for clients beyond maxKept
 	requests map[Outcome]int64
 	refused  map[Refusal]int64
 	inFlight int
@@ -160,7 +161,7 @@ type Registry struct {
 
 // New makes a registry without clients.
 func New() *Registry {
-	r := &Registry{now: time.Now, byKey: map[string]*Client{}, idle: list.New(), requests: map[Outcome]int64{}, refused: map[Refusal]int64{}, offers: map[string]func() Offer{}}
+	r := &Registry{now: time.Now, byKey: map[string]*Client{}, clients: map[string]int{}, idle: list.New(), requests: map[Outcome]int64{}, refused: map[Refusal]int64{}, offers: map[string]func() Offer{}}
 	r.rest = &Client{registry: r, session: SessionStatus{Info: Info{Name: "other clients"}}}
 	return r
 }
@@ -183,7 +184,7 @@ func (r *Registry) Open(key string, info Info) *Client {
 	defer r.mu.Unlock()
 	c := r.byKey[key]
 	if c == nil {
-		if c = r.addLocked(key); c == r.rest {
+		if c = r.addLocked(key, oneLine(info.Principal)); c == r.rest {
 			return c
 		}
 	}
@@ -192,36 +193,45 @@ func (r *Registry) Open(key string, info Info) *Client {
 	return c
 }
 
-func (r *Registry) addLocked(key string) *Client {
+func (r *Registry) addLocked(key, principal string) *Client {
 	now := r.now()
 	r.forgetLocked(now)
 	r.number++
-	c := &Client{registry: r, key: strings.Clone(key), session: SessionStatus{Number: r.number, Since: now}}
-	if len(r.byKey) >= maxKept && !r.dropIdleLocked() {
+	c := &Client{registry: r, key: strings.Clone(key), session: SessionStatus{Number: r.number, Since: now, Info: Info{Principal: principal}}}
+	if len(r.byKey) >= maxKept && !r.makeRoomLocked(principal) {
 		return r.rest
 	}
 	c.place = r.idle.PushFront(c)
 	r.byKey[c.key] = c
+	r.clients[principal]++
 	return c
 }
 
-// maxSearched is how many clients are looked at for one that is idle.
-const maxSearched = 50
-
-// dropIdleLocked drops a client that has nothing open.
-func (r *Registry) dropIdleLocked() bool {
-	e := r.idle.Back()
-	for range maxSearched {
-		if e == nil {
-			return false
+// makeRoomLocked drops a client of the principal that has most: the oldest that has nothing open. Without one it drops
+// the oldest, but not for another client of the same principal.
+func (r *Registry) makeRoomLocked(principal string) bool {
+	most := principal
+	for other, n := range r.clients {
+		if n > r.clients[most] {
+			most = other
 		}
-		if c := clientOf(e); !c.isActiveLocked() {
+	}
+	var oldest *Client
+	for e := r.idle.Back(); e != nil; e = e.Prev() {
+		c := clientOf(e)
+		switch {
+		case c.session.Principal != most:
+		case !c.isActiveLocked():
 			r.dropLocked(c)
 			return true
+		case oldest == nil:
+			oldest = c
 		}
-		e = e.Prev()
 	}
-	return false
+	if most != principal {
+		r.dropLocked(oldest)
+	}
+	return most != principal
 }
 
 func clientOf(e *list.Element) *Client { return e.Value.(*Client) } //nolint:forcetypeassert // nothing else is in the list
@@ -229,6 +239,9 @@ func clientOf(e *list.Element) *Client { return e.Value.(*Client) } //nolint:for
 func (r *Registry) dropLocked(c *Client) {
 	r.idle.Remove(c.place)
 	delete(r.byKey, c.key)
+	if r.clients[c.session.Principal]--; r.clients[c.session.Principal] == 0 {
+		delete(r.clients, c.session.Principal)
+	}
 }
 
 // forgetLocked drops the clients that were not seen for long.
@@ -265,7 +278,7 @@ func (c *Client) takeLocked(info Info) {
 	for _, f := range []struct {
 		field *string
 		said  string
-	}{{&mine.Name, info.Name}, {&mine.Version, info.Version}, {&mine.Protocol, info.Protocol}, {&mine.Principal, info.Principal}, {&mine.Profile, info.Profile}, {&mine.Transport, info.Transport}} {
+	}{{&mine.Name, info.Name}, {&mine.Version, info.Version}, {&mine.Protocol, info.Protocol}, {&mine.Profile, info.Profile}, {&mine.Transport, info.Transport}} {
 		if f.said != "" && f.said != *f.field {
 			*f.field = oneLine(f.said)
 		}

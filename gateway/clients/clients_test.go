@@ -115,6 +115,41 @@ func TestRegistry_is_bounded(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
+// A principal with many clients, busy or idle, takes no row from others.
+func TestRegistry_is_bounded_by_principal(t *testing.T) {
+	for _, busy := range []bool{true, false} {
+		r := New()
+		open := func(principal string, i int) *Client {
+			return r.Open(fmt.Sprint(principal, i), Info{Name: principal, Principal: principal})
+		}
+		open("ann", 0).Begin(true)
+		open("bob", 0)
+		for i := range maxKept + 100 {
+			c := open("eve", i)
+			if busy {
+				c.Begin(false)
+			}
+		}
+		require.NotNil(t, r.byKey["bob0"], busy)
+		require.Equal(t, map[string]int{"ann": 1, "bob": 1, "eve": maxKept - 2}, r.clients)
+		for i := range maxKept {
+			c := open("ann", i)
+			require.Equal(t, i < maxKept/2, c.Label() == "ann", i)
+			c.Begin(true)
+		}
+		require.Len(t, r.byKey, maxKept)
+		require.Equal(t, map[string]int{"ann": maxKept / 2, "bob": 1, "eve": maxKept/2 - 1}, r.clients, "the one that has most makes room")
+		require.NotNil(t, r.byKey["bob0"], busy)
+		require.Equal(t, "ann", open("ann", 0).Label(), "those of before")
+	}
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	r := newAt(&now)
+	r.Open("a", Info{Principal: "ann"})
+	now = now.Add(2 * Window)
+	r.Status()
+	require.Empty(t, r.clients)
+}
+
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -114,34 +114,54 @@ func (t *toolMarks) read(params json.RawMessage) (values [][]byte, ok bool) {
 	return values, t.params.read(params, values)
 }
 
-// Mismatch returns the first header of a tool call that does not repeat its argument; empty if
-// all do. It is the server's side of AddTo: "servers MUST reject" such a request.
+// Mismatch returns a header of a tool call that does not repeat its argument; empty if all do. It is the server's side
+// of AddTo: "servers MUST reject" such a request. A header that no mark names is that of the argument of its name.
 func (t *Table) Mismatch(h http.Header, tool string, params json.RawMessage) (header string) {
 	marks := t.marks(tool)
-	if marks == nil {
+	switch {
+	case marks == nil && !In(h):
 		return ""
+	case marks == nil:
+		marks = new(toolMarks)
 	}
-	values, ok := marks.read(params)
-	if !ok {
-		return ""
-	}
+	values, _ := marks.read(params)
 	for i, raw := range values {
-		name := marks.headers[i]
-		said, valid := Decode(h.Get(name))
-		var text string
-		if len(raw) > 0 && string(raw) != "null" {
-			if len(raw) > longestEscape*maxHeaderBytes {
-				return name
-			}
-			if text, ok = paramValue(raw); !ok && said != "" {
-				return name
-			}
-		}
-		if !valid || said != text && !sameInteger(said, raw) {
+		if name := marks.headers[i]; !repeats(h.Get(name), raw) {
 			return name
 		}
 	}
-	return ""
+	if !In(h) {
+		return ""
+	}
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
+		if key != "arguments" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, value []byte) error {
+			name := http.CanonicalHeaderKey(headerPrefix + key)
+			if said := h[name]; len(said) > 0 && !repeats(said[0], value) && !slices.Contains(marks.headers, name) {
+				header = name
+			}
+			return nil
+		})
+	})
+	return header
+}
+
+// repeats reports whether a header has the value of an argument; either may be missing.
+func repeats(header string, raw json.RawMessage) bool {
+	said, valid := Decode(header)
+	var text string
+	if len(raw) > 0 && string(raw) != "null" {
+		if len(raw) > longestEscape*maxHeaderBytes {
+			return false
+		}
+		var ok bool
+		if text, ok = paramValue(raw); !ok && said != "" {
+			return false
+		}
+	}
+	return valid && (said == text || sameInteger(said, raw))
 }
 
 // Ambiguous returns a member of the params, on the way to a marked argument or one itself, that is there twice or
@@ -363,7 +383,7 @@ func (t *toolMarks) addProperties(to *node, properties map[string]annotatedSchem
 				return fmt.Errorf("it marks more than %d arguments with x-mcp-header", maxMarks)
 			}
 			child.mark = len(t.headers)
-			t.headers = append(t.headers, headerPrefix+header)
+			t.headers = append(t.headers, http.CanonicalHeaderKey(headerPrefix+header))
 			t.kept += 2*len(header) + nodeBytes
 		}
 		if err := t.addProperties(&child, p.Properties, seen); err != nil {
@@ -382,6 +402,16 @@ func (t *toolMarks) addProperties(to *node, properties map[string]annotatedSchem
 // IsHeader reports whether name is that of a header for an argument, in any case.
 func IsHeader(name string) bool {
 	return len(name) > len(headerPrefix) && strings.EqualFold(name[:len(headerPrefix)], headerPrefix) && len(name) <= len(headerPrefix)+maxHeaderName && isToken(name)
+}
+
+// In reports whether there are headers for arguments.
+func In(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, headerPrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxPreflightBytes is how long the list of headers in a preflight request is at most: those for the arguments of one call,

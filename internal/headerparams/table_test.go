@@ -252,6 +252,15 @@ func TestTable_Mismatch(t *testing.T) {
 		}
 		params := []byte(`{"name":"t","arguments":` + try.arguments + `}`)
 		require.Equal(t, try.want, p.Mismatch(h, "t", params), what)
-		require.Empty(t, p.Mismatch(h, "other", params), "a tool without marks")
+		if what == "too much" || what == "missing" {
+			try.want = "" // no header is there, or no argument of its name
+		}
+		require.Equal(t, try.want, p.Mismatch(h, "other", params), "a tool without marks: %s", what)
 	}
+	// A mark says which argument a header repeats, and not the name.
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"b"},"b":{"type":"string"}}}`)})
+	h := http.Header{"Mcp-Param-B": {"x"}}
+	require.Empty(t, p.Mismatch(h, "t", []byte(`{"arguments":{"a":"x","b":"y"}}`)))
+	h.Set("Mcp-Param-A", "y")
+	require.Equal(t, "Mcp-Param-A", p.Mismatch(h, "t", []byte(`{"arguments":{"a":"x","b":"y"}}`)))
 }

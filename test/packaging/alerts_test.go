@@ -30,9 +30,10 @@ type shape struct {
 	ends func(second int) int
 	// cause of the ends; empty: "exit".
 	cause supervisor.CauseKind
-	// fires is the alert that must fire within 15 minutes of the beginning, and last to the end of
-	// the test; empty: none fires.
+	// fires is the alert that must fire within 15 minutes of the beginning (30 if the server flaps), and
+	// last to the end of the test; empty: none fires.
 	fires string
+	flaps bool // the server is ready in between
 	// unseen: the server does not exist before the outage.
 	unseen bool
 }
@@ -86,7 +87,16 @@ var shapes = []shape{
 	{name: "given up after six minutes", state: once(supervisor.StateConnecting, 360, supervisor.StateEvicted, 15), ends: first(6, 60), fires: "McpvisorServerEvicted"},
 	{name: "waits for its user", state: once(supervisor.StateUnauthorized, 15), ends: first(1, 1), fires: "McpvisorServerUnauthorized"},
 	{name: "asks for credentials again and again", state: cycle(supervisor.StateConnecting, 15, supervisor.StateUnauthorized, 60), ends: every(75), fires: "McpvisorServerUnauthorized"},
-	{name: "ends each minute, and comes back", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 45), ends: every(60), fires: "McpvisorServerCrashLoop"},
+	{name: "down for 4 minutes, ready for 3", state: cycle(supervisor.StateBackoff, 240, supervisor.StateReady, 180), ends: every(420), fires: "McpvisorServerDown", flaps: true},
+	{name: "down for 5 minutes, ready for 4", state: cycle(supervisor.StateParked, 300, supervisor.StateReady, 240), ends: every(540), fires: "McpvisorServerDown", flaps: true},
+	{name: "down for 7 minutes, ready for 6", state: cycle(supervisor.StateParked, 420, supervisor.StateReady, 360), ends: every(780), fires: "McpvisorServerDown", flaps: true},
+	{name: "down for 3 minutes, ready for 3", state: cycle(supervisor.StateBackoff, 180, supervisor.StateReady, 180), ends: every(360), fires: "McpvisorServerDown", flaps: true},
+	{name: "down for 3 minutes, ready for 9", state: cycle(supervisor.StateBackoff, 180, supervisor.StateReady, 540), ends: every(720), fires: "McpvisorServerDown", flaps: true},
+	{name: "ready for some seconds in every 10 minutes", state: cycle(supervisor.StateParked, 594, supervisor.StateReady, 6), ends: every(600), fires: "McpvisorServerDown"},
+	{name: "ready for 50 s, down for 50 s", state: cycle(supervisor.StateBackoff, 50, supervisor.StateReady, 50), ends: every(100), fires: "McpvisorServerDown", flaps: true},
+	{name: "ends each minute, and comes back after 15 s", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 45), ends: every(60), fires: "McpvisorServerDown", flaps: true},
+	{name: "ends each minute, and comes back at once", state: once(supervisor.StateReady, 15), ends: every(60), fires: "McpvisorServerCrashLoop", flaps: true},
+	{name: "ends every 90 s, and comes back after 15 s", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 75), ends: every(90), fires: "McpvisorServerCrashLoop", flaps: true},
 
 	{name: "ready", state: once(supervisor.StateReady, 15), ends: first(0, 1)},
 	{name: "one crash", state: once(supervisor.StateBackoff, 30, supervisor.StateReady, 15), ends: first(1, 1)},
@@ -160,14 +170,18 @@ func TestAlerts(t *testing.T) {
 			})
 		}
 		series(fmt.Sprintf(`mcpvisor_server_ends_total{%s,mcpvisor_cause_kind=%q}`, all, cmp.Or(s.cause, supervisor.CauseExit)), func(second int) string { return fmt.Sprint(s.ends(max(second, 0))) })
+		within := outage + 900
+		if s.flaps {
+			within += 900
+		}
 		for alert, severity := range severities {
 			for second := scrape; second <= watched; second += 8 * scrape {
 				c := check{At: fmt.Sprintf("%ds", second), Alert: alert, Alerts: []expected{}}
 				if alert == s.fires {
-					if second < outage+900 && second > outage {
+					if second < within && second > outage {
 						continue // it may fire already
 					}
-					if second >= outage+900 {
+					if second >= within {
 						c.Alerts = append(c.Alerts, expected{map[string]string{"job": "mcp", "instance": "a:1", "mcpvisor_server_name": "x", "severity": severity}, nil})
 					}
 				}

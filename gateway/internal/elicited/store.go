@@ -5,11 +5,11 @@ package elicited
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +28,8 @@ import (
 const (
 	// WaitTime is how long an interaction is remembered.
 	WaitTime = time.Hour
-	// MaxOpen bounds the interactions that are remembered. Beyond it the oldest interaction of the session
-	// with the most is forgotten.
+	// MaxOpen bounds the interactions that are remembered. Beyond it the oldest interaction is forgotten
+	// of the session with the most, among those of the principal with the most.
 	MaxOpen = 1_000
 	// MaxOfSession bounds the interactions of one session. Beyond it its oldest one is forgotten.
 	MaxOfSession = 64
@@ -39,11 +39,12 @@ const (
 
 // Session is a session before 2026-07-28 that a question or an error sends to a URL.
 type Session struct {
-	Key     any                        // comparable; the same for all connections of the session; nil: none
-	Gateway any                        // comparable; the gateway of the session
-	Client  *facade.Client             // its servers are registered there
-	CopyOf  func(server string) string // the tenant whose copy of a server it uses; empty: a shared one
-	Tell    func(server, id string)    // tells the session that an interaction has ended
+	Key       any                        // comparable; the same for all connections of the session; nil: none
+	Principal string                     // who opened the session; empty without tokens
+	Gateway   any                        // comparable; the gateway of the session
+	Client    *facade.Client             // its servers are registered there
+	CopyOf    func(server string) string // the tenant whose copy of a server it uses; empty: a shared one
+	Tell      func(server, id string)    // tells the session that an interaction has ended
 }
 
 // name identifies an interaction. A server uses an id once, but another copy of the server may use the
@@ -146,22 +147,23 @@ func (s *Store) Follow(from, registered *facade.Client, tenant string) (stop fun
 
 // makeRoomLocked forgets an interaction if the session, or the store, has too many for another one.
 func (s *Store) makeRoomLocked(key any) {
-	of := map[any]int{}
+	of, ofPrincipal := map[any]int{}, map[string]int{}
 	for _, one := range s.open {
 		of[one.session.Key]++
+		ofPrincipal[one.session.Principal]++
 	}
-	most := of[key]
-	own := most >= MaxOfSession
-	if !own {
-		if len(s.open) < MaxOpen {
-			return
-		}
-		most = slices.Max(slices.Collect(maps.Values(of)))
+	own := of[key] >= MaxOfSession
+	if !own && len(s.open) < MaxOpen {
+		return
 	}
 	var first name
 	var oldest *elicitation
 	for n, one := range s.open {
-		if of[one.session.Key] == most && (!own || one.session.Key == key) && (oldest == nil || one.expires.Before(oldest.expires)) {
+		if own && one.session.Key != key {
+			continue
+		}
+		if oldest == nil || cmp.Or(cmp.Compare(ofPrincipal[oldest.session.Principal], ofPrincipal[one.session.Principal]),
+			cmp.Compare(of[oldest.session.Key], of[one.session.Key]), one.expires.Compare(oldest.expires)) < 0 {
 			first, oldest = n, one
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
-	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -66,9 +65,9 @@ type Listing struct {
 	Tools, Prompts, Resources, Templates List
 	ToolByName                           map[string]string // qualified names, by listed name
 	PromptByName                         map[string]Owner
-	Headers                              map[string]*headerparams.Table // by server
 	Withheld                             []Withheld
 	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
+	NeverReady                           []string         // the offered servers whose lists are not known
 	terms                                *Terms           // it was made with them
 }
 
@@ -92,13 +91,13 @@ type Catalog struct {
 
 	current atomic.Pointer[Listing] // the newest
 
-	mu        sync.Mutex              // guards the fields below
-	seen      []seen                  // current was made of these
-	offers    []offered               // empty between calls; its memory is reused
-	down      map[string]time.Time    // by server: since when it is down, during its grace period
-	encoded   map[string]*encodedPart // by server
-	shared    [2]map[string]bool      // see namer.shared; of tools and of prompts
-	first     [2]map[string]string    // see namer.first
+	mu        sync.Mutex             // guards the fields below
+	seen      []seen                 // current was made of these
+	offers    []offered              // empty between calls; its memory is reused
+	down      map[string]time.Time   // by server: since when it is down, during its grace period
+	encoded   map[string]encodedPart // by server
+	shared    [2]map[string]bool     // see namer.shared; of tools and of prompts
+	first     [2]map[string]string   // see namer.first
 	graceEnds *time.Timer
 }
 
@@ -119,7 +118,6 @@ type seen struct {
 type encodedPart struct {
 	seen                                 seen
 	tools, prompts, resources, templates map[string]entry
-	headers                              *headerparams.Table
 }
 
 // New returns the catalog of a gateway. changed is called when a grace period has ended.
@@ -133,6 +131,7 @@ func (c *Catalog) Get() *Listing {
 	defer c.mu.Unlock()
 	now := time.Now()
 	terms := c.now()
+	unknown := c.view.NeverReady(terms.Rules)
 	var wake time.Time // when the next grace period ends
 	for known := range c.view.Catalogs(terms.Rules) {
 		listed, until := c.isListedLocked(terms, &known, now)
@@ -147,10 +146,10 @@ func (c *Catalog) Get() *Listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && l.terms == terms && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
+	if l != nil && l.terms == terms && slices.Equal(l.NeverReady, unknown) && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
 		return l
 	}
-	l = c.makeLocked(terms)
+	l = c.makeLocked(terms, unknown)
 	c.seen = c.seen[:0]
 	for i := range c.offers {
 		c.seen = append(c.seen, c.offers[i].seen)
@@ -205,11 +204,15 @@ func (c *Catalog) awaitLocked(end, now time.Time) {
 }
 
 // makeLocked makes a listing of c.offers.
-func (c *Catalog) makeLocked(terms *Terms) *Listing {
-	l := &Listing{terms: terms}
+func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
+	l := &Listing{terms: terms, NeverReady: unknown}
 	known := c.offers
 	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
+	if len(unknown) > 0 {
+		tools.bare = func(o Owner, short string) bool { return c.encoded[o.Server].tools[short].Owner == o }
+		prompts.bare = func(o Owner, short string) bool { return c.encoded[o.Server].prompts[short].Owner == o }
+	}
 	var allTools, allPrompts []Owner
 	uris := map[string][]string{} // the servers that have it
 	for i := range known {
@@ -271,12 +274,10 @@ func (c *Catalog) makeLocked(terms *Terms) *Listing {
 	for name, o := range tools.byName {
 		l.ToolByName[name] = o.Qualified()
 	}
-	encoded := map[string]*encodedPart{}
-	l.Headers = map[string]*headerparams.Table{}
+	encoded := map[string]encodedPart{}
 	for i := range known {
 		if known[i].seen.listed {
-			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
-			encoded[known[i].Server], l.Headers[known[i].Server] = part, part.headers
+			encoded[known[i].Server] = *c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
 		}
 	}
 	c.encoded = encoded
@@ -302,18 +303,19 @@ func (l *Listing) withhold(kind string, o Owner, reason string) {
 	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
+// ListsBare reports whether the listing that was made last has a resource or template under its bare URI.
+func (c *Catalog) ListsBare(o Owner) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	part := c.encoded[o.Server]
+	return part.resources[o.Name].Owner == o || part.templates[o.Name].Owner == o
+}
+
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
 // already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
-	if old == nil {
-		old = new(encodedPart)
-	}
-	if part.headers = old.headers; old.seen.version != part.seen.version {
-		part.headers = new(headerparams.Table)
-		part.headers.Replace(known.Tools)
-	}
 	read := old.seen.version == part.seen.version
 	addAll(&l.Tools, read, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {
 		tool := *t.Definition
@@ -328,20 +330,20 @@ func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer
 		prompt.Name = name
 		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(servers map[string][]string) func(Owner) (string, bool) {
+	uriIn := func(servers map[string][]string, old map[string]entry) func(Owner) (string, bool) {
 		return func(o Owner) (string, bool) {
-			if resource.First(servers[o.Name], l.terms.Order) != o.Server {
+			if resource.First(servers[o.Name], l.terms.Order) != o.Server || len(resource.Before(l.NeverReady, o.Server, l.terms.Order, old[o.Name].Owner == o)) > 0 {
 				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
 			}
 			return o.Name, true
 		}
 	}
-	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
+	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris, old.resources), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri
 		return visibleResource(listed), r.Raw
 	})
-	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
+	addAll(&l.Templates, read, old.templates, part.templates, known.Templates, func(t *mcpvisor.ResourceTemplate) Owner { return Owner{t.Server, t.URITemplate} }, uriIn(templates, old.templates), func(t *mcpvisor.ResourceTemplate, uri string) (any, json.RawMessage) {
 		listed := *t.Definition
 		listed.URITemplate = uri
 		return visibleTemplate(listed), t.Raw

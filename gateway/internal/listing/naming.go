@@ -21,9 +21,11 @@ func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer assigns the names of one kind of entries. Each listing has new ones.
 type namer struct {
-	names    *settings.Names   // nil: aliases
-	shared   map[string]bool   // short names that several servers have had; the Catalog keeps it
-	first    map[string]string // the servers that have had short names first; the Catalog keeps it
+	names  *settings.Names   // nil: aliases
+	shared map[string]bool   // short names that several servers have had; the Catalog keeps it
+	first  map[string]string // the servers that have had short names first; the Catalog keeps it
+	// bare reports whether an entry may have a short name: it has it already, or all servers have been ready.
+	bare     func(o Owner, short string) bool // nil: each may
 	conflict map[string][]Owner
 	byName   map[string]Owner
 }
@@ -36,14 +38,18 @@ func (n *namer) name(o Owner) string {
 		return mcpvisor.Alias(o.Server, o.Name)
 	}
 	name := n.short(o)
-	onConflict := n.names.Prefix == settings.PrefixOnConflict
-	if !onConflict && n.names.Prefix != settings.PrefixNever || onConflict && (n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
-		name = toolname.Join("", o.Server, o.Name, o.Qualified(), n.limit())
+	onConflict, bare := n.names.Prefix == settings.PrefixOnConflict, n.bare == nil || n.bare(o, name)
+	if !onConflict && n.names.Prefix != settings.PrefixNever || onConflict && (!bare || n.shared[name] || n.first[name] != o.Server || strings.Contains(name, toolname.Separator)) {
+		name = n.prefixed(o)
 	}
-	if strings.HasPrefix(name, toolname.AliasPrefix) {
+	if strings.HasPrefix(name, toolname.AliasPrefix) || n.names.Prefix == settings.PrefixNever && !bare {
 		return toolname.Join(toolname.AliasPrefix, o.Server, o.Name, o.Qualified(), n.limit())
 	}
 	return name
+}
+
+func (n *namer) prefixed(o Owner) string {
+	return toolname.Join("", o.Server, o.Name, o.Qualified(), n.limit())
 }
 
 // maxHeld bounds the short names that are kept for the servers that have had them first, also after these have
@@ -56,7 +62,8 @@ func (n *namer) short(o Owner) string { return toolname.Fit(o.Name, o.Name, n.li
 
 // add assigns a name to each entry. Entries with the same name are in conflict, and get none.
 func (n *namer) add(all []Owner) {
-	if n.names != nil && n.names.Prefix == settings.PrefixOnConflict {
+	onConflict := n.names != nil && n.names.Prefix == settings.PrefixOnConflict
+	if onConflict {
 		for _, o := range all {
 			short := n.short(o)
 			switch other, again := n.first[short]; {
@@ -81,6 +88,11 @@ func (n *namer) add(all []Owner) {
 	}
 	for name := range n.conflict {
 		delete(n.byName, name)
+	}
+	for i := 0; onConflict && i < len(all); i++ { // a host may have read its prefixed name before all servers had been ready
+		if name := n.prefixed(all[i]); n.byName[n.name(all[i])] == all[i] && !strings.HasPrefix(name, toolname.AliasPrefix) {
+			n.byName[name] = all[i]
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func TestNamer_conflict_stays(t *testing.T) {
 		return n.byName
 	}
 	a, b := Owner{"a", "x"}, Owner{"b", "x"}
-	require.Equal(t, map[string]Owner{"x": a}, list(a))
+	require.Equal(t, map[string]Owner{"x": a, "a__x": a}, list(a))
 	require.Equal(t, map[string]Owner{"a__x": a, "b__x": b}, list(a, b))
 	require.Equal(t, map[string]Owner{"a__x": a}, list(a))
 }

@@ -1,5 +1,5 @@
 // Package longresult shortens the text in results of tools. A Store keeps the whole texts for 10
-// minutes, at most 64 MiB for one owner and 256 MiB for all.
+// minutes, at most 64 MiB for one principal and 256 MiB for all.
 package longresult
 
 import (
@@ -14,15 +14,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 const (
 	// ttl is how long the text of a shortened result is kept.
 	ttl = 10 * time.Minute
-	// maxKept and maxOfOwner bound the texts that are kept, in bytes: all of them, and those of one owner.
-	maxKept    = 256 << 20
-	maxOfOwner = 64 << 20
+	// maxKept and maxOfPrincipal bound the texts that are kept, in bytes: all of them, and those of one principal.
+	maxKept        = 256 << 20
+	maxOfPrincipal = 64 << 20
 	// Scheme is the beginning of the URIs of such texts. They look like resources of a server called Server.
 	Scheme = "mcpvisor://" + Server + "/"
 	// Server is the name of that server.
@@ -31,24 +32,25 @@ const (
 
 // Store keeps the texts of results that were shortened. Safe for concurrent use.
 type Store struct {
-	ttl                 time.Duration // read only
-	bound, boundOfOwner int           // read only
-	// hold also counts the bytes of an owner, and reports false if there is no room for them. Negative bytes are
+	ttl                     time.Duration // read only
+	bound, boundOfPrincipal int           // read only
+	// hold also counts the bytes of a principal, and reports false if there is no room for them. Negative bytes are
 	// given back. Read only.
-	hold    func(owner string, bytes int) bool
-	mu      sync.Mutex // guards the fields below
-	byOwner map[string]*ownerResults
-	bytes   int
-	expiry  *time.Timer // fires when the oldest text expires; nil without texts
+	hold   func(principal string, bytes int) bool
+	mu     sync.Mutex          // guards the fields below
+	of     map[string]*results // by principal
+	bytes  int
+	expiry *time.Timer // fires when the oldest text expires; nil without texts
 }
 
-// ownerResults are the texts of one owner, oldest first.
-type ownerResults struct {
+// results are the texts of one principal, oldest first.
+type results struct {
 	kept  []keptResult
 	bytes int
 }
 
 type keptResult struct {
+	owner string // may read it
 	id    string
 	tool  string
 	text  []byte // as JSON, with its quotes
@@ -56,13 +58,13 @@ type keptResult struct {
 }
 
 // New returns an empty store.
-func New(hold func(owner string, bytes int) bool) *Store {
-	return &Store{hold: hold, ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
+func New(hold func(principal string, bytes int) bool) *Store {
+	return &Store{hold: hold, ttl: ttl, bound: maxKept, boundOfPrincipal: maxOfPrincipal, of: map[string]*results{}}
 }
 
 // add keeps a text, and returns its id. It reports false if the text is too long.
-func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
-	if len(text) > s.boundOfOwner || len(text) > s.bound {
+func (s *Store) add(by, tool string, text []byte) (id string, ok bool) {
+	if len(text) > s.boundOfPrincipal || len(text) > s.bound {
 		return "", false
 	}
 	id, text = rand.Text(), bytes.Clone(text) // the text shares the memory of the result
@@ -70,25 +72,26 @@ func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.expireLocked(now)
-	o := s.byOwner[owner]
-	for !s.hold(owner, len(text)) {
+	principal := owner.Principal(by)
+	o := s.of[principal]
+	for !s.hold(principal, len(text)) {
 		if o == nil || len(o.kept) == 0 {
 			return "", false
 		}
-		s.dropLocked(owner, o, 1)
+		s.dropLocked(principal, o, 1)
 	}
 	if o == nil || len(o.kept) == 0 { // dropLocked has forgotten it
-		o = &ownerResults{}
-		s.byOwner[owner] = o
+		o = &results{}
+		s.of[principal] = o
 	}
-	o.kept = append(o.kept, keptResult{id, tool, text, now.Add(s.ttl)})
+	o.kept = append(o.kept, keptResult{by, id, tool, text, now.Add(s.ttl)})
 	o.bytes += len(text)
 	s.bytes += len(text)
-	for o.bytes > s.boundOfOwner {
-		s.dropLocked(owner, o, 1)
+	for o.bytes > s.boundOfPrincipal {
+		s.dropLocked(principal, o, 1)
 	}
 	for s.bytes > s.bound {
-		s.dropLocked(s.mostLocked(owner, len(text)))
+		s.dropLocked(s.mostLocked(principal, len(text)))
 	}
 	if s.expiry == nil {
 		s.expiry = time.AfterFunc(s.ttl, s.expire)
@@ -96,13 +99,13 @@ func (s *Store) add(owner, tool string, text []byte) (id string, ok bool) {
 	return id, true
 }
 
-// mostLocked returns the owner whose oldest text is dropped: the one that keeps most, so that it does
-// not displace the texts of others. The newest text of owner, of n bytes, does not count.
-func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, drop int) {
+// mostLocked returns the principal whose oldest text is dropped: the one that keeps most, so that it does
+// not displace the texts of others. The newest text of principal, of n bytes, does not count.
+func (s *Store) mostLocked(principal string, n int) (name string, o *results, drop int) {
 	most := 0
-	for other, of := range s.byOwner {
+	for other, of := range s.of {
 		held := of.bytes
-		if other == owner {
+		if other == principal {
 			held -= n
 		}
 		if held > most {
@@ -112,15 +115,15 @@ func (s *Store) mostLocked(owner string, n int) (name string, o *ownerResults, d
 	return name, o, 1
 }
 
-// dropLocked drops the n oldest texts of an owner.
-func (s *Store) dropLocked(owner string, o *ownerResults, n int) {
+// dropLocked drops the n oldest texts of a principal.
+func (s *Store) dropLocked(principal string, o *results, n int) {
 	for _, one := range o.kept[:n] {
-		s.hold(owner, -len(one.text))
+		s.hold(principal, -len(one.text))
 		o.bytes -= len(one.text)
 		s.bytes -= len(one.text)
 	}
 	if o.kept = slices.Delete(o.kept, 0, n); len(o.kept) == 0 {
-		delete(s.byOwner, owner)
+		delete(s.of, principal)
 	}
 }
 
@@ -131,7 +134,7 @@ func (s *Store) expire() {
 	s.expireLocked(time.Now())
 	s.expiry = nil
 	var next time.Time
-	for _, o := range s.byOwner {
+	for _, o := range s.of {
 		if until := o.kept[0].until; next.IsZero() || until.Before(next) {
 			next = until
 		}
@@ -142,26 +145,26 @@ func (s *Store) expire() {
 }
 
 func (s *Store) expireLocked(now time.Time) {
-	for owner, o := range s.byOwner {
+	for principal, o := range s.of {
 		n := 0
 		for n < len(o.kept) && !now.Before(o.kept[n].until) {
 			n++
 		}
 		if n > 0 {
-			s.dropLocked(owner, o, n)
+			s.dropLocked(principal, o, n)
 		}
 	}
 }
 
 // Get returns a text that an owner may read.
-func (s *Store) Get(owner, id string) (text []byte, tool string, ok bool) {
+func (s *Store) Get(by, id string) (text []byte, tool string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.byOwner[owner]
+	o := s.of[owner.Principal(by)]
 	if o == nil {
 		return nil, "", false
 	}
-	i := slices.IndexFunc(o.kept, func(one keptResult) bool { return one.id == id })
+	i := slices.IndexFunc(o.kept, func(one keptResult) bool { return one.id == id && one.owner == by })
 	if i < 0 || !time.Now().Before(o.kept[i].until) {
 		return nil, "", false
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -94,7 +95,7 @@ func escapeAll(text string) []byte {
 // costs nothing.
 func TestResults_bounds(t *testing.T) {
 	s := New(func(string, int) bool { return true })
-	s.bound, s.boundOfOwner = 100, 60
+	s.bound, s.boundOfPrincipal = 100, 60
 	text := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	_, ok := s.add("a", "t", text(61))
 	require.False(t, ok, "it never fits")
@@ -110,6 +111,20 @@ func TestResults_bounds(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []bool{false, true, true}, []bool{has("c", large), has("b", other), has("a", third)}, "it was the most")
 	require.Equal(t, 60, s.bytes)
+
+	s = New(func(string, int) bool { return true })
+	s.bound, s.boundOfPrincipal = 100, 60
+	ann, bob := owner.Name("ann", "p"), owner.Name("ann", "q")
+	kept, _ := s.add("b", "t", text(40))
+	for range 5 {
+		for profile := range 5 {
+			s.add(owner.Name("eve", fmt.Sprint(profile)), "t", text(10))
+		}
+	}
+	require.Equal(t, 60, s.of["eve"].bytes, "all profiles of a principal have one bound")
+	require.True(t, has("b", kept))
+	mine, _ := s.add(ann, "t", text(10))
+	require.Equal(t, []bool{true, false, false}, []bool{has(ann, mine), has(bob, mine), has("ann", mine)})
 
 	synctest.Test(t, func(t *testing.T) {
 		s := New(func(string, int) bool { return true })
@@ -133,7 +148,7 @@ func TestResults_bounds(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		require.Zero(t, s.bytes)
-		require.Empty(t, s.byOwner)
+		require.Empty(t, s.of)
 		require.Nil(t, s.expiry)
 	})
 }

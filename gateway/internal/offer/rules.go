@@ -3,6 +3,7 @@
 package offer
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -61,6 +62,11 @@ func (f *filters) allows(server, name string) bool {
 // New returns the rules of a profile.
 func New(c settings.Profile) *Rules {
 	r := &Rules{servers: c.Servers, resources: c.Resources, tools: newFilters(c.Tools), prompts: newFilters(c.Prompts), annotations: c.Annotations}
+	for _, pattern := range c.Resources.Deny { // it is compared with what is unescaped, too
+		if unescaped, err := url.PathUnescape(pattern); err == nil && unescaped != pattern {
+			r.resources.Deny = append(slices.Clip(r.resources.Deny), unescaped)
+		}
+	}
 	r.limitsURI = !r.resources.IsZero()
 	r.limitsEntries = r.limitsURI || !c.Tools.IsZero() || !c.Prompts.IsZero() || c.Annotations != settings.Annotations{}
 	return r

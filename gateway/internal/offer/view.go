@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // View is what one gateway offers of the client: everything, or a profile. Safe for concurrent use.
@@ -22,6 +23,7 @@ type View struct {
 type clientCatalogs interface {
 	Catalogs() iter.Seq[mcpvisor.Catalog]
 	Servers() []string
+	ServerStatus(name string) (mcpvisor.ServerStatus, bool)
 }
 
 // NewView returns a view of a client. rules returns what is offered now; nil: everything.
@@ -87,6 +89,22 @@ func chosen[T any](all []T, offered func(*T) bool) (part []T) {
 		}
 	}
 	return part
+}
+
+// NeverReady returns the offered servers that have never been ready, so that their lists are not known: each name
+// and URI may be theirs. Read it before the catalogs: a server that becomes ready in between is then in both.
+func (v *View) NeverReady(r *Rules) []string {
+	known := map[string]bool{}
+	for catalog := range v.Servers(r) {
+		known[catalog.Server] = true
+	}
+	return slices.DeleteFunc(v.client.Servers(), func(server string) bool {
+		if known[server] || !r.OffersServer(server) {
+			return true
+		}
+		status, ok := v.client.ServerStatus(server)
+		return !ok || status.State == supervisor.StateStopping && status.Totals.Ready > 0 // it is being removed
+	})
 }
 
 // ServerNames returns the registered servers that are offered.

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -27,17 +28,24 @@ type Name struct{ Server, ID, Origin, Copy string }
 
 // Store has the open tasks of the clients of a gateway. Safe for concurrent use.
 type Store struct {
-	max int // tasks of one principal; read only
+	max  int                                    // tasks of one principal; read only
+	hold func(principal string, bytes int) bool // counts questions. Negative bytes are given back. Read only
 
 	mu sync.Mutex // guards the field below, and all that it leads to
 	of map[string]*principalTasks
+}
+
+// key names a task of an owner (package owner). One of a principal's profiles does not see the tasks of another.
+type key struct {
+	owner string
+	Name
 }
 
 // principalTasks are the tasks of one principal.
 type principalTasks struct {
 	calls   int // in flight that may become tasks
 	watches int
-	open    map[Name]*openTask
+	open    map[key]*openTask
 }
 
 // openTask is a task that has not ended, as far as the gateway knows.
@@ -69,25 +77,35 @@ type Summary struct {
 // as it may. Later its id is still valid.
 const taskIdle = 10 * time.Minute
 
-// New returns a store in which each principal may have most open tasks.
-func New(most int) *Store {
-	return &Store{max: most, of: map[string]*principalTasks{}}
+// New returns a store in which each principal may have most open tasks. hold counts what the principal makes it
+// keep, and reports false if there is no room.
+func New(most int, hold func(principal string, bytes int) bool) *Store {
+	return &Store{max: most, hold: hold, of: map[string]*principalTasks{}}
 }
 
-func (s *Store) ofLocked(principal string) *principalTasks {
+func (s *Store) ofLocked(by string) *principalTasks {
+	principal := owner.Principal(by)
 	p := s.of[principal]
 	if p == nil {
-		p = &principalTasks{open: map[Name]*openTask{}}
+		p = &principalTasks{open: map[key]*openTask{}}
 		s.of[principal] = p
 	}
 	return p
 }
 
-// tidyLocked forgets a principal without tasks.
-func (s *Store) tidyLocked(principal string, p *principalTasks) {
+// tidyLocked forgets the principal of an owner if it has no tasks.
+func (s *Store) tidyLocked(by string, p *principalTasks) {
 	if p.calls+p.watches+len(p.open) == 0 {
-		delete(s.of, principal)
+		delete(s.of, owner.Principal(by))
 	}
+}
+
+// findLocked finds an open task; nil if there is none.
+func (s *Store) findLocked(by string, name Name) *openTask {
+	if p := s.of[owner.Principal(by)]; p != nil {
+		return p.open[key{by, name}]
+	}
+	return nil
 }
 
 // hasRoomLocked reports whether the principal may have one more task. If it has too many, it first
@@ -104,11 +122,11 @@ func (s *Store) hasRoomLocked(p *principalTasks, now time.Time) bool {
 }
 
 // Reserve counts a call that may become a task.
-func (s *Store) Reserve(principal string) error {
+func (s *Store) Reserve(by string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.ofLocked(principal)
-	defer s.tidyLocked(principal, p)
+	p := s.ofLocked(by)
+	defer s.tidyLocked(by, p)
 	if !s.hasRoomLocked(p, time.Now()) {
 		return &jsonrpc.Error{Code: message.CodeBusy, Message: fmt.Sprintf("%d tasks are open, which is the most; wait until some have ended, or cancel them. Nothing was sent.", len(p.open))}
 	}
@@ -117,34 +135,34 @@ func (s *Store) Reserve(principal string) error {
 }
 
 // Release ends what Reserve began.
-func (s *Store) Release(principal string) {
+func (s *Store) Release(by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[principal]; p != nil {
+	if p := s.of[owner.Principal(by)]; p != nil {
 		p.calls--
-		s.tidyLocked(principal, p)
+		s.tidyLocked(by, p)
 	}
 }
 
 // Said records what a server has said about a task that the client knows as sealed. text is what the
 // server has said; nil: nothing new.
-func (s *Store) Said(principal string, by Maker, name Name, sealed string, text []byte, ended bool) {
+func (s *Store) Said(by string, made Maker, name Name, sealed string, text []byte, ended bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.ofLocked(principal)
-	defer s.tidyLocked(principal, p)
-	one := p.open[name]
+	p := s.ofLocked(by)
+	defer s.tidyLocked(by, p)
+	one := p.open[key{by, name}]
 	switch {
 	case ended:
-		p.forgetLocked(name)
+		p.forgetLocked(key{by, name})
 		return
 	case one == nil && !s.hasRoomLocked(p, now) && len(p.open) >= s.max: // of an earlier process; its id is valid
 		return
 	case one == nil:
-		_, tool, _ := mcpvisor.SplitName(by.Tool)
-		one = &openTask{sealed: sealed, seen: by.Peer.OpenTask(name.Server, tool), shown: Summary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
-		p.open[name] = one
+		_, tool, _ := mcpvisor.SplitName(made.Tool)
+		one = &openTask{sealed: sealed, seen: made.Peer.OpenTask(name.Server, tool), shown: Summary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
+		p.open[key{by, name}] = one
 	}
 	one.used = now
 	if text != nil {
@@ -187,15 +205,15 @@ func (s *Summary) read(text []byte, outermost bool) {
 	})
 }
 
-// List returns the open tasks of a principal, sorted by their creation as far as that is known. Tasks of
+// List returns the open tasks of an owner, sorted by their creation as far as that is known. Tasks of
 // copies are included only if they are of this tenant.
-func (s *Store) List(principal string, tenants ...string) []Summary {
+func (s *Store) List(by string, tenants ...string) []Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := []Summary{}
-	if p := s.of[principal]; p != nil {
+	if p := s.of[owner.Principal(by)]; p != nil {
 		for name, one := range p.open {
-			if name.Copy == "" || slices.Contains(tenants, name.Copy) {
+			if name.owner == by && (name.Copy == "" || slices.Contains(tenants, name.Copy)) {
 				all = append(all, one.shown)
 			}
 		}
@@ -207,29 +225,29 @@ func (s *Store) List(principal string, tenants ...string) []Summary {
 }
 
 // ForgetCopies forgets the tasks of the copies of one tenant, which have ended.
-func (s *Store) ForgetCopies(principal, tenant string) {
+func (s *Store) ForgetCopies(by, tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.of[principal]
+	p := s.of[owner.Principal(by)]
 	if p == nil {
 		return
 	}
 	for name := range p.open {
-		if name.Copy == tenant {
+		if name.owner == by && name.Copy == tenant {
 			p.forgetLocked(name)
 		}
 	}
-	s.tidyLocked(principal, p)
+	s.tidyLocked(by, p)
 }
 
 // SealedOf returns the id by which the client knows the task of a question, in which a server names no
 // origin; empty if it is not open, or one of several with the id.
-func (s *Store) SealedOf(principal string, name Name) (sealed string) {
+func (s *Store) SealedOf(by string, name Name) (sealed string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[principal]; p != nil {
+	if p := s.of[owner.Principal(by)]; p != nil {
 		for other, one := range p.open {
-			if other.Origin = ""; other == name {
+			if other.Origin = ""; other == (key{by, name}) {
 				if sealed != "" {
 					return ""
 				}
@@ -242,11 +260,11 @@ func (s *Store) SealedOf(principal string, name Name) (sealed string) {
 
 // Watch counts a watch of a task of the principal, and reports false if there are too many: it may have
 // as many watches as tasks.
-func (s *Store) Watch(principal string) (taken bool) {
+func (s *Store) Watch(by string) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.ofLocked(principal)
-	defer s.tidyLocked(principal, p)
+	p := s.ofLocked(by)
+	defer s.tidyLocked(by, p)
 	if p.watches >= s.max {
 		return false
 	}
@@ -255,11 +273,11 @@ func (s *Store) Watch(principal string) (taken bool) {
 }
 
 // Unwatch ends what Watch began.
-func (s *Store) Unwatch(principal string) {
+func (s *Store) Unwatch(by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[principal]; p != nil {
+	if p := s.of[owner.Principal(by)]; p != nil {
 		p.watches--
-		s.tidyLocked(principal, p)
+		s.tidyLocked(by, p)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
@@ -21,6 +22,8 @@ import (
 const (
 	maxQuestions     = 8
 	maxQuestionBytes = 16 << 10
+	// questionCost is what a question takes in addition to its text, in bytes.
+	questionCost = 4 << 10
 )
 
 // waitIdle is how long tasks/result keeps waiting without a request about the task.
@@ -36,6 +39,7 @@ type Waiting struct {
 	cancel context.CancelFunc
 	idle   *overdue.Timer
 	asked  chan struct{} // gets an element when a question comes
+	hold   func(bytes int) bool
 
 	mu     sync.Mutex // guards the fields below
 	prefix string     // of the keys of questions; random, so that no key is used again
@@ -49,9 +53,9 @@ type question struct {
 	answer chan json.RawMessage // has room for one
 }
 
-var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; no client was asked"}
+var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once, or too much is kept for its client; no client was asked"}
 
-// Ask keeps a question until it is answered, and returns the answer.
+// Ask keeps a question until it is answered or withdrawn, and returns the answer. So long it counts for the principal.
 func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	var b message.Object
 	b.Add("method", message.JSON(r.Method))
@@ -59,6 +63,10 @@ func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMess
 		b.Add("params", tasktext.Text{Modern: true}.Result(r.Params))
 	}
 	one := &question{text: b.Close(), answer: make(chan json.RawMessage, 1)}
+	if !w.hold(questionCost + len(one.text)) {
+		return nil, errTooMany
+	}
+	defer w.hold(-questionCost - len(one.text))
 	w.mu.Lock()
 	if len(w.open) == maxQuestions || len(one.text) > maxQuestionBytes {
 		w.mu.Unlock()
@@ -134,20 +142,19 @@ func (w *Waiting) Answer(responses json.RawMessage) error {
 // Wait returns the tasks/result that waits for a task; nil if the task is not open. If none waits, Wait
 // begins one: it calls wait in a goroutine, with a context that ends when Wait was not called for the
 // task for waitIdle.
-func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
+func (s *Store) Wait(by string, name Name, wait func(context.Context, *Waiting)) *Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.of[principal]
-	if p == nil || p.open[name] == nil {
+	one := s.findLocked(by, name)
+	if one == nil {
 		return nil
 	}
-	one := p.open[name]
 	if one.waiting != nil {
 		one.waiting.idle.Reset(waitIdle)
 		return one.waiting
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	q := newWaiting(rand.Text()[:8]+"-", cancel)
+	q := newWaiting(rand.Text()[:8]+"-", cancel, func(bytes int) bool { return s.hold(owner.Principal(by), bytes) })
 	one.waiting = q
 	go func() {
 		defer q.idle.Stop()
@@ -162,16 +169,16 @@ func (s *Store) Wait(principal string, name Name, wait func(context.Context, *Wa
 	return q
 }
 
-func newWaiting(prefix string, cancel context.CancelFunc) *Waiting {
-	return &Waiting{cancel: cancel, idle: overdue.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
+func newWaiting(prefix string, cancel context.CancelFunc, hold func(bytes int) bool) *Waiting {
+	return &Waiting{cancel: cancel, hold: hold, idle: overdue.AfterFunc(waitIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
 }
 
 // WaitingFor returns the tasks/result that waits for a task; nil if none does.
-func (s *Store) WaitingFor(principal string, name Name) *Waiting {
+func (s *Store) WaitingFor(by string, name Name) *Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[principal]; p != nil && p.open[name] != nil {
-		return p.open[name].waiting
+	if one := s.findLocked(by, name); one != nil {
+		return one.waiting
 	}
 	return nil
 }
@@ -190,7 +197,7 @@ func (s *Store) StopWaiting() {
 }
 
 // forgetLocked removes a task that is no longer open.
-func (p *principalTasks) forgetLocked(name Name) {
+func (p *principalTasks) forgetLocked(name key) {
 	if one := p.open[name]; one != nil {
 		one.seen.End()
 		if one.waiting != nil {

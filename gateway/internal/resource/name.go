@@ -42,6 +42,19 @@ func First(having, order []string) string {
 	return ""
 }
 
+// Before returns those of the servers with unknown lists that may own what server, the first one that has it, has:
+// those that come before it in order, and without an order all, unless it was listed as that of server before.
+func Before(unknown []string, server string, order []string, listed bool) (before []string) {
+	at := slices.Index(order, server)
+	for _, other := range unknown {
+		i := slices.Index(order, other)
+		if i >= 0 && (at < 0 || i < at) || i < 0 && at < 0 && !listed {
+			before = append(before, other)
+		}
+	}
+	return before
+}
+
 // MaxSteps bounds what the templates of one server cost in a lookup, in bytes that are compared. Later
 // templates do not match, so expensive templates harm only their own server. MaxListSteps bounds what they
 // cost when all resources are listed.

@@ -163,7 +163,7 @@ func (i *incarnation) wrapError(err error) error {
 const overloadedRetryAfter = 100 * time.Millisecond
 
 // limiter bounds the calls in flight on one incarnation. Further calls wait in a
-// bounded queue, first come, first served; beyond that they fail. While no call waits,
+// bounded queue, clients in turn; beyond that they fail. While no call waits,
 // a call costs two changes of one word and no lock.
 type limiter struct {
 	maxInFlight, maxQueued int64 // set before use, and never changed
@@ -252,7 +252,7 @@ func (l *limiter) admitWaiting() {
 	})
 }
 
-// waitingCalls returns the calls in the queue, the oldest first.
+// waitingCalls returns the calls in the queue, the next one first.
 func (l *limiter) waitingCalls() []transport.InFlight {
 	if l.waiting.Load() == 0 {
 		return nil
@@ -272,7 +272,7 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
 			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
 	}
-	waiter := l.queue.Add(call)
+	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), call)
 	l.waiting.Add(1)
 	l.mu.Unlock()
 	l.admitWaiting()

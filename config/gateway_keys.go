@@ -49,6 +49,16 @@ var gatewayRows = []row{
 			Meaning: "How many of them run for one principal. All clients without a token are one."},
 		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxCopiesOfPrincipal) },
 	},
+	{
+		Key: Key{Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
+			Meaning: "How many MiB all clients make the gateway hold: sessions, subscriptions, bodies, unread answers and held calls. What exceeds it is refused."},
+		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByAll) },
+	},
+	{
+		Key: Key{Name: "max_held_mib_per_principal", Type: "number", Default: "256", Example: `64`,
+			Meaning: "How many of them are for one principal. All clients without a token are one."},
+		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByPrincipal) },
+	},
 }
 
 // nameRows are the keys of "names" of the gateway.

@@ -26,7 +26,7 @@ func parseGateway(t *testing.T, gateway string) *File {
 
 func TestGateway(t *testing.T) {
 	f := parseGateway(t, `{
-		"on_down": "30s", "result_max": 50000, "max_copies": 9, "max_copies_per_principal": 3, "names": {"prefix": "conflict", "host_prefix": ""},
+		"on_down": "30s", "result_max": 50000, "max_copies": 9, "max_copies_per_principal": 3, "max_held_mib": 4096, "max_held_mib_per_principal": 16, "names": {"prefix": "conflict", "host_prefix": ""},
 		"profiles": {
 			"review": {"servers": ["git", "f*"], "tools": {"allow": ["${T}"], "deny": ["files/*"]}, "prompts": [], "resources": null,
 				"annotations": {"readOnlyHint": true, "destructiveHint": false}},
@@ -34,7 +34,7 @@ func TestGateway(t *testing.T) {
 		}}`)
 	require.Empty(t, f.Problems)
 	yes, no, grace, withdraw := true, false, settings.OnDown(30*time.Second), settings.Withdraw
-	require.Equal(t, &Gateway{Settings: settings.Settings{OnDown: &grace, Names: &settings.Names{Prefix: settings.PrefixOnConflict}, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, Profiles: map[string]settings.Profile{
+	require.Equal(t, &Gateway{Settings: settings.Settings{OnDown: &grace, Names: &settings.Names{Prefix: settings.PrefixOnConflict}, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, MaxHeldByAll: 4 << 30, MaxHeldByPrincipal: 16 << 20, Profiles: map[string]settings.Profile{
 		"review": {Servers: mcpvisor.ToolFilter{Allow: []string{"git", "f*"}}, Tools: mcpvisor.ToolFilter{Allow: []string{"read_*"}, Deny: []string{"files/*"}},
 			Prompts: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*"}}, Annotations: settings.Annotations{ReadOnly: &yes, Destructive: &no}},
 		"all": {Tools: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*", "x"}}},
@@ -63,16 +63,18 @@ func TestGateway(t *testing.T) {
 // used: a profile that is read in part would offer more than it says.
 func TestGateway_problems(t *testing.T) {
 	for gateway, says := range map[string]string{
-		`7`:                                    `"gateway" must be an object`,
-		`{"profile": {}}`:                      `unknown key "gateway.profile"; did you mean "profiles"?`,
-		`{"on_down": "forget"}`:                `"gateway.on_down" must be "keep", "withdraw" or a duration; write "keep", "withdraw" or "30s"`,
-		`{"on_down": -1}`:                      `"gateway.on_down" must be "keep"`,
-		`{"names": {"prefix": "sometimes"}}`:   `"gateway.names.prefix" is "sometimes"; use "always", "conflict" or "never"`,
-		`{"result_max": -1}`:                   `"gateway.result_max" must be a whole number`,
-		`{"profiles": []}`:                     `"gateway.profiles" must be an object; write {"review": {"tools": ["read_*"]}}`,
-		`{"profiles": {"p": ["x"]}}`:           `"gateway.profiles.p" must be an object; write {"tools": ["read_*"]}`,
-		`{"profiles": {"a/b": {}}}`:            `the name of "gateway.profiles.a/b" cannot be part of a path; use letters, digits, - and _`,
-		`{"profiles": {"p": {"tool": ["x"]}}}`: `unknown key "gateway.profiles.p.tool"; did you mean "tools"?`,
+		`7`:                                                           `"gateway" must be an object`,
+		`{"profile": {}}`:                                             `unknown key "gateway.profile"; did you mean "profiles"?`,
+		`{"on_down": "forget"}`:                                       `"gateway.on_down" must be "keep", "withdraw" or a duration; write "keep", "withdraw" or "30s"`,
+		`{"on_down": -1}`:                                             `"gateway.on_down" must be "keep"`,
+		`{"names": {"prefix": "sometimes"}}`:                          `"gateway.names.prefix" is "sometimes"; use "always", "conflict" or "never"`,
+		`{"max_held_mib": "64"}`:                                      `"gateway.max_held_mib" must be a whole number from 0 to 2147483647`,
+		`{"max_held_mib_per_principal": -1}`:                          `"gateway.max_held_mib_per_principal" must be a whole number from 0`,
+		`{"result_max": -1}`:                                          `"gateway.result_max" must be a whole number`,
+		`{"profiles": []}`:                                            `"gateway.profiles" must be an object; write {"review": {"tools": ["read_*"]}}`,
+		`{"profiles": {"p": ["x"]}}`:                                  `"gateway.profiles.p" must be an object; write {"tools": ["read_*"]}`,
+		`{"profiles": {"a/b": {}}}`:                                   `the name of "gateway.profiles.a/b" cannot be part of a path; use letters, digits, - and _`,
+		`{"profiles": {"p": {"tool": ["x"]}}}`:                        `unknown key "gateway.profiles.p.tool"; did you mean "tools"?`,
 		`{"profiles": {"p": {"tools": {"alow": ["x"]}}}}`:             `unknown key "gateway.profiles.p.tools.alow"; did you mean "allow"?`,
 		`{"profiles": {"p": {"tools": "x"}}}`:                         `"gateway.profiles.p.tools" must be a list of strings; write ["…", "…"]`,
 		`{"profiles": {"p": {"tools": [7]}}}`:                         `"gateway.profiles.p.tools[0]" must be a string`,

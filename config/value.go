@@ -141,6 +141,13 @@ func (e *entry) readCount(v *hujson.Value, into *int) {
 	*into = int(n)
 }
 
+// readMiB reads a whole number of MiB, in bytes.
+func (e *entry) readMiB(v *hujson.Value, into *int64) {
+	n := 0
+	e.readCount(v, &n)
+	*into = int64(n) << 20
+}
+
 // readDuration reads a duration: "500ms", "1m30s", or a number of seconds.
 func (e *entry) readDuration(v *hujson.Value, into *time.Duration) {
 	if d, ok := durationOf(v); ok {

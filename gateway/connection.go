@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // connection serves requests. In a Transport it is a session. Over HTTP before 2026-07-28 it is an
@@ -78,7 +79,7 @@ type connection struct {
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, tenantKey: principalTenant}
-	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
+	c.ctx, c.cancelContext = context.WithCancelCause(waitqueue.WithClient(ctx, c))
 	c.questions.comeBack = comeBackTime
 	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
 	c.questions.isOnlyPeer = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }

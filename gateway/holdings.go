@@ -1,11 +1,12 @@
 package gateway
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
@@ -27,16 +28,45 @@ type holder struct {
 	users int
 }
 
-// enter returns the budget of a principal. Each call needs one of leave. The limits of the first gateway count.
-func (h *holdings) enter(principal string, l *Limits) *budget.Budget {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.enterLocked(principal, l).Budget
+// enter returns the budget of a principal. Each call needs one of leave.
+func (v *SettingsVar) enter(principal string) *budget.Budget {
+	v.holdings.mu.Lock()
+	defer v.holdings.mu.Unlock()
+	return v.holdings.enterLocked(principal, v.load()).Budget
 }
 
-func (h *holdings) enterLocked(principal string, l *Limits) *holder {
+// resize gives all budgets the bounds of the settings that v has now.
+func (h *holdings) resize(v *SettingsVar) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := v.load()
+	if h.total != nil {
+		h.total.Resize(heldByAll(&s.Settings))
+	}
+	for _, p := range h.of {
+		p.Resize(heldByPrincipal(&s.Settings))
+	}
+}
+
+func heldByPrincipal(s *Settings) int64 {
+	if s.MaxHeldByPrincipal > 0 {
+		return s.MaxHeldByPrincipal
+	}
+	return settings.DefaultMaxHeldByPrincipal
+}
+
+// heldByAll is by default a quarter of the memory limit of the process; without one, a fixed number of bytes.
+func heldByAll(s *Settings) int64 {
+	if n := defaults.Within(math.MaxInt, 4); s.MaxHeldByAll <= 0 && n < math.MaxInt/4 {
+		return int64(n)
+	}
+	return cmp.Or(max(s.MaxHeldByAll, 0), 1<<30)
+}
+
+func (h *holdings) enterLocked(principal string, s *checked) *holder {
 	if h.of == nil {
-		h.total, h.of = budget.New(l.MaxHeldByAll, nil), map[string]*holder{}
+		h.total, h.of = budget.New(0, nil), map[string]*holder{}
+		h.total.Resize(heldByAll(&s.Settings))
 	}
 	p := h.of[principal]
 	if p == nil {
@@ -45,7 +75,8 @@ func (h *holdings) enterLocked(principal string, l *Limits) *holder {
 				delete(h.of, name)
 			}
 		}
-		p = &holder{Budget: budget.New(l.MaxHeldByPrincipal, h.total)}
+		p = &holder{Budget: budget.New(0, h.total)}
+		p.Resize(heldByPrincipal(&s.Settings))
 		h.of[principal] = p
 	}
 	p.users++
@@ -68,10 +99,11 @@ func (h *holdings) leaveLocked(principal string) {
 }
 
 // hold counts bytes of a principal that refers to no budget. Negative bytes are given back.
-func (h *holdings) hold(l *Limits, principal string, bytes int) bool {
+func (v *SettingsVar) hold(principal string, bytes int) bool {
+	h := &v.holdings
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.enterLocked(principal, l)
+	p := h.enterLocked(principal, v.load())
 	defer h.leaveLocked(principal)
 	if bytes < 0 {
 		p.Return(-bytes)
@@ -89,26 +121,16 @@ const (
 )
 
 // manyHeld says that a peer holds too much.
-func (l Limits) manyHeld() string {
-	return fmt.Sprintf("the gateway keeps too much for this client, or for all of its principal (at most %d MiB): read what waits, end subscriptions, or use fewer sessions; the operator can raise the limits of the gateway", l.MaxHeldByPrincipal>>20)
-}
+const manyHeld = "the gateway keeps too much for this client, or for all of its principal: read what waits, end subscriptions, or use fewer sessions; the operator can raise max_held_mib_per_principal and max_held_mib of the gateway"
 
 // takeSubscription counts a subscription to a URI.
 func (c *connection) takeSubscription(uri string) error {
 	if !c.account.Take(subscriptionCost + uriCopies*len(uri)) {
-		return message.Busy(c.opts.limits.manyHeld())
+		return message.Busy(manyHeld)
 	}
 	return nil
 }
 
 func (c *connection) returnSubscription(uri string) {
 	c.account.Return(subscriptionCost + uriCopies*len(uri))
-}
-
-// defaultHeldByAll is a quarter of the memory limit of the process; without one, a fixed number of bytes.
-func defaultHeldByAll() int {
-	if n := defaults.Within(math.MaxInt, 4); n < math.MaxInt/4 {
-		return n
-	}
-	return 1 << 30
 }

@@ -47,7 +47,7 @@ func (p *peer) subscribeTo(n, bytes int) (done int, refused json.RawMessage) {
 // What idle sessions keep is bounded for their principal: its sessions share one budget, and another principal finds
 // room. All of it is given back with the sessions.
 func TestHoldings_of_sessions(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), annAndBob, WithLimits(Limits{MaxHeldByPrincipal: heldBound, MaxHeldByAll: 4 * heldBound}))
+	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), annAndBob, WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: heldBound, MaxHeldByAll: 4 * heldBound})))
 	ann, bob := sayers(t, url)
 	before := heapBytes()
 	var greedy []*peer
@@ -80,18 +80,18 @@ func TestHoldings_of_sessions(t *testing.T) {
 
 // A body, and a session, that the budget has no room for are answered with 429, and say what to do.
 func TestHoldings_over_HTTP(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), annAndBob, WithLimits(Limits{MaxHeldByPrincipal: 64 << 10}))
+	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), annAndBob, WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: 64 << 10})))
 	ann, bob := sayers(t, url)
 	p := ann()
 	status, _ := p.post(toolCallOf(1, "a__echo", `{"text":"`+strings.Repeat("x", 80<<10)+`"}`))
 	require.Equal(t, http.StatusTooManyRequests, status)
-	s.gateway.opts.settings.holdings.hold(&s.gateway.opts.limits, "ann", 60<<10)
+	s.gateway.opts.settings.hold("ann", 60<<10)
 	status, answer := p.post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Contains(t, answer, "end sessions")
 	status, answer = bob().post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusOK, status, answer)
-	s.gateway.opts.settings.holdings.hold(&s.gateway.opts.limits, "ann", -60<<10)
+	s.gateway.opts.settings.hold("ann", -60<<10)
 	status, answer = p.post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusOK, status, answer)
 	until(t, func() bool { return s.gateway.heldBytes() == 0 })
@@ -99,10 +99,9 @@ func TestHoldings_over_HTTP(t *testing.T) {
 
 // Without tokens the clients over HTTP and those of transports with the same settings are one principal.
 func TestHoldings_are_shared(t *testing.T) {
-	c, v := newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), new(SettingsVar)
-	limits := WithLimits(Limits{MaxHeldByPrincipal: 1 << 20})
-	transport := Transport(c, WithSettings(v), limits)
-	_, url := serveHTTP(t, c, WithSettings(v), limits)
+	c, v := newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), newSettings(t, Settings{MaxHeldByPrincipal: 1 << 20})
+	transport := Transport(c, WithSettings(v))
+	_, url := serveHTTP(t, c, WithSettings(v))
 	over := newPeer(t, url)
 	over.initialize("2025-11-25")
 	n, _ := over.subscribeTo(50, 60_000)
@@ -115,17 +114,33 @@ func TestHoldings_are_shared(t *testing.T) {
 	// The body of the refused request is given back after its answer.
 	until(t, func() bool { return s.call("resources/subscribe", uri(1)).Error == nil })
 	require.ErrorContains(t, s.call("resources/subscribe", uri(2)).Error, "keeps too much", "what others hold is not free")
-	require.NoError(t, s.call("resources/unsubscribe", uri(1)).Error)
+	until(t, func() bool { return s.call("resources/unsubscribe", uri(1)).Error == nil })
 	until(t, func() bool { return s.call("resources/subscribe", uri(3)).Error == nil })
 	require.Equal(t, http.StatusNoContent, over.do(t.Context(), http.MethodDelete, "").StatusCode)
 	require.NoError(t, s.conn.Close())
 	until(t, nothingHeld(transport))
 }
 
+// A change of the settings changes the bounds of principals that hold something, too; a lower one takes nothing away.
+func TestHoldings_resize(t *testing.T) {
+	v := newSettings(t, Settings{MaxHeldByPrincipal: 100, MaxHeldByAll: 1000})
+	ann := v.enter("ann")
+	defer v.holdings.leave("ann")
+	require.False(t, ann.Take(101))
+	require.NoError(t, v.Set(Settings{MaxHeldByPrincipal: 300, MaxHeldByAll: 1000}))
+	require.True(t, ann.Take(101))
+	require.NoError(t, v.Set(Settings{MaxHeldByPrincipal: 300, MaxHeldByAll: 50}))
+	require.False(t, ann.Take(1))
+	require.False(t, v.hold("bob", 1))
+	require.NoError(t, v.Set(Settings{}))
+	require.True(t, ann.Take(64<<20))
+	ann.Return(int(ann.Used()))
+}
+
 // Requests, large answers and log messages of a session over a transport count until they are read.
 func TestHoldings_of_a_transport(t *testing.T) {
 	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(`{"content":[{"type":"text","text":"` + strings.Repeat("s", 600<<10) + `"}]}`)})
-	transport := Transport(c, WithLimits(Limits{MaxHeldByPrincipal: 512 << 10}))
+	transport := Transport(c, WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: 512 << 10})))
 	s := openRaw(t, transport)
 	require.ErrorContains(t, s.call("tools/call", `{"name":"a/x","arguments":{"x":"`+strings.Repeat("x", 600<<10)+`"}}`).Error, "keeps too much")
 	require.ErrorContains(t, s.call("tools/call", `{"name":"a/x","arguments":{}}`).Error, "was carried out")

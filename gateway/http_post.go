@@ -25,6 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // exchange is one HTTP request.
@@ -267,7 +268,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	c := newConnection(x.server.ctx, x.gateway)
+	c := newConnection(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
 	c.owner, c.account = x.owner, x.principal.account
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)

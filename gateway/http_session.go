@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -37,7 +38,7 @@ func (s *Server) enter(name string) *principal {
 	defer s.mu.Unlock()
 	p := s.principals[name]
 	if p == nil {
-		p = &principal{name: name, account: s.gateway.opts.settings.holdings.enter(name, &s.gateway.opts.limits)}
+		p = &principal{name: name, account: s.gateway.opts.settings.enter(name)}
 		s.principals[name] = p
 	}
 	p.users++
@@ -156,7 +157,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		if p.sessions >= s.limits.MaxSessions {
 			return nil, errManySessions
 		}
-		account := budget.New(s.gateway.opts.limits.MaxHeldByPrincipal, p.account)
+		account := budget.New(math.MaxInt, p.account)
 		if !account.Take(sessionCost) {
 			return nil, errManyHeld
 		}

@@ -46,16 +46,6 @@ type Limits struct {
 	// MaxHeldBytes bounds the params of held calls, their questions, and results that came before
 	// the answers, in bytes. Default 16 MiB.
 	MaxHeldBytes int
-
-	// MaxHeldByPrincipal bounds what one principal makes the gateway hold, in bytes: its active sessions over HTTP,
-	// subscriptions with their URIs, bodies of requests, answers over 64 KiB and notifications that it has
-	// not read, shortened results, and held calls. Without tokens all peers are one principal. A session, and a
-	// principal, may hold at most as much as is still free, so that others find room. What would exceed it is
-	// refused. It counts for all gateways with the same [SettingsVar]; the first one decides. Default 256 MiB.
-	MaxHeldByPrincipal int
-	// MaxHeldByAll bounds what all principals make the gateway hold, in bytes. Default a quarter of the
-	// memory limit of the process (GOMEMLIMIT, or that of its cgroup), or 1 GiB without one.
-	MaxHeldByAll int
 }
 
 // The defaults of [Limits].
@@ -70,8 +60,6 @@ const (
 	DefaultMaxListens       = 16
 	DefaultMaxHeld          = 64
 	DefaultMaxHeldBytes     = 16 << 20
-
-	DefaultMaxHeldByPrincipal = 256 << 20
 )
 
 // ErrPeerDoesNotRead is the error of a session that was ended because its answers were not
@@ -89,7 +77,6 @@ func (l Limits) withDefaults() Limits {
 		{&l.MaxRequests, DefaultMaxRequests}, {&l.MaxWaiting, DefaultMaxWaiting}, {&l.MaxRequestBytes, DefaultMaxRequestBytes},
 		{&l.MaxUnreadBytes, DefaultMaxUnreadBytes}, {&l.MaxQueuedBytes, DefaultMaxQueuedBytes}, {&l.MaxSubscriptions, DefaultMaxSubscriptions}, {&l.MaxListens, DefaultMaxListens},
 		{&l.MaxHeld, DefaultMaxHeld}, {&l.MaxHeldBytes, DefaultMaxHeldBytes},
-		{&l.MaxHeldByPrincipal, DefaultMaxHeldByPrincipal}, {&l.MaxHeldByAll, defaultHeldByAll()},
 	} {
 		if *field.value <= 0 {
 			*field.value = field.otherwise

@@ -124,7 +124,7 @@ func (rs *requests) takeLocked(r *request) bool {
 	case twice:
 		r.refusal = "a request with this id is in flight"
 	case !r.counted:
-		r.refusal = rs.limits.manyHeld()
+		r.refusal = manyHeld
 	case rs.draining:
 		r.refusal = "the client is closed"
 	case r.Method != "subscriptions/listen":

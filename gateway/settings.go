@@ -85,6 +85,7 @@ func (v *SettingsVar) Set(s Settings) error {
 		return fmt.Errorf("gateway: %w", errors.Join(problems...))
 	}
 	v.current.Store(made)
+	v.holdings.resize(v)
 	v.tell()
 	return nil
 }

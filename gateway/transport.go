@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,8 +110,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 		}
 		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	hold := func(principal string, bytes int) bool { return o.settings.holdings.hold(&o.limits, principal, bytes) }
-	return newGatewayOf(client, o, made, longresult.New(hold), opentasks.New(o.http.MaxTasks, hold), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes, Hold: hold}))
+	return newGatewayOf(client, o, made, longresult.New(o.settings.hold), opentasks.New(o.http.MaxTasks, o.settings.hold), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes, Hold: o.settings.hold}))
 }
 
 // newGatewayOf makes the gateway of one profile. It shares the given stores with the gateways of the
@@ -128,7 +128,7 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter,
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
-	c.keepAccount(budget.New(c.opts.limits.MaxHeldByPrincipal, c.opts.settings.holdings.enter("", &c.opts.limits)))
+	c.keepAccount(budget.New(math.MaxInt, c.opts.settings.enter("")))
 	c.readable()
 	c.owner = owner.Name("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})

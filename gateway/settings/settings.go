@@ -24,6 +24,15 @@ type Settings struct {
 	// are one principal. A request that needs one more is refused. 0 or less: [DefaultMaxCopies] and
 	// [DefaultMaxCopiesOfPrincipal].
 	MaxCopies, MaxCopiesOfPrincipal int
+	// MaxHeldByPrincipal bounds what one principal makes the gateways with these settings hold, in bytes: its active
+	// sessions over HTTP, subscriptions with their URIs, bodies of requests, answers over 64 KiB and notifications that
+	// it has not read, shortened results, and held calls. Without tokens all peers are one principal. A session, and a
+	// principal, may hold at most as much as is still free, so that others find room. What would exceed it is
+	// refused; a lower bound takes nothing away. 0 or less: [DefaultMaxHeldByPrincipal].
+	MaxHeldByPrincipal int64
+	// MaxHeldByAll bounds what all principals make them hold, in bytes. 0 or less: a quarter of the
+	// memory limit of the process (GOMEMLIMIT, or that of its cgroup), or 1 GiB without one.
+	MaxHeldByAll int64
 	// MaxResultBytes bounds the text in the result of a tool, in bytes as it is encoded in JSON. A
 	// longer text is cut, and a link to a resource with the whole text follows it. That resource is kept
 	// for 10 minutes, and only the same principal with the same profile can read it. At most 64 MiB are
@@ -42,6 +51,7 @@ type Settings struct {
 const (
 	DefaultMaxCopies            = 64
 	DefaultMaxCopiesOfPrincipal = 32
+	DefaultMaxHeldByPrincipal   = 256 << 20
 )
 
 // Prefix says when the name of a tool or prompt begins with that of its server.

@@ -28,7 +28,7 @@ type Budget struct {
 	parent *Budget
 
 	mu       sync.Mutex // locked before that of the parent; guards the fields below
-	limit    int64      // changed by Close only
+	limit    int64      // changed by Resize and Close
 	used     int64
 	returned uint64 // how often a share was released
 	exceeded bool   // a share exceeds the limit
@@ -89,6 +89,13 @@ func (b *Budget) lockRoom() int64 {
 	}
 	b.mu.Lock()
 	return min(b.limit, b.parent.lockRoom()) - b.used
+}
+
+// Resize sets the limit for what is taken later. It must not be called with [Budget.Close].
+func (b *Budget) Resize(limit int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = limit
 }
 
 // Return ends what Take has begun.

@@ -1,5 +1,5 @@
-// Package waitqueue is a queue of goroutines that wait for room, first come, first
-// served. It decides nothing about room: its owner does, under a mutex of its own.
+// Package waitqueue is a queue of goroutines that wait for room: clients in turn, and
+// those of one client first come, first served. It decides nothing about room: its owner does, under a mutex of its own.
 //
 //	mu.Lock()
 //	w := queue.Add(request)
@@ -16,18 +16,22 @@ package waitqueue
 
 import (
 	"container/list"
+	"context"
 	"iter"
 )
 
-// Queue holds waiters in the order of arrival. T is what a waiter asks for. The zero
+// Queue holds waiters in the order in which they are admitted. T is what a waiter asks for. The zero
 // value is empty. Not safe for concurrent use: the mutex of the owner guards it.
 type Queue[T any] struct {
-	waiters list.List // of *Waiter[T]
+	waiters list.List // of *Waiter[T], their rounds never fall
+	round   int       // of the last one that was admitted
 }
 
 // Waiter is one goroutine that waits.
 type Waiter[T any] struct {
 	value    T
+	client   any
+	round    int
 	admitted chan struct{}
 	place    *list.Element // nil once it was admitted or removed
 }
@@ -38,12 +42,43 @@ func (w *Waiter[T]) Admitted() <-chan struct{} { return w.admitted }
 // Len is how many waiters are in the queue.
 func (q *Queue[T]) Len() int { return q.waiters.Len() }
 
-// Add appends a waiter that asks for v.
-func (q *Queue[T]) Add(v T) *Waiter[T] {
-	w := &Waiter[T]{value: v, admitted: make(chan struct{})}
-	w.place = q.waiters.PushBack(w)
+// Add appends a waiter that asks for v. All that it adds are of one client.
+func (q *Queue[T]) Add(v T) *Waiter[T] { return q.AddFor(nil, v) }
+
+// AddFor adds a waiter of a client, a comparable value. In each round one waiter of each client is admitted, so that
+// a client waits for at most one of each other client.
+func (q *Queue[T]) AddFor(client any, v T) *Waiter[T] {
+	w := &Waiter[T]{value: v, client: client, round: q.round + 1, admitted: make(chan struct{})}
+	e := q.waiters.Back()
+	for ; e != nil; e = e.Prev() {
+		if before := e.Value.(*Waiter[T]); before.client == client {
+			w.round = before.round + 1
+			break
+		}
+	}
+	for e = q.waiters.Back(); e != nil && e.Value.(*Waiter[T]).round > w.round; {
+		e = e.Prev()
+	}
+	if e == nil {
+		w.place = q.waiters.PushFront(w)
+	} else {
+		w.place = q.waiters.InsertAfter(w, e)
+	}
 	return w
 }
+
+type clientKey struct{}
+
+// WithClient returns a context of requests of that client, unless ctx is of one already.
+func WithClient(ctx context.Context, client any) context.Context {
+	if ClientOf(ctx) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// ClientOf returns the client of a context; nil: the program itself.
+func ClientOf(ctx context.Context) any { return ctx.Value(clientKey{}) }
 
 // Admit removes waiters from the head of the queue and admits them, as long as take
 // returns true. It stops at the first one for which there is no room: later ones do not
@@ -55,12 +90,12 @@ func (q *Queue[T]) Admit(take func(T) bool) {
 			return
 		}
 		q.waiters.Remove(first)
-		w.place = nil
+		w.place, q.round = nil, w.round
 		close(w.admitted)
 	}
 }
 
-// All yields what the waiters ask for, in the order of arrival.
+// All yields what the waiters ask for, in the order in which they are admitted.
 func (q *Queue[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for e := q.waiters.Front(); e != nil; e = e.Next() {

@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +50,39 @@ func TestQueue_remove(t *testing.T) {
 	require.False(t, q.Remove(second), "it was admitted")
 	require.False(t, isAdmitted(first))
 	require.Zero(t, q.Len())
+}
+
+// Clients are admitted in turn: one that adds many, or that adds again as soon as it is admitted, delays another by
+// one of its own in each round.
+func TestQueue_admits_clients_in_turn(t *testing.T) {
+	var q Queue[string]
+	for _, v := range []string{"a1", "a2", "a3", "a4"} {
+		q.AddFor("a", v)
+	}
+	b1 := q.AddFor("b", "b1")
+	q.AddFor("b", "b2")
+	q.AddFor("c", "c1")
+	require.Equal(t, []string{"a1", "b1", "c1", "a2", "b2", "a3", "a4"}, slices.Collect(q.All()))
+	require.True(t, q.Remove(b1))
+
+	var admitted []string
+	next := func() {
+		n := len(admitted)
+		q.Admit(func(v string) bool {
+			if len(admitted) > n {
+				return false
+			}
+			admitted = append(admitted, v)
+			return true
+		})
+	}
+	for range 4 {
+		next()
+		q.AddFor("d", "d")
+		require.LessOrEqual(t, q.Len(), 7)
+	}
+	for q.Len() > 0 {
+		next()
+	}
+	require.Equal(t, []string{"a1", "c1", "a2", "b2", "d", "a3", "d", "a4", "d", "d"}, admitted)
 }

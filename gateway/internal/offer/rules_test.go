@@ -43,7 +43,7 @@ func TestRules_OffersURI(t *testing.T) {
 
 // A denied resource has no other spelling: whatever readers take for it is compared as it is, or refused.
 func TestRules_OffersURI_spellings(t *testing.T) {
-	closed := New(Choice{Resources: mcpvisor.ToolFilter{Deny: []string{"https://a.example/closed", "https://a.example/closed/*", "https://a.example/", "http://[::1]/*", "http://127.0.0.1/*", "https://a.example:8443/*",
+	closed := New(settings.Profile{Resources: mcpvisor.ToolFilter{Deny: []string{"https://a.example/closed", "https://a.example/closed/*", "https://a.example/", "http://[::1]/*", "http://127.0.0.1/*", "https://a.example:8443/*",
 		"file:///srv/\u00e9*", "https://a.example/%C3%BCber%7C"}}})
 	for _, uri := range []string{
 		// ports

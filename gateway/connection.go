@@ -176,8 +176,11 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if m, err := c.poll(); m != nil || err != nil {
 			return m, err
 		}
-		if err := c.wait(ctx); err != nil {
-			return nil, err
+		select {
+		case <-c.out.wake:
+		case <-c.ctx.Done():
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -192,17 +195,6 @@ func (c *connection) poll() (jsonrpc.Message, error) {
 		c.endRequest(ended)
 	}
 	return m, nil
-}
-
-// wait waits until there may be something to read.
-func (c *connection) wait(ctx context.Context) error {
-	select {
-	case <-c.out.wake:
-	case <-c.ctx.Done():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }
 
 // endError returns the error with which the session has ended; usual if it has ended without one.
@@ -245,11 +237,7 @@ func (c *connection) Close() error {
 }
 
 // begin begins to serve a request.
-func (c *connection) begin(r *request) {
-	if !r.byReader {
-		go c.serve(r)
-	}
-}
+func (c *connection) begin(r *request) { go c.serve(r) }
 
 // serve answers one request, when it is its turn.
 func (c *connection) serve(r *request) {

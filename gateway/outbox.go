@@ -86,9 +86,7 @@ func answerBytes(a *jsonrpc.Response) int {
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !r.byReader {
-		defer o.signal()
-	}
+	defer o.signal()
 	n := answerBytes(a)
 	if o.closed {
 		o.returnRoomLocked(r)

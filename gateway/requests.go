@@ -28,7 +28,6 @@ type request struct {
 	counted  bool   // by requests.account
 	refusal  string // why it is refused; empty otherwise
 	isListen bool   // it counts for MaxListens, and not for MaxRequests
-	byReader bool   // the goroutine that has read it also serves it, and writes its answer; see direct
 
 	answered bool                   // its answer was taken; owned by exchange.pass
 	failed   bool                   // the result is an error of the call; owned by its goroutine
@@ -111,15 +110,6 @@ func (rs *requests) admit(ctx context.Context, r *request) error {
 		return nil
 	}
 	return err
-}
-
-// tryAdmit accepts a request if there is room for it. If mayRun is true and no other request is in
-// flight, it sets byReader: the caller serves the request.
-func (rs *requests) tryAdmit(r *request, mayRun bool) bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	r.byReader = mayRun && rs.inFlight == 0
-	return rs.outside.Len() == 0 && rs.takeLocked(r)
 }
 
 // takeLocked accepts a request if there is room for it.

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/lines"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
-	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
 // Serve answers a peer outside this program, such as a host that has started the program as a server. It
@@ -52,23 +48,17 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 		_ = far.Close()
 		return fmt.Errorf("gateway: open the session: %w", err)
 	}
-	ended := make(chan error, 3)
-	passBack := func(ctx context.Context) error { return passOn(ctx, near, far) }
+	ended := make(chan error, 2)
 	if c, ok := near.(*connection); ok {
 		c.peer.Introduce(clients.Info{Transport: "stdio"})
 		if stream != nil {
 			stream.OnTaken(c.out.noteRead)
-			if stream.IsBehind(far) {
-				d := &direct{near: c, far: far, stream: stream, failed: ended}
-				stream.TakeWith(d.take)
-				passBack = d.passOn
-			}
 		}
 	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { ended <- passOn(both, far, near) }()
-	go func() { ended <- passBack(both) }()
+	go func() { ended <- passOn(both, near, far) }()
 	select {
 	case err = <-ended:
 	case err = <-failure(near):
@@ -121,139 +111,14 @@ func passOn(ctx context.Context, from, to mcp.Connection) error {
 		if err == nil {
 			err = to.Write(ctx, m)
 		}
-		if err != nil {
-			return passError(err)
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
+			return nil
+		case errors.Is(err, ErrPeerDoesNotRead):
+			return err
+		default:
+			return fmt.Errorf("gateway: pass a message on: %w", err)
 		}
 	}
-}
-
-// passError is the error of Serve when a message could not be passed on; nil if a session was closed.
-func passError(err error) error {
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
-		return nil
-	case errors.Is(err, ErrPeerDoesNotRead):
-		return err
-	}
-	return fmt.Errorf("gateway: pass a message on: %w", err)
-}
-
-// direct passes messages between a session and a peer on a stream. The goroutine that reads a tool call
-// also serves it and writes its answer, if no other request is in flight. Otherwise each call would pass
-// through four goroutines, and each handover may wake a thread: that takes longer than all the work of
-// the gateway.
-//
-// All other messages take the usual way. Another goroutine reads on while a call is served.
-type direct struct {
-	near   *connection
-	far    mcp.Connection
-	stream *lines.Transport // of far
-	failed chan<- error     // buffered; gets the error of a goroutine that serves a call and cannot write
-
-	writing sync.Mutex      // locked from taking a message from near until it is written, to keep their order
-	next    jsonrpc.Message // taken from near, and not yet written; nil: none. Guarded by writing
-}
-
-// directCall is a call that is served by the goroutine that has read it.
-type directCall struct {
-	*direct
-	request *request
-}
-
-// Run implements [linereader.Runner].
-func (c directCall) Run() { c.near.serve(c.request) }
-
-// Finish implements [linereader.Runner].
-func (c directCall) Finish() { c.writeAtOnce() }
-
-// take is the [linereader.Take] of the stream: it accepts a tool call before it is read as any other
-// message.
-func (d *direct) take(line []byte, mayRun bool) (run linereader.Runner, taken bool) {
-	messages, batch, wrong := message.Read(line)
-	if wrong != nil || batch {
-		return nil, false
-	}
-	r, ok := messages[0].(*jsonrpc.Request)
-	if !ok || !r.ID.IsValid() || r.Method != "tools/call" || d.near.ctx.Err() != nil {
-		return nil, false
-	}
-	made := newRequest(d.near.ctx, r, d.near.out)
-	if !d.near.requests().tryAdmit(made, mayRun) {
-		made.cancel()
-		return nil, false
-	}
-	if made.byReader {
-		return directCall{d, made}, true
-	}
-	return nil, true
-}
-
-// maxDirectWrites bounds the messages that are written directly after a call.
-const maxDirectWrites = 16
-
-// writeAtOnce writes messages to the peer as far as that does not block, and then wakes the goroutine in
-// passOn for the rest: the answer of a direct call does not wake it.
-func (d *direct) writeAtOnce() {
-	if !d.writing.TryLock() {
-		d.near.out.signal()
-		return
-	}
-	defer d.writing.Unlock()
-	for range maxDirectWrites {
-		m, err := d.nextLocked()
-		if err != nil || m == nil {
-			return // the other goroutine meets the end, too
-		}
-		written, err := d.stream.TryWrite(m)
-		if err != nil {
-			d.fail(err)
-			return
-		}
-		if !written {
-			break
-		}
-		d.next = nil
-	}
-	d.near.out.signal()
-}
-
-// nextLocked returns the message that is to be written next, and stores it in d.next; nil if there is
-// none.
-func (d *direct) nextLocked() (jsonrpc.Message, error) {
-	if d.next != nil {
-		return d.next, nil
-	}
-	m, err := d.near.poll()
-	d.next = m
-	return m, err
-}
-
-func (d *direct) fail(err error) {
-	select {
-	case d.failed <- passError(err):
-	default: // one is enough
-	}
-}
-
-// passOn passes messages of the session on to the peer until one of them ends.
-func (d *direct) passOn(ctx context.Context) error {
-	for {
-		m, err := d.writeNext(ctx)
-		if err == nil && m == nil {
-			err = d.near.wait(ctx)
-		}
-		if err != nil {
-			return passError(err)
-		}
-	}
-}
-
-func (d *direct) writeNext(ctx context.Context) (m jsonrpc.Message, err error) {
-	d.writing.Lock()
-	defer d.writing.Unlock()
-	if m, err = d.nextLocked(); m != nil {
-		d.next = nil
-		err = d.far.Write(ctx, m)
-	}
-	return m, err
 }

@@ -10,18 +10,14 @@ import (
 
 // Reader reads lines. One goroutine uses it.
 type Reader struct {
-	stream   io.Reader
-	from     *bufio.Reader // of stream
+	from     *bufio.Reader
 	maxBytes int
 }
 
 // New returns a reader of lines of maxBytes at most.
 func New(from io.Reader, maxBytes int) *Reader {
-	return &Reader{from, bufio.NewReaderSize(from, 64<<10), maxBytes}
+	return &Reader{bufio.NewReaderSize(from, 64<<10), maxBytes}
 }
-
-// isEmpty reports whether there is nothing that was read and not returned.
-func (r *Reader) isEmpty() bool { return r.from.Buffered() == 0 }
 
 // ErrTooLong is the error of a line that was skipped, because it is longer than maxBytes.
 var ErrTooLong = errors.New("the line is too long")

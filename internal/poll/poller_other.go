@@ -21,15 +21,3 @@ func (*Watch) Disarm() {}
 
 // Remove is never called.
 func (*Watch) Remove() {}
-
-// MinRoom is for Linux.
-const MinRoom = 0
-
-// Room is for Linux. Elsewhere nothing is known.
-type Room struct{}
-
-// RoomOf returns nil: it is not known.
-func RoomOf(*os.File) *Room { return nil }
-
-// Writable is never called.
-func (*Room) Writable() bool { return false }

@@ -12,14 +12,12 @@ import (
 	"math"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
-	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
 // Of returns a transport that replaces a stream transport of the go-sdk. In the go-sdk, a line that
@@ -59,11 +57,10 @@ type Transport struct {
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
 	c.buffer = bufio.NewWriter(pieces{c})
-	c.room = roomOf(c.writer)
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
 	}
-	c.lines = linereader.New(c.reader, c.maxLine).AheadFor(c.refuseAll, c.takeLine)
+	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
 	t.made = c
 	return c, nil
 }
@@ -75,15 +72,6 @@ func (t *Transport) OnTaken(f func()) {
 	t.made.taken = f
 }
 
-// TakeWith sets the function that may take a line before Read does.
-func (t *Transport) TakeWith(take linereader.Take) { t.made.take.Store(&take) }
-
-// IsBehind reports whether c is the connection of t itself, and not one that the host has put around it.
-func (t *Transport) IsBehind(c mcp.Connection) bool { return c == mcp.Connection(t.made) }
-
-// TryWrite is Write of the connection, but reports false if that would block.
-func (t *Transport) TryWrite(m jsonrpc.Message) (written bool, err error) { return t.made.tryWrite(m) }
-
 // Ended returns a channel that is closed when the peer has closed its side, even if a message of the
 // peer is not read yet; nil if t is nil.
 func (t *Transport) Ended() <-chan struct{} {
@@ -93,17 +81,6 @@ func (t *Transport) Ended() <-chan struct{} {
 	return t.made.lines.Ended()
 }
 
-// roomOf returns the poll.Room of a stream; nil if it has none.
-func roomOf(w io.Writer) *poll.Room {
-	switch w := w.(type) {
-	case openWriter:
-		return roomOf(w.Writer)
-	case *os.File:
-		return poll.RoomOf(w)
-	}
-	return nil
-}
-
 // conn is a connection on a stream. A goroutine reads the stream until it ends or is closed. A read that
 // Close does not end keeps the goroutine.
 type conn struct {
@@ -111,11 +88,9 @@ type conn struct {
 	reader   io.ReadCloser
 	writer   io.WriteCloser
 	maxLine  int
-	room     *poll.Room        // says whether a write to writer would block; nil: not known
 	incoming []jsonrpc.Message // what is left of the last line; owned by the goroutine that calls Read
 	closed   chan struct{}     // by Close
 	close    sync.Once
-	take     atomic.Pointer[linereader.Take] // nil: all lines are read
 
 	mu     sync.Mutex // locked while a message is written; guards the fields below
 	buffer *bufio.Writer
@@ -157,14 +132,6 @@ func (c *conn) refuseAll(line []byte) {
 	}
 }
 
-// takeLine is the [linereader.Take] of the stream.
-func (c *conn) takeLine(line []byte, mayRun bool) (run linereader.Runner, taken bool) {
-	if take := c.take.Load(); take != nil {
-		return (*take)(line, mayRun)
-	}
-	return nil, false
-}
-
 // Read implements [mcp.Connection]. One goroutine calls it.
 func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(c.incoming) == 0 {
@@ -194,24 +161,8 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return c.writeLocked(message.Encode(m))
-}
-
-// tryWrite is Write, but reports false if it would block.
-func (c *conn) tryWrite(m jsonrpc.Message) (written bool, err error) {
-	if c.room == nil || !c.mu.TryLock() {
-		return false, nil
-	}
-	defer c.mu.Unlock()
 	encoded := message.Encode(m)
-	if encoded.Len() >= poll.MinRoom || !c.room.Writable() {
-		return false, nil
-	}
-	return true, c.writeLocked(encoded)
-}
-
-func (c *conn) writeLocked(m message.Encoded) error {
-	for _, part := range [][]byte{m.Head, message.OneLine(m.Body), m.Tail, []byte("\n")} {
+	for _, part := range [][]byte{encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
 		_, _ = c.buffer.Write(part) // Flush has the error
 	}
 	err := c.buffer.Flush()

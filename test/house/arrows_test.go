@@ -89,7 +89,7 @@ var arrows = map[string]arrow{
 	"gateway/internal/httpwire":               {"gateway/internal/message", []string{sdk}},
 	"gateway/internal/notices":                {". internal/budget gateway/internal/listing gateway/internal/message gateway/internal/resource", []string{sdk}},
 	"gateway/settings":                        {folders: "."},
-	"gateway/internal/offer":                  {". gateway/settings", []string{sdk}},
+	"gateway/internal/offer":                  {". supervisor gateway/settings", []string{sdk}},
 	"gateway/internal/listing":                {". supervisor internal/ gateway/internal/hostschema gateway/internal/message gateway/internal/offer gateway/internal/resource gateway/settings", []string{sdk}},
 	"gateway/internal/tasktext":               {"internal/ gateway/internal/message", nil},
 	"gateway/internal/opentasks":              {". facade internal/ gateway/clients gateway/internal/message gateway/internal/owner gateway/internal/tasktext", []string{sdk}},

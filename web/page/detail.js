@@ -56,7 +56,7 @@ function facts(s, used, app) {
 		["Node", app.placed?.has(s.name) && [nodeOf(app.placed, s.name), h("span", "sub", ["epoch " + app.placed.get(s.name).epoch + " of its place", app.placed.get(s.name).exclusive ? "exclusive" : null, app.placed.get(s.name).reason].filter(Boolean).join(", "))]],
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
-		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null, s.copies ? h("span", "sub", "copies: " + s.copies.map((pid) => pid ? "pid " + pid : "no process").join(", ")) : null]],
+		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
 		["Policy", [s.policy, s.maxAttempts ? h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left") : null]],
 		["Up in total", s.totals && [s.state === "ready" && s.seen ? age(new Date(s.seen - s.totals.uptimeNs / 1e6).toISOString()) : span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
 		["Last end", end && [at(end.time), h("span", "sub", "before it was registered again: " + (end.cause?.message ?? end.kind))]],
@@ -79,7 +79,7 @@ function historyOf(s) {
 		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "folds") : null);
 }
 
-// followStderr keeps the last line in view, unless the reader has scrolled up or does not want it.
+// followStderr keeps the last line in view, unless the reader has scrolled up.
 export function followStderr(view) {
 	const pre = document.querySelector("#detail pre.tall");
 	if (pre && view.follow) pre.scrollTop = pre.scrollHeight;

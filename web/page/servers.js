@@ -63,7 +63,7 @@ export function showAttention(el, entries, controls, servers, lost) {
 const shownAlerts = 12;
 const restartable = new Set(["evicted", "parked", "backoff", "unauthorized", "flapping", "slow_start"]);
 
-// past are the kinds whose time is when something happened; that of the others is since when it is so.
+// past are the kinds whose time is when something happened.
 const past = new Set(["restarted", "flapping", "unknown_outcome"]);
 
 function restartAll(names) {
@@ -98,7 +98,7 @@ const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) =>
 const places = { by: "name", of: new Map() };
 
 // arrange chooses the order of the rows. They keep their places until it is called again,
-// whatever happens to the servers: a row must not move while a user reads it.
+// whatever happens to the servers: a row must not move while it is read.
 export function arrange(servers, by, usage) {
 	const measure = measures[by];
 	places.by = by;
@@ -153,7 +153,7 @@ export function nodeOf(placed, name) {
 	return p ? (p.node ? "on " + p.node : "on no node") : null;
 }
 
-// few are the numbers of a row in one line, for a window that is too narrow for their columns.
+// few are the numbers of a row in one line, for a narrow window.
 function few(s, used) {
 	return [s.calls.total ? plural(s.calls.total, "call") : null, troubles(s) || null, s.calls.inFlight ? count(s.calls.inFlight) + " in flight" : null,
 		s.restarts ? plural(s.restarts, "restart") : null, s.catalog.tools ? plural(s.catalog.tools, "tool") : null, cpu(used?.cpu), memory(used?.memoryBytes)].filter(Boolean).join(" · ");

@@ -109,7 +109,7 @@ func outage() *fakeSource {
 	ready := mcpvisor.ServerStatus{Name: "files", State: supervisor.StateReady, Since: *ago(12 * time.Minute), Transport: "stdio", Target: "/usr/bin/npx", Origin: ".mcp.json:4",
 		Policy: "retry 5×, 500ms doubling", MaxAttempts: 5, Restarts: 2, LastCause: cause, Catalog: mcpvisor.CatalogInfo{Tools: 3, Tokens: 512},
 		Session: &mcpvisor.SessionInfo{ServerName: "fs", ServerVersion: "1.2", ProtocolVersion: "2026-07-28", PID: 4711}, Copies: []int{4712},
-		Calls:   mcpvisor.CallCounts{Total: 12, Failed: 1, InFlight: 2}, Totals: mcpvisor.Totals{Uptime: time.Hour, Unknown: 1},
+		Calls: mcpvisor.CallCounts{Total: 12, Failed: 1, InFlight: 2}, Totals: mcpvisor.Totals{Uptime: time.Hour, Unknown: 1},
 		History: []mcpvisor.Incarnation{{Epoch: 1, Started: *ago(time.Hour), Ended: *ago(20 * time.Minute), Served: true, Cause: cause},
 			{Epoch: 2, PID: 4690, Started: *ago(19 * time.Minute), Ended: *ago(18 * time.Minute), Cause: cause}}}
 	down := mcpvisor.ServerStatus{Name: "orders-database", State: supervisor.StateBackoff, Since: *ago(3 * time.Second), RetryAt: ago(-4500 * time.Millisecond), Attempt: 2, MaxAttempts: 5,

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -131,7 +130,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.keepAccount(budget.New(math.MaxInt, c.opts.settings.enter("")))
 	c.readable()
 	c.owner = owner.Name("", g.opts.profile)
-	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
+	c.peer = g.opts.clients.Open("", clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
 	c.notify.Key = sessionKey{conn: c}
 	c.connected = true

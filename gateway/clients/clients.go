@@ -6,6 +6,7 @@ package clients
 import (
 	"cmp"
 	"container/list"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -177,11 +178,14 @@ type Client struct {
 	tasks    map[*Task]bool
 }
 
-// Open returns the client of a key, which it makes for a new key. The fields of info that
+// Open returns the client of a key, which it makes for a new key and for an empty one. The fields of info that
 // are set replace those of the client.
 func (r *Registry) Open(key string, info Info) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if key == "" {
+		key = fmt.Sprintf("client %d", r.number+1)
+	}
 	c := r.byKey[key]
 	if c == nil {
 		if c = r.addLocked(key, oneLine(info.Principal)); c == r.rest {

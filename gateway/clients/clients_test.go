@@ -185,3 +185,11 @@ func TestTasks(t *testing.T) {
 	none.OpenTask("s", "t").SetState("x")
 	none.OpenTask("s", "t").End()
 }
+
+// Without a key each client is another one.
+func TestRegistry_without_keys(t *testing.T) {
+	r := New()
+	r.Open("", Info{Name: "a"})
+	r.Open("", Info{Name: "b"})
+	require.Len(t, r.Status().Sessions, 2)
+}

@@ -184,7 +184,7 @@ func (r *Registry) Open(key string, info Info) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if key == "" {
-		key = fmt.Sprintf("client %d", r.number+1)
+		key = fmt.Sprintf("connection %d", r.number+1)
 	}
 	c := r.byKey[key]
 	if c == nil {

@@ -394,7 +394,8 @@ func (b *bridge) connect(ctx context.Context) {
 	for ctx.Err() == nil {
 		rw, err := b.opts.Dial(ctx)
 		if err == nil {
-			began, useful := time.Now(), false
+			began := time.Now()
+			var useful bool
 			useful, err = b.serve(ctx, rw)
 			if useful || time.Since(began) > dialPause.Max {
 				pause = 0

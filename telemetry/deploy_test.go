@@ -59,7 +59,7 @@ func (def metricDef) anyPrometheusName() string {
 	return def.prometheusName()
 }
 
-// alertRules are those of deploy.
+// alertRules are those of deploy. The name of a recorded series is replaced in them: by its expression.
 func alertRules(t *testing.T) (rules []alertRule) {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/prometheus/alerts.yml")
@@ -73,13 +73,24 @@ func alertRules(t *testing.T) (rules []alertRule) {
 	d := yaml.NewDecoder(strings.NewReader(string(text)))
 	d.KnownFields(true)
 	require.NoError(t, d.Decode(&file))
+	recorded := map[string]string{}
 	for _, g := range file.Groups {
-		rules = append(rules, g.Rules...)
+		for _, r := range g.Rules {
+			for name, expr := range recorded {
+				r.Expr = strings.ReplaceAll(r.Expr, name, "("+expr+")")
+			}
+			if r.Record != "" {
+				recorded[r.Record] = r.Expr
+				continue
+			}
+			rules = append(rules, r)
+		}
 	}
 	return rules
 }
 
 type alertRule struct {
+	Record              string
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // promToken matches one token of PromQL, after the variables of Grafana were replaced.
-var promToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*|[0-9.]+[a-z]*|=~|!~|!=|==|>=|<=|\S`)
+var promToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*|[0-9.]+[a-z]*(?::[0-9]+[a-z])?|=~|!~|!=|==|>=|<=|\S`)
 
 var (
-	promFunctions = []string{"rate", "increase", "histogram_quantile", "max_over_time", "min_over_time", "avg_over_time", "sum", "max", "avg", "topk"}
-	promWords     = []string{"by", "and", "or", "unless"}
+	promFunctions = []string{"rate", "increase", "histogram_quantile", "max_over_time", "min_over_time", "sum_over_time", "sum", "max", "avg", "topk"}
+	promWords     = []string{"by", "and", "or", "unless", "bool"}
 
 	opening, closing = []string{"(", "[", "{"}, []string{")", "]", "}"}
 

@@ -17,7 +17,7 @@ import (
 // manyServers is the number of servers that start at the same time.
 func manyServers() int {
 	if *everything && !testing.Short() {
-		return 200
+		return 100
 	}
 	return 20
 }

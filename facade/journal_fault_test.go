@@ -109,9 +109,8 @@ func TestWithJournal_that_misbehaves(t *testing.T) {
 					_, err := c.CallTool(ctx, "s/job", jobArgs, facade.WithKey("k"))
 					return err
 				}
-				met := false
 				j.set(func(ctx context.Context, verb string, state mcpvisor.JournalState) error {
-					if met = met || verb+" "+string(state) == where; verb+" "+string(state) == where {
+					if verb+" "+string(state) == where {
 						return misbehave(ctx)
 					}
 					return nil

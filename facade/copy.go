@@ -137,10 +137,10 @@ func (c *Client) SpeaksBothEras(server string) (both, known bool) {
 // client that needs it. It does so once for each registration, and only if no call was made of it.
 func (c *Client) SpeakLegacy(ctx context.Context, server string) error {
 	v := c.rt.Snapshot().Server(server)
-	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady || v.Status().Calls.Total > 0 {
+	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady {
 		return nil
 	}
-	if asked, _ := c.askedLegacy.Swap(server, v.Gen); asked == v.Gen {
+	if asked, _ := c.askedLegacy.Swap(server, v.Gen); asked == v.Gen || v.Status().Calls.Total > 0 { // the status is made once
 		return nil
 	}
 	c.nextLegacy.Store(server, v.Gen)

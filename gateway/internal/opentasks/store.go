@@ -100,7 +100,7 @@ func (s *Store) tidyLocked(by string, p *principalTasks) {
 	}
 }
 
-// findLocked finds an open task; nil if there is none.
+// findLocked returns an open task; nil without one.
 func (s *Store) findLocked(by string, name Name) *openTask {
 	if p := s.of[owner.Principal(by)]; p != nil {
 		return p.open[key{by, name}]

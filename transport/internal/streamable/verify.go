@@ -68,8 +68,8 @@ func (c *calls) noteRefusal() {
 }
 
 // verify reports whether the server refuses in the session what it has answered before. If it did so in the
-// check before, too, and no request had a result since, verify ends the session. Servers say in many ways that they have forgotten a session,
-// and not only by 404, as MCP 2025-11-25 (Streamable HTTP, "Session Management") demands. In each of them
+// check before, too, and no request had a result since, verify ends the session. Servers say in many ways that they
+// have forgotten a session, and not only by 404, as MCP 2025-11-25 (Streamable HTTP, "Session Management") demands. In each of them
 // they refuse a ping, too.
 func (c *calls) verify(before bool) bool {
 	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)

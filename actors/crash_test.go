@@ -275,7 +275,7 @@ func TestCrashReportWithABlockedLogWriter(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for _, name := range []string{"fs", "git"} {
-			h.script(name, script{tools: []string{"ls"}})
+			h.script(name, script{tools: []string{"ls"}, releaseAfter: time.Second}) // so that the name is taken until Unregister
 			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
 		}
 		h.crashPort("fs")

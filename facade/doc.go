@@ -60,5 +60,6 @@
 // [Client] lists its methods by purpose. [New] takes options for the whole client (type
 // [Option]), the calls take options for one call (type [CallOption]).
 //
-// This package is large because [Client] is the one entry point: each operation has a file.
+// This package is large because [Client] is the one entry point. Calls, reads, tasks, completion and
+// subscriptions have files of their own; client.go has the rest.
 package facade

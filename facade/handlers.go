@@ -116,8 +116,8 @@ type elicitationFollowers struct {
 	all map[*func(ElicitationComplete)]struct{}
 }
 
-// followElicitations lets followers of their own, of which there are none yet, learn what the handler of the host
-// learns.
+// followElicitations makes the list of followers, empty at first. Followers are told of the ends of URL elicitations
+// before the handler of the host is.
 func followElicitations(o *options) {
 	e := &elicitationFollowers{host: o.handlers.Elicited}
 	o.elicitations = e

@@ -117,8 +117,8 @@ func (t *Task) WaitRaw(ctx context.Context) (json.RawMessage, error) {
 	return t.answer.raw, nil
 }
 
-// await follows the task until the call has a result, and calls then with what holds memory for
-// it. Another caller that waits comes first.
+// await follows the task until the call has a result. It then calls the function then with the share
+// of the memory budget that the result holds. One caller waits at a time; the others take turns.
 func (t *Task) await(ctx context.Context, then func(share *budget.Share) error) error {
 	op := "wait for " + t.tool
 	if err := t.take(ctx, op); err != nil {

@@ -104,7 +104,7 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 }
 
 // takeRoom counts an answer until it is read. It reports false if the principal, or the session, holds too much.
-// What is no longer than a piece of an answer does not count: MaxRequests bounds it.
+// An answer of one piece or less does not count: the bound on requests in flight bounds such answers, too.
 func (r *request) takeRoom(a *jsonrpc.Response) bool {
 	n := answerBytes(a)
 	r.out.mu.Lock()

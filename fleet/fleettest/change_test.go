@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 )
 
-// TestRollingRestart is line 6: each node in turn drains, leaves, and joins again as a new process.
+// TestRollingRestart is line 6 of the table in docs/fleet.md: each node in turn drains, leaves, and joins again as a new process.
 // No call that waits for its server fails.
 func TestRollingRestart(t *testing.T) {
 	f := startReady(t, Options{})
@@ -42,7 +42,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestCatalog is line 10: a tool that a server adds is listed by every node within a second, and no
+// TestCatalog is line 10 of the table in docs/fleet.md: a tool that a server adds is listed by every node within a second, and no
 // node lists the tools of a server for longer than a second after the lease of its owner has ended.
 func TestCatalog(t *testing.T) {
 	f := Start(t, Options{TTL: ttl(), Labels: true})

@@ -132,7 +132,7 @@ func (e *Evidence) lastBegun(t *testing.T, names []string, after time.Duration) 
 	return last
 }
 
-// TestKill is line 1: a node is killed, and every name answers soon; no call outlives its context,
+// TestKill is line 1 of the table in docs/fleet.md: a node is killed, and every name answers soon; no call outlives its context,
 // and calls to servers of other nodes are not affected.
 func TestKill(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -167,7 +167,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestStop is line 2: a node is stopped for longer than its lease, and continues. Its guard ends its
+// TestStop is line 2 of the table in docs/fleet.md: a node is stopped for longer than its lease, and continues. Its guard ends its
 // exclusive servers in time, others take them over, and it joins again.
 func TestStop(t *testing.T) {
 	f := startReady(t, Options{})
@@ -204,7 +204,7 @@ func (n *Node) requireCutOff(since time.Time, fences uint64) {
 	require.WithinRange(n.fleet.t, s.CutOffSince, since, since.Add(ttl()), "node %s is cut off", n.ID)
 }
 
-// TestCutFromStore is line 3: a node that cannot reach etcd fences itself, and says so. Its exclusive servers run
+// TestCutFromStore is line 3 of the table in docs/fleet.md: a node that cannot reach etcd fences itself, and says so. Its exclusive servers run
 // elsewhere; its shared ones continue, and answer its own callers.
 func TestCutFromStore(t *testing.T) {
 	for name, noGuard := range map[string]bool{"guard": false, "no guard": true} {
@@ -252,7 +252,7 @@ func testCutFromStore(t *testing.T, o Options) {
 	within(t, "a node that is cut off ends", boottime.Now()-asked, 5*time.Second)
 }
 
-// TestPeersCut is line 4: nodes that reach etcd and not each other move nothing, and calls fail soon
+// TestPeersCut is line 4 of the table in docs/fleet.md: nodes that reach etcd and not each other move nothing, and calls fail soon
 // without having been sent.
 func TestPeersCut(t *testing.T) {
 	f := startReady(t, Options{})
@@ -291,7 +291,7 @@ func TestPeersCut(t *testing.T) {
 	require.Empty(t, f.Evidence().begunAfter(cut), "something was moved")
 }
 
-// TestEtcd is line 5: the leader of etcd is killed, and no call notices. All members are killed:
+// TestEtcd is line 5 of the table in docs/fleet.md: the leader of etcd is killed, and no call notices. All members are killed:
 // exclusive servers end, shared ones continue; all run soon after etcd is back.
 func TestEtcd(t *testing.T) {
 	f := startReady(t, Options{Etcd: 3})

@@ -96,7 +96,7 @@ var faults = []fault{
 	}},
 }
 
-// TestRandomFaults is line 7: whatever happens, no server lives twice, no call is executed twice, and
+// TestRandomFaults is line 7 of the table in docs/fleet.md: whatever happens, no server lives twice, no call is executed twice, and
 // nothing is left. The seed says what happens, not in which moment of the fleet's life.
 func TestRandomFaults(t *testing.T) {
 	first, count := uint64(1), cmp.Or(*seeds, pick(2, 100))

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 )
 
-// TestThroughput is line 8: short calls, long results and many of them at a time, from node to node,
-// and what they cost in memory..
+// TestThroughput is line 8 of the table in docs/fleet.md: short calls, long results and many of them at a time, from
+// node to node, and the memory that they cost.
 func TestThroughput(t *testing.T) {
 	t.Run("in the process of the node", func(t *testing.T) {
 		f := startPair(t, Options{InMemory: true})
@@ -113,7 +113,7 @@ func factor(n, margin int) int {
 	return n * margin
 }
 
-// TestManyNames is line 9: many names are placed at the start, and move when a node dies.
+// TestManyNames is line 9 of the table in docs/fleet.md: many names are placed at the start, and move when a node dies.
 func TestManyNames(t *testing.T) {
 	f := Start(t, Options{TTL: ttl(), InMemory: true})
 	f.Apply(Servers(pick(300, 2000), 0))

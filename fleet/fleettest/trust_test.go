@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 )
 
-// TestTrust is line 11: who has no certificate of the authority reaches no node, nor does a node that
+// TestTrust is line 11 of the table in docs/fleet.md: who has no certificate of the authority reaches no node, nor does a node that
 // is not the one it was taken for. The store has no secret.
 func TestTrust(t *testing.T) {
 	const secret = "correct-horse-battery-staple"

@@ -116,8 +116,8 @@ type Offer struct {
 	Profile string `json:"profile"`
 	// Servers are the servers that have something in the lists, sorted.
 	Servers []string `json:"servers"`
-	// Tools, Prompts, Resources and Templates count what is listed, Withheld what is not although
-	// the profile has it.
+	// Tools, Prompts, Resources and Templates count the listed entries. Withheld counts the entries of the
+	// profile that are not listed.
 	Tools     int `json:"tools"`
 	Prompts   int `json:"prompts"`
 	Resources int `json:"resources"`

@@ -53,7 +53,7 @@ func Since(s *mcpvisor.ServerStatus) time.Time {
 
 // Attention is one thing that an operator should look at.
 type Attention struct {
-	// Server is the name of the server; empty for what is about none, or about several.
+	// Server is the name of the server; empty if the thing concerns no server, or several.
 	Server string `json:"server"`
 	// Servers are the names of servers that have the same trouble; then Text begins with their
 	// number.

@@ -26,9 +26,9 @@ type Guards struct {
 	closed   bool
 }
 
-// New makes the guards of a node, whose lives have tickets; nil: the node has no guard. ready is called when
-// there is a guard, after there was none, or when none could be started. lost is called when the guard of the
-// present life is gone: the life must end.
+// New makes the guards of a node. ticket makes the ticket that the guard of a life gets; if it is nil, the node has no
+// guards. ready is called when there is a guard, after there was none, or when none could be started. lost is called
+// when the guard of the present life is gone: the life must end.
 func New(ticket func(store.Lease) ([]byte, error), ready, lost func()) *Guards {
 	return &Guards{ticket: ticket, ready: ready, lost: lost}
 }

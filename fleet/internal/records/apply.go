@@ -40,7 +40,7 @@ const (
 
 // Apply makes servers the servers of the fleet, and gateway the definition of its gateways: nil
 // leaves that as it is, and [NoGateway] removes it. It returns the generation of the configuration.
-// What is the same already is not written; if all is, nothing is, and the generation stays as it was.
+// Records that are already as wanted are not written. If all are, the generation stays as it was.
 //
 // A large configuration takes several transactions: first the gateway and what is removed, then what
 // is changed or added. So no server is offered before the gateways know its configuration. Between
@@ -148,7 +148,7 @@ func compact(definition json.RawMessage) (json.RawMessage, error) {
 }
 
 // gatewayChange returns the change that gives the gateways a definition, if it differs from what they have.
-// It does not replace a record that it cannot read, and removes one.
+// A record that it cannot read is not replaced, but may be removed.
 func gatewayChange(ctx context.Context, s store.Store, definition json.RawMessage, next uint64) (changes []store.Change, err error) {
 	if definition == nil {
 		return nil, nil

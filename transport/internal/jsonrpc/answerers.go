@@ -27,9 +27,9 @@ type answerers struct {
 	// logs: a caller has wanted log messages. Until then none is looked for.
 	logs    bool
 	givenUp map[int64]givenUp // by the id of the call
-	// earlier is until when a call counts that was given up before several and logs were set.
+	// earlier is the end of the grace of the last call that was given up while neither several nor logs was set.
 	earlier time.Time
-	// crowded is until when more calls count than are remembered.
+	// crowded is the end of the grace of the last call that was given up when givenUp was full.
 	crowded time.Time
 }
 

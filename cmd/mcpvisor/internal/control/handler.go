@@ -180,7 +180,7 @@ func (h *Handler) present() Info {
 	return h.info
 }
 
-// full is present with what changes by itself.
+// full is present with the facts that change without a reload: withheld names, and the servers of a fleet.
 func (h *Handler) full() Info {
 	info := h.present()
 	if h.withheld != nil {

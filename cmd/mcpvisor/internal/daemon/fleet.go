@@ -77,7 +77,7 @@ func (f *Followed) Resolved(spec mcpvisor.ServerSpec) {
 }
 
 // Configured sets what the gateways of the fleet offer: "gateway" of its configuration, nil without
-// one, and "on_down" of the definitions. What this node cannot use leaves its gateways as they are.
+// one, and "on_down" of the definitions. If this node cannot use them, its gateways keep their settings.
 func (f *Followed) Configured(definition json.RawMessage, definitions map[string]json.RawMessage) {
 	file, err := servers.GatewayOfFleet(definition, definitions)
 	problem := ""

@@ -122,7 +122,8 @@ type serving struct {
 	wg       sync.WaitGroup
 }
 
-// served is what is served of a client of servers.
+// served is what the page, the socket and the gateways need of one client, which runs servers of its own or belongs to a
+// node of a fleet.
 type served struct {
 	reload       func(dryRun bool) control.Reload
 	settings     *gateway.SettingsVar

@@ -100,6 +100,7 @@ var arrows = map[string]arrow{
 	"telemetry":                               {"internal/usage . supervisor facade gateway/clients", []string{sdk, otel}},
 	"journal":                                 {". internal/filelock internal/ownfile", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
+	"mcptest/raw":                             {},
 	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients"},
 	"web":                                     {". supervisor facade gateway/clients internal/ web/api web/internal/", []string{xtime}},

@@ -41,6 +41,7 @@ var unfrozen = map[string]string{
 	"fleet/store/etcd":    "in the making",
 	"gateway":             "an MCP server in front of a client; its options grow",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
+	"mcptest/raw":         "a server for the tests of this repository",
 	"mcptest/oauthtest":   "an authorization server for tests, which follows the specification",
 	"messages":            "what actors send each other",
 	"transport":           "the contract between actors and the transports; programs use facade",

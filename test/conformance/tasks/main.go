@@ -3,14 +3,17 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 const (
@@ -18,30 +21,24 @@ const (
 	version   = "2026-07-28"
 )
 
-// request is a request of JSON-RPC.
-type request struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Meta struct {
-			Version      string `json:"io.modelcontextprotocol/protocolVersion"`
-			Capabilities struct {
-				Extensions map[string]any `json:"extensions"`
-			} `json:"io.modelcontextprotocol/clientCapabilities"`
-		} `json:"_meta"`
-		Name      string `json:"name"`
-		Arguments struct {
-			Name    string  `json:"name"`
-			Seconds float64 `json:"seconds"`
-		} `json:"arguments"`
-		TaskID         string                    `json:"taskId"`
-		InputResponses map[string]map[string]any `json:"inputResponses"`
-		RequestState   string                    `json:"requestState"`
-	} `json:"params"`
+// params are those of a request.
+type params struct {
+	Meta struct {
+		Capabilities struct {
+			Extensions map[string]any `json:"extensions"`
+		} `json:"io.modelcontextprotocol/clientCapabilities"`
+	} `json:"_meta"`
+	Name      string `json:"name"`
+	Arguments struct {
+		Name    string  `json:"name"`
+		Seconds float64 `json:"seconds"`
+	} `json:"arguments"`
+	TaskID         string                    `json:"taskId"`
+	InputResponses map[string]map[string]any `json:"inputResponses"`
 }
 
-func (r *request) declares() bool {
-	_, ok := r.Params.Meta.Capabilities.Extensions[extension]
+func (p *params) declares() bool {
+	_, ok := p.Meta.Capabilities.Extensions[extension]
 	return ok
 }
 
@@ -105,10 +102,10 @@ func question(message string) object {
 }
 
 // answer returns the result of a request.
-func (s *server) answer(r *request) (object, *failure) {
+func (s *server) answer(method string, p *params) (object, *failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch r.Method {
+	switch method {
 	case "server/discover":
 		return object{"supportedVersions": []string{version}, "capabilities": object{"tools": object{}, "extensions": object{extension: object{}}},
 			"ttlMs": 0, "cacheScope": "private", "_meta": object{"io.modelcontextprotocol/serverInfo": object{"name": "tasks", "version": "1"}}}, nil
@@ -119,18 +116,17 @@ func (s *server) answer(r *request) (object, *failure) {
 		}
 		return object{"tools": tools, "ttlMs": 0, "cacheScope": "private"}, nil
 	case "tools/call":
-		return s.call(r)
+		return s.call(p)
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		if !r.declares() {
+		if !p.declares() {
 			return nil, missing
 		}
-		return s.about(r)
+		return s.about(method, p)
 	}
 	return nil, &failure{Code: -32601, Message: "method not found"}
 }
 
-func (s *server) call(r *request) (object, *failure) {
-	p := &r.Params
+func (s *server) call(p *params) (object, *failure) {
 	if p.Name == "greet" {
 		return text("Hello, "+p.Arguments.Name+"!", false), nil
 	}
@@ -159,7 +155,7 @@ func (s *server) call(r *request) (object, *failure) {
 		return nil, &failure{Code: -32602, Message: "unknown tool"}
 	}
 	switch {
-	case r.declares():
+	case p.declares():
 	case required:
 		return nil, missing
 	default:
@@ -178,14 +174,14 @@ func (j *job) state(id string) object {
 	return object{"taskId": id, "status": j.status(time.Now()), "createdAt": stamp(j.created), "lastUpdatedAt": stamp(time.Now()), "ttlMs": 600_000, "pollIntervalMs": 100}
 }
 
-func (s *server) about(r *request) (object, *failure) {
-	id := r.Params.TaskID
+func (s *server) about(method string, p *params) (object, *failure) {
+	id := p.TaskID
 	j := s.jobs[id]
 	if j == nil {
 		return nil, &failure{Code: -32602, Message: "unknown task " + id}
 	}
 	status := j.status(time.Now())
-	switch r.Method {
+	switch method {
 	case "tasks/get":
 		state := j.state(id)
 		switch state["status"] {
@@ -198,7 +194,7 @@ func (s *server) about(r *request) (object, *failure) {
 		}
 		return state, nil
 	case "tasks/update":
-		for key := range r.Params.InputResponses {
+		for key := range p.InputResponses {
 			delete(j.inputs, key)
 		}
 		if status == "input_required" && len(j.inputs) == 0 {
@@ -210,70 +206,58 @@ func (s *server) about(r *request) (object, *failure) {
 	return object{}, nil
 }
 
-// respond returns the answer to a message, and its HTTP status.
-func (s *server) respond(r *request) (int, object) {
-	result, failed := s.answer(r)
-	message := object{"jsonrpc": "2.0", "id": r.ID}
-	if failed != nil {
-		message["error"] = failed
-		switch failed.Code {
-		case -32601:
-			return http.StatusNotFound, message
-		case -32021:
-			return http.StatusBadRequest, message
+// respond returns the members of the answer to a message.
+func (s *server) respond(m *raw.Message) string {
+	var p params
+	if err := json.Unmarshal(m.Params, &p); m.Params != nil && err != nil {
+		return `"error":{"code":-32602,"message":"params of another kind"}`
+	}
+	if m.ID == nil {
+		return raw.None
+	}
+	var result object
+	var failed *failure
+	if m.R != nil && !p.areRepeated(m) {
+		m.Status, failed = http.StatusBadRequest, &failure{Code: -32020, Message: "the headers do not repeat the body"}
+	} else {
+		result, failed = s.answer(m.Method, &p)
+	}
+	switch {
+	case failed == nil:
+		if result["resultType"] == nil {
+			result["resultType"] = "complete"
 		}
-		return http.StatusOK, message
+		return `"result":` + encode(result)
+	case failed.Code == -32601:
+		m.Status = http.StatusNotFound
+	case failed.Code == -32021:
+		m.Status = http.StatusBadRequest
 	}
-	if result["resultType"] == nil {
-		result["resultType"] = "complete"
-	}
-	message["result"] = result
-	return http.StatusOK, message
+	return `"error":` + encode(failed)
 }
 
-func encode(message object) []byte {
-	text, err := json.Marshal(message)
+// areRepeated reports whether the headers of a request repeat its method and its name.
+func (p *params) areRepeated(m *raw.Message) bool {
+	name := p.Name
+	if strings.HasPrefix(m.Method, "tasks/") {
+		name = p.TaskID
+	}
+	return m.R.Header.Get("Mcp-Method") == m.Method && m.R.Header.Get("Mcp-Name") == name
+}
+
+func encode(value any) string {
+	text, err := json.Marshal(value)
 	if err != nil {
 		log.Fatal(err) // it is text and numbers
 	}
-	return text
-}
-
-// ServeHTTP answers a request of Streamable HTTP.
-func (s *server) ServeHTTP(w http.ResponseWriter, h *http.Request) {
-	var r request
-	if h.Method != http.MethodPost || json.NewDecoder(http.MaxBytesReader(w, h.Body, 1<<20)).Decode(&r) != nil {
-		http.Error(w, "POST a request", http.StatusBadRequest)
-		return
-	}
-	name := r.Params.Name
-	if r.Method == "tasks/get" || r.Method == "tasks/update" || r.Method == "tasks/cancel" {
-		name = r.Params.TaskID
-	}
-	status, message := http.StatusBadRequest, object{"jsonrpc": "2.0", "id": r.ID}
-	if got := h.Header.Get("Mcp-Method"); got != r.Method || h.Header.Get("Mcp-Name") != name {
-		message["error"] = failure{Code: -32020, Message: "the headers do not repeat the body"}
-	} else {
-		status, message = s.respond(&r)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(encode(message))
+	return string(text)
 }
 
 func main() {
 	s := &server{jobs: map[string]*job{}}
+	mcp := &raw.Server{Modern: true, Answer: s.respond}
 	if len(os.Args) > 1 {
-		log.Fatal((&http.Server{Addr: os.Args[1], Handler: s, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
+		log.Fatal((&http.Server{Addr: os.Args[1], Handler: mcp, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 	}
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		var r request
-		if json.Unmarshal(lines.Bytes(), &r) != nil || r.ID == nil {
-			continue
-		}
-		_, message := s.respond(&r)
-		if _, err := os.Stdout.Write(append(encode(message), '\n')); err != nil {
-			return
-		}
-	}
+	_ = mcp.Serve(context.Background(), os.Stdin, os.Stdout, os.Stderr)
 }

@@ -1,0 +1,392 @@
+package simulation
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A plan is what one call wants of its server. The call carries it in its arguments, so that a schedule decides
+// it, and not the order in which goroutines run.
+type plan struct {
+	ID    string        `json:"id"`              // of the call, or its key: executions are counted by it
+	Form  string        `json:"form"`            // plain, task, never
+	Delay time.Duration `json:"delay,omitempty"` // from the execution to the answer
+	Fault string        `json:"fault,omitempty"` // one of faults; it happens at the first execution only
+}
+
+var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop"}
+
+// An execution is one line of the ledger: what a server has done, whatever it or the client said later.
+type execution struct {
+	ID, Server  string
+	Incarnation int
+	Number      int
+	At          time.Time
+}
+
+// A server is one scripted server over all its incarnations.
+type server struct {
+	w       *world
+	name    string
+	modern  bool
+	durable bool // its tasks survive its end
+
+	// guarded by w.mu
+	incarnation int
+	lives       []*life // that run, the oldest first
+	tools       int     // it offers do and extra0 … extraN
+	refuses     int     // that many starts fail
+	tasks       map[string]*task
+	nextTask    int
+}
+
+type task struct {
+	id, text string
+	created  time.Time
+	done     time.Time
+	canceled bool
+}
+
+// A life is one incarnation.
+type life struct {
+	s      *server
+	number int
+	end    context.CancelCauseFunc
+	ctx    context.Context
+	// guarded by w.mu
+	stopped   time.Time // it reads and answers nothing before
+	listeners []string  // the ids of subscriptions/listen
+
+	out sync.Mutex
+	w   io.Writer
+}
+
+func (l *life) write(text string) {
+	l.out.Lock()
+	defer l.out.Unlock()
+	if l.ctx.Err() == nil {
+		_, _ = io.WriteString(l.w, text) // the client may have gone
+	}
+}
+
+// sleep waits in virtual time; it returns false if the life ended.
+func (l *life) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return l.ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return l.ctx.Err() == nil
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+func (l *life) stopFor(d time.Duration) {
+	l.s.w.mu.Lock()
+	defer l.s.w.mu.Unlock()
+	l.stopped = time.Now().Add(d)
+}
+
+// await waits while the life is stopped.
+func (l *life) await() bool {
+	for {
+		l.s.w.mu.Lock()
+		rest := time.Until(l.stopped)
+		l.s.w.mu.Unlock()
+		if rest <= 0 {
+			return l.ctx.Err() == nil
+		}
+		if !l.sleep(rest) {
+			return false
+		}
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// serve runs an incarnation that the host with that disk has started.
+func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, stdout io.WriteCloser) error {
+	if disk.isDead() {
+		return errKilled
+	}
+	s.w.mu.Lock()
+	s.incarnation++
+	l := &life{s: s, number: s.incarnation, w: stdout}
+	l.ctx, l.end = context.WithCancelCause(ctx)
+	defer l.end(nil)
+	s.lives = append(s.lives, l)
+	if !s.durable {
+		s.tasks, s.nextTask = map[string]*task{}, 0
+	}
+	refuse := s.refuses > 0
+	if refuse {
+		s.refuses--
+	}
+	s.w.mu.Unlock()
+	defer func() {
+		s.w.mu.Lock()
+		s.lives = slices.DeleteFunc(s.lives, func(other *life) bool { return other == l })
+		s.w.mu.Unlock()
+	}()
+	if refuse {
+		return errors.New("refuses to start")
+	}
+	if !l.sleep(2 * time.Millisecond) { // two incarnations must not make tasks within one millisecond
+		return context.Cause(l.ctx)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewReader(stdin); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			if !l.await() {
+				return
+			}
+			var m message
+			if json.Unmarshal(bytes.TrimSpace(line), &m) != nil {
+				s.w.fail("server %s got what is not JSON: %q", s.name, line)
+				return
+			}
+			go l.handle(&m)
+		}
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-l.ctx.Done():
+		_ = stdin.Close()
+		return context.Cause(l.ctx)
+	}
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+func (l *life) reply(m *message, members string) {
+	if m.ID != nil && l.await() {
+		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + members + "}\n")
+	}
+}
+
+func (l *life) result(m *message, members string) {
+	if l.s.modern {
+		members = strings.TrimSuffix(`"resultType":"complete",`+members, ",")
+	}
+	l.reply(m, `"result":{`+members+`}`)
+}
+
+const listed = `"ttlMs":0,"cacheScope":"private",`
+
+func (l *life) handle(m *message) {
+	s := l.s
+	switch {
+	case m.Method == "initialize" && !s.modern:
+		l.result(m, `"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"sim","version":"1"}`)
+	case m.Method == "server/discover" && s.modern:
+		l.result(m, listed+`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	case m.Method == "ping" && !s.modern:
+		l.result(m, "")
+	case m.Method == "tools/list":
+		s.w.mu.Lock()
+		tools := []string{`{"name":"do","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`}
+		for i := range s.tools {
+			tools = append(tools, fmt.Sprintf(`{"name":"extra%d","inputSchema":{"type":"object"}}`, i))
+		}
+		s.w.mu.Unlock()
+		l.result(m, listed+`"tools":[`+strings.Join(tools, ",")+`]`)
+	case m.Method == "tools/call":
+		l.call(m)
+	case strings.HasPrefix(m.Method, "tasks/"):
+		l.task(m)
+	case m.Method == "subscriptions/listen" && s.modern:
+		s.w.mu.Lock()
+		l.listeners = append(l.listeners, string(m.ID))
+		s.w.mu.Unlock()
+		l.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{"toolsListChanged":true}}}` + "\n")
+	case m.ID != nil:
+		l.reply(m, `"error":{"code":-32601,"message":"method not found"}`)
+	}
+}
+
+func (l *life) call(m *message) {
+	s := l.s
+	var params struct {
+		Arguments plan            `json:"arguments"`
+		Task      json.RawMessage `json:"task"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil || params.Arguments.ID == "" {
+		s.w.fail("server %s got a call that it cannot read: %s", s.name, m.Params)
+		return
+	}
+	p := params.Arguments
+	s.w.mu.Lock()
+	first := !s.w.faulted[p.ID]
+	s.w.faulted[p.ID] = true
+	s.w.mu.Unlock()
+	fault := p.Fault
+	if !first {
+		fault = ""
+	}
+	if fault == "die_before" {
+		l.end(errKilled)
+		return
+	}
+	if l.ctx.Err() != nil {
+		return
+	}
+	n := s.w.execute(p.ID, s.name, l.number)
+	text := fmt.Sprintf("%s#%d", p.ID, n)
+	if fault == "die_after" {
+		l.end(errKilled)
+		return
+	}
+	if fault == "stop" {
+		l.stopFor(p.Delay + 4*time.Second)
+	}
+	if p.Form == "task" && (s.modern || params.Task != nil) {
+		l.makeTask(m, p, text)
+		return
+	}
+	if !l.sleep(p.Delay) || p.Form == "never" {
+		return
+	}
+	content := `"content":[{"type":"text","text":"` + text + `"}]`
+	switch fault {
+	case "die_half":
+		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"conte`)
+		l.end(errKilled)
+		return
+	case "twice":
+		l.result(m, content)
+		l.result(m, `"content":[{"type":"text","text":"the second answer"}]`)
+		return
+	case "junk":
+		l.write("not JSON at all\n{\"jsonrpc\":\"2.0\"}\n")
+	case "other_id":
+		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `77,"result":{"content":[]}}` + "\n")
+	}
+	l.result(m, content)
+}
+
+func (l *life) makeTask(m *message, p plan, text string) {
+	s := l.s
+	s.w.mu.Lock()
+	s.nextTask++
+	t := &task{id: fmt.Sprintf("task-%d", s.nextTask), text: text, created: time.Now(), done: time.Now().Add(p.Delay)}
+	s.tasks[t.id] = t
+	state := s.state(t)
+	s.w.mu.Unlock()
+	if s.modern {
+		l.reply(m, `"result":{"resultType":"task",`+state+`}`)
+	} else {
+		l.reply(m, `"result":{"task":{`+state+`}}`)
+	}
+}
+
+// state is that of a task; s.w.mu is locked.
+func (s *server) state(t *task) string {
+	status := "working"
+	switch {
+	case t.canceled:
+		status = "cancelled"
+	case !time.Now().Before(t.done):
+		status = "completed"
+	}
+	poll, ttl := "pollIntervalMs", "ttlMs"
+	if !s.modern {
+		poll, ttl = "pollInterval", "ttl"
+	}
+	created := t.created.UTC().Format("2006-01-02T15:04:05.000Z")
+	state := fmt.Sprintf(`"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"%s":50,"%s":600000`, t.id, status, created, created, poll, ttl)
+	if s.modern && status == "completed" {
+		state += `,"result":{"resultType":"complete","content":[{"type":"text","text":"` + t.text + `"}]}`
+	}
+	return state
+}
+
+func (l *life) task(m *message) {
+	s := l.s
+	var params struct {
+		TaskID string `json:"taskId"`
+	}
+	_ = json.Unmarshal(m.Params, &params)
+	s.w.mu.Lock()
+	t := s.tasks[params.TaskID]
+	if t == nil {
+		s.w.mu.Unlock()
+		l.reply(m, `"error":{"code":-32602,"message":"unknown task"}`)
+		return
+	}
+	if m.Method == "tasks/cancel" && time.Now().Before(t.done) {
+		t.canceled = true
+	}
+	state, wait, text, canceled := s.state(t), time.Until(t.done), t.text, t.canceled
+	s.w.mu.Unlock()
+	if m.Method != "tasks/result" {
+		l.result(m, state)
+		return
+	}
+	if !canceled && !l.sleep(wait) {
+		return
+	}
+	if canceled {
+		l.reply(m, `"error":{"code":-32603,"message":"the task was cancelled"}`)
+		return
+	}
+	l.result(m, `"content":[{"type":"text","text":"`+text+`"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+params.TaskID+`"}}`)
+}
+
+// oldest is the incarnation in service; nil without one.
+func (s *server) oldest() *life {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if len(s.lives) == 0 {
+		return nil
+	}
+	return s.lives[0]
+}
+
+// kill ends the incarnation in service.
+func (s *server) kill() {
+	if l := s.oldest(); l != nil {
+		l.end(errKilled)
+	}
+}
+
+// change sets how many tools the server offers beside the first, and says so.
+func (s *server) change(tools int) {
+	s.w.mu.Lock()
+	s.tools = tools
+	lives := slices.Clone(s.lives)
+	s.w.mu.Unlock()
+	for _, l := range lives {
+		if !s.modern {
+			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n")
+			continue
+		}
+		s.w.mu.Lock()
+		listeners := slices.Clone(l.listeners)
+		s.w.mu.Unlock()
+		for _, id := range listeners {
+			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + "}}}\n")
+		}
+	}
+}

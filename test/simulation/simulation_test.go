@@ -3,6 +3,8 @@ package simulation
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,6 +25,11 @@ func TestSimulation(t *testing.T) {
 			}
 			t.Errorf("seed %d:\n%s", seed, strings.Join(failed, "\n"))
 		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > 2 {
+			t.Log(counts[name], name)
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ func schedule(seed uint64) (all []event) {
 		return p
 	}
 	keys := map[string]event{}
+	gatewayKeys := map[string]event{}
 	for range 20 + r.IntN(120) {
 		e := event{At: ms(length), Kind: "call", Server: r.IntN(servers), Plan: makePlan(), Wait: r.IntN(2) == 0}
 		if e.Wait || r.IntN(2) == 0 {
@@ -83,6 +84,19 @@ func schedule(seed uint64) (all []event) {
 		case 3:
 			e.Kind = "handle"
 			e.Timeout = ms(12_000) + time.Millisecond
+		case 5, 6, 7:
+			e.Kind, e.N, e.Wait = "post", r.IntN(peers), false
+			e.Timeout = ms(20_000) + time.Millisecond
+			if r.IntN(3) == 0 {
+				e.Key = fmt.Sprintf("g%d", r.IntN(6))
+				principal := []string{"alice", "bob"}[e.N%2]
+				if first, ok := gatewayKeys[principal+e.Key]; ok {
+					e.Server, e.Plan = first.Server, first.Plan
+				} else {
+					e.Plan.ID = principal + ":" + e.Key
+					gatewayKeys[principal+e.Key] = e
+				}
+			}
 		case 4:
 			if r.IntN(3) == 0 {
 				e = event{At: e.At, Kind: "resume", Key: fmt.Sprintf("k%d", r.IntN(12)), Timeout: ms(12_000) + time.Millisecond}
@@ -126,6 +140,9 @@ type world struct {
 	began  time.Time
 	hosts  int
 	closes sync.WaitGroup
+	net    *network
+	peers  []*peer
+	stop   func() // ends what the host serves
 }
 
 func (w *world) current() *facade.Client {
@@ -148,6 +165,7 @@ func (w *world) start() {
 	w.mu.Lock()
 	w.host, w.disk = c, disk
 	w.hosts++
+	w.stop = w.serve(c)
 	w.mu.Unlock()
 	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
 }
@@ -155,13 +173,17 @@ func (w *world) start() {
 // die ends the host as SIGKILL does: nothing that it does from now on has an effect.
 func (w *world) die() {
 	w.mu.Lock()
-	c, disk := w.host, w.disk
+	c, disk, stop := w.host, w.disk, w.stop
 	var lives []*life
 	for _, s := range w.servers {
 		lives = append(lives, s.lives...)
 	}
 	w.mu.Unlock()
+	if disk.isDead() {
+		return // another event has ended it
+	}
 	disk.cut()
+	stop()
 	for _, l := range lives {
 		l.end(errKilled)
 	}
@@ -185,6 +207,8 @@ func (w *world) execute(id, server string, incarnation int) int {
 	w.ledger = append(w.ledger, execution{id, server, incarnation, len(w.ledger) + 1, time.Now()})
 	return len(w.ledger)
 }
+
+var counts = map[string]int{}
 
 const (
 	callTime  = 5 * time.Second
@@ -229,6 +253,10 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (seed>>i)&1 == 1, durable: (seed>>(i+3))&1 == 1, tasks: map[string]*task{}})
 		}
+		w.net = &network{listeners: map[string]*listener{}}
+		for n := range peers {
+			w.peers = append(w.peers, w.newPeer(n))
+		}
 		w.start()
 		var wg sync.WaitGroup
 		for _, e := range all {
@@ -237,6 +265,10 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		}
 		wg.Wait()
 		w.settle()
+		for _, p := range w.peers {
+			p.http.CloseIdleConnections()
+		}
+		w.stop()
 		if err := w.current().Close(context.Background()); err != nil {
 			w.fail("Close: %v", err)
 		}
@@ -254,7 +286,7 @@ func (w *world) play(e event) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	if strings.Contains("call key handle resume", e.Kind) {
+	if strings.Contains("call key handle resume post", e.Kind) {
 		w.ask(ctx, e)
 		return
 	}
@@ -330,13 +362,15 @@ func (w *world) ask(ctx context.Context, e event) {
 				defer w.cancel(t)
 			}
 		}
+	case "post":
+		a.text, a.err = w.peers[e.N].call(ctx, e)
 	case "resume":
 		if t, a.err = client.ResumeTask(ctx, mcpvisor.JournalKey{Key: e.Key}); a.err == nil {
 			result, a.err = t.Wait(ctx)
 		}
 	}
 	a.ended = time.Now()
-	if a.err == nil {
+	if a.err == nil && result != nil {
 		if text, ok := result.Content[0].(*mcp.TextContent); ok && len(result.Content) == 1 {
 			a.text = text.Text
 		}
@@ -347,11 +381,10 @@ func (w *world) ask(ctx context.Context, e event) {
 }
 
 func (w *world) cancel(t *facade.Task) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
-	err := t.Cancel(ctx)
-	if *show {
-		fmt.Println("cancel", t.ID(), err)
+	for t.Cancel(ctx) != nil && ctx.Err() == nil && w.current() != nil { // its server may be down
+		time.Sleep(time.Second)
 	}
 }
 
@@ -426,6 +459,19 @@ func (w *world) judge() {
 	}
 	told := map[string]string{}
 	for _, a := range w.answers {
+		name := a.Kind + " ok"
+		if a.err != nil {
+			text := a.err.Error()
+			var e *mcpvisor.Error
+			if errors.As(a.err, &e) {
+				text = string(e.Kind) + " " + string(e.Outcome)
+			}
+			name = a.Kind + " " + text[:min(60, len(text))]
+		}
+		counts[name]++
+	}
+	counts["executions"] += len(w.ledger)
+	for _, a := range w.answers {
 		id := a.Plan.ID
 		if a.Kind == "resume" {
 			id = a.Key
@@ -450,10 +496,14 @@ func (w *world) judge() {
 			if want := fmt.Sprintf("%s#%d", id, n); a.text != want {
 				w.failLocked("%s got %q and not %q", a.event, a.text, want)
 			}
-			if first, ok := told[a.Key]; ok && a.Key != "" && first != a.text {
-				w.failLocked("%s was told %q before, and now %q", a.Key, first, a.text)
+			if first, ok := told[id]; ok && first != a.text {
+				w.failLocked("%s was told %q before, and now %q", id, first, a.text)
 			}
-			told[a.Key] = a.text
+			told[id] = a.text
+		case a.Kind == "post":
+			if a.Key == "" && claimsNotExecuted(a.err) && len(done[id]) > 0 {
+				w.failLocked("%s of peer %d was told that it was not executed, and was: %v, %+v", a.event, a.N, a.err, done[id])
+			}
 		case !errors.As(a.err, &e):
 			w.failLocked("%s got an error of another type: %v", a.event, a.err)
 		case e.Outcome == mcpvisor.OutcomeNotSent && a.Kind != "resume" && a.Key == "" && len(done[id]) > 0:

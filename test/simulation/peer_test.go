@@ -1,0 +1,239 @@
+package simulation
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+var versions = []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2026-07-28"}
+
+const peers = 6
+
+// A peer is a client of the gateway, which uses HTTP and nothing of the product.
+type peer struct {
+	w         *world
+	n         int
+	version   string
+	principal string
+	http      *http.Client
+
+	mu      sync.Mutex // guards the fields below
+	session string
+	nextID  int
+}
+
+func (w *world) newPeer(n int) *peer {
+	p := &peer{w: w, n: n, version: versions[n%len(versions)], principal: []string{"alice", "bob"}[n%2]}
+	p.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
+	return p
+}
+
+func (p *peer) modern() bool { return p.version == "2026-07-28" }
+
+var tokens = []gateway.Token{
+	{Principal: "alice", SHA256: gateway.HashToken("token-of-alice")},
+	{Principal: "bob", SHA256: gateway.HashToken("token-of-bob")},
+}
+
+var sessionKey = bytes.Repeat([]byte("k"), 32)
+
+// serve offers the client of the host as a gateway, until the host ends.
+func (w *world) serve(c *facade.Client) (stop func()) {
+	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second))
+	l := w.net.listen("gateway.sim:80")
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	w.closes.Go(func() { _ = server.Serve(l) })
+	return func() {
+		_ = server.Close()
+		_ = l.Close()
+		h.Close()
+	}
+}
+
+var errStatus = errors.New("status")
+
+// post sends one message, and returns the answer to it: of several in a stream the last one.
+func (p *peer) post(ctx context.Context, id int, method, params, name, session string) (answer *response, newSession string, err error) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
+	if id > 0 {
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.sim/mcp", strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	r.Header.Set("Authorization", "Bearer token-of-"+p.principal)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if method != "initialize" {
+		r.Header.Set("MCP-Protocol-Version", p.version)
+	}
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	if p.modern() {
+		r.Header.Set("Mcp-Method", method)
+		if name != "" {
+			r.Header.Set("Mcp-Name", name)
+		}
+	}
+	got, err := p.http.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode >= 300 && got.Header.Get("Content-Type") != "application/json" {
+		text, _ := io.ReadAll(got.Body)
+		return nil, "", fmt.Errorf("%w %d: %s", errStatus, got.StatusCode, text)
+	}
+	if id == 0 {
+		return nil, "", nil
+	}
+	if strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") {
+		for lines := bufio.NewReader(got.Body); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return nil, "", fmt.Errorf("the stream ended before the answer: %w", err)
+			}
+			data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+			if !ok || strings.TrimSpace(data) == "" {
+				continue
+			}
+			a := new(response)
+			if err := json.Unmarshal([]byte(data), a); err != nil {
+				p.w.fail("peer %d got %q in a stream", p.n, data)
+			}
+			if a.Method == "" {
+				if string(a.ID) != fmt.Sprint(id) {
+					p.w.fail("peer %d asked %d and got the answer of %s", p.n, id, a.ID)
+				}
+				return a, got.Header.Get("Mcp-Session-Id"), nil
+			}
+		}
+	}
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		return nil, "", err
+	}
+	a := new(response)
+	if err := json.Unmarshal(text, a); err != nil {
+		p.w.fail("peer %d got status %d with %q", p.n, got.StatusCode, text)
+		return nil, "", err
+	}
+	if string(a.ID) != fmt.Sprint(id) {
+		p.w.fail("peer %d asked %d and got the answer of %s: %s", p.n, id, a.ID, text)
+	}
+	return a, got.Header.Get("Mcp-Session-Id"), nil
+}
+
+type response struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
+
+// call makes a tool call as the plan says. It opens a session if there is none.
+func (p *peer) call(ctx context.Context, e event) (text string, err error) {
+	p.mu.Lock()
+	session := p.session
+	p.nextID++
+	id := p.nextID
+	p.mu.Unlock()
+	if session == "" && !p.modern() {
+		_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
+		if err != nil || session == "" {
+			return "", &notCalled{fmt.Errorf("initialize: %w", err)}
+		}
+		if _, _, err = p.post(ctx, 0, "notifications/initialized", "{}", "", session); err != nil {
+			return "", &notCalled{fmt.Errorf("initialized: %w", err)}
+		}
+		p.mu.Lock()
+		p.session = session
+		p.nextID++
+		id = p.nextID
+		p.mu.Unlock()
+	}
+	var meta []string
+	if p.modern() {
+		meta = append(meta, modernMeta)
+	}
+	if e.Key != "" {
+		meta = append(meta, fmt.Sprintf(`"mcpvisor/key":%q`, e.Key))
+	}
+	arguments, err := json.Marshal(e.Plan)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("s%d__do", e.Server)
+	a, _, err := p.post(ctx, id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}}`, name, arguments, strings.Join(meta, ",")), name, session)
+	if err != nil {
+		return "", err
+	}
+	if a.Error != nil {
+		return "", &rpcError{a.Error.Code, a.Error.Message}
+	}
+	var result struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		IsError    bool              `json:"isError"`
+		Structured facade.ModelError `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(a.Result, &result); err != nil || len(result.Content) != 1 {
+		p.w.fail("peer %d got the result %s", p.n, a.Result)
+		return "", errors.New("a result of another form")
+	}
+	if result.IsError {
+		return "", &modelError{result.Structured}
+	}
+	return result.Content[0].Text, nil
+}
+
+type notCalled struct{ error }
+
+type rpcError struct {
+	code int
+	text string
+}
+
+func (e *rpcError) Error() string { return fmt.Sprintf("%d: %s", e.code, e.text) }
+
+type modelError struct{ facade.ModelError }
+
+func (e *modelError) Error() string { return e.Code + ": " + e.Message }
+
+// claimsNotExecuted: what the peer was told means that the call was not executed.
+func claimsNotExecuted(err error) bool {
+	var model *modelError
+	var not *notCalled
+	var rpc *rpcError
+	switch {
+	case errors.As(err, &model):
+		return model.Retryable || strings.Contains(model.Message, "was not sent") || strings.Contains(model.Message, "nothing was sent")
+	case errors.As(err, &rpc):
+		return rpc.code == -32602
+	}
+	return errors.As(err, &not) || errors.Is(err, errRefused) || errors.Is(err, errStatus)
+}
+
+var _ = mcpvisor.ErrInvalid

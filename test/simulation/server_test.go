@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +40,8 @@ type server struct {
 	w       *world
 	name    string
 	modern  bool
-	durable bool // its tasks survive its end
+	durable bool         // its tasks survive its end
+	http    *http.Client // how it is reached over HTTP; nil: it is in memory
 
 	// guarded by w.mu
 	incarnation int
@@ -63,8 +66,9 @@ type life struct {
 	end    context.CancelCauseFunc
 	ctx    context.Context
 	// guarded by w.mu
-	stopped   time.Time // it reads and answers nothing before
-	listeners []string  // the ids of subscriptions/listen
+	stopped   time.Time         // it reads and answers nothing before
+	listeners map[*message]bool // streams for notifications
+	sessions  map[string]bool   // over HTTP, before 2026-07-28
 
 	out sync.Mutex
 	w   io.Writer
@@ -116,20 +120,27 @@ func (l *life) await() bool {
 
 var errKilled = errors.New("killed")
 
+// beginLocked begins an incarnation; s.w.mu is locked.
+func (s *server) beginLocked(ctx context.Context) *life {
+	s.incarnation++
+	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}}
+	l.ctx, l.end = context.WithCancelCause(ctx)
+	s.lives = append(s.lives, l)
+	if !s.durable {
+		s.tasks, s.nextTask = map[string]*task{}, 0
+	}
+	return l
+}
+
 // serve runs an incarnation that the host with that disk has started.
 func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, stdout io.WriteCloser) error {
 	if disk.isDead() {
 		return errKilled
 	}
 	s.w.mu.Lock()
-	s.incarnation++
-	l := &life{s: s, number: s.incarnation, w: stdout}
-	l.ctx, l.end = context.WithCancelCause(ctx)
+	l := s.beginLocked(ctx)
+	l.w = stdout
 	defer l.end(nil)
-	s.lives = append(s.lives, l)
-	if !s.durable {
-		s.tasks, s.nextTask = map[string]*task{}, 0
-	}
 	refuse := s.refuses > 0
 	if refuse {
 		s.refuses--
@@ -162,6 +173,7 @@ func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, st
 				s.w.fail("server %s got what is not JSON: %q", s.name, line)
 				return
 			}
+			m.write = l.write
 			go l.handle(&m)
 		}
 	}()
@@ -178,11 +190,13 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+
+	write func(text string) // where the answer goes, and what comes before it
 }
 
 func (l *life) reply(m *message, members string) {
 	if m.ID != nil && l.await() {
-		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + members + "}\n")
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + members + "}\n")
 	}
 }
 
@@ -218,9 +232,9 @@ func (l *life) handle(m *message) {
 		l.task(m)
 	case m.Method == "subscriptions/listen" && s.modern:
 		s.w.mu.Lock()
-		l.listeners = append(l.listeners, string(m.ID))
+		l.listeners[m] = true
 		s.w.mu.Unlock()
-		l.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{"toolsListChanged":true}}}` + "\n")
+		m.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{"toolsListChanged":true}}}` + "\n")
 	case m.ID != nil:
 		l.reply(m, `"error":{"code":-32601,"message":"method not found"}`)
 	}
@@ -271,7 +285,7 @@ func (l *life) call(m *message) {
 	content := `"content":[{"type":"text","text":"` + text + `"}]`
 	switch fault {
 	case "die_half":
-		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"conte`)
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"conte`)
 		l.end(errKilled)
 		return
 	case "twice":
@@ -279,9 +293,9 @@ func (l *life) call(m *message) {
 		l.result(m, `"content":[{"type":"text","text":"the second answer"}]`)
 		return
 	case "junk":
-		l.write("not JSON at all\n{\"jsonrpc\":\"2.0\"}\n")
+		m.write("not JSON at all\n{\"jsonrpc\":\"2.0\"}\n")
 	case "other_id":
-		l.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `77,"result":{"content":[]}}` + "\n")
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `77,"result":{"content":[]}}` + "\n")
 	}
 	l.result(m, content)
 }
@@ -378,15 +392,19 @@ func (s *server) change(tools int) {
 	lives := slices.Clone(s.lives)
 	s.w.mu.Unlock()
 	for _, l := range lives {
-		if !s.modern {
+		if !s.modern && s.http == nil {
 			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n")
 			continue
 		}
 		s.w.mu.Lock()
-		listeners := slices.Clone(l.listeners)
+		listeners := slices.Collect(maps.Keys(l.listeners))
 		s.w.mu.Unlock()
-		for _, id := range listeners {
-			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + "}}}\n")
+		for _, m := range listeners {
+			params := ""
+			if s.modern {
+				params = `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}`
+			}
+			m.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"` + params + "}\n")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func schedule(seed uint64) (all []event) {
 	}
 	for range r.IntN(25) {
 		e := event{At: ms(length), Server: r.IntN(servers), N: r.IntN(4), For: ms(3000)}
-		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die"}[r.IntN(13)]
+		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget"}[r.IntN(14)]
 		all = append(all, e)
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.At - b.At) })
@@ -165,9 +166,12 @@ func (w *world) start() {
 	w.mu.Lock()
 	w.host, w.disk = c, disk
 	w.hosts++
-	w.stop = w.serve(c)
 	w.mu.Unlock()
 	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
+	stop := w.serve(c)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stop = stop
 }
 
 // die ends the host as SIGKILL does: nothing that it does from now on has an effect.
@@ -216,7 +220,7 @@ const (
 	slack     = 2 * time.Second
 )
 
-func (w *world) spec(i, version int) mcpvisor.ServerSpec {
+func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	s := w.servers[i]
 	w.mu.Lock()
 	disk := w.disk
@@ -230,10 +234,14 @@ func (w *world) spec(i, version int) mcpvisor.ServerSpec {
 		Timeouts: mcpvisor.Timeouts{Start: 3 * time.Second, Call: callTime, CallTotal: totalTime, Shutdown: time.Second, Drain: 2 * time.Second},
 		Probe:    mcpvisor.Probe{Interval: time.Second, Timeout: 500 * time.Millisecond},
 	}
+	if s.http != nil {
+		spec.InMemory, spec.HTTP = nil, &mcpvisor.HTTP{URL: "http://" + s.name + ".sim/mcp", Client: s.http}
+	}
+	spec.StartSupervised = supervised
 	if version%2 == 1 {
 		spec.Limits.MaxInFlight = 3
 	}
-	if version >= 2 {
+	if version >= 2 && s.http == nil {
 		spec.Standby = true
 	}
 	return spec
@@ -241,7 +249,7 @@ func (w *world) spec(i, version int) mcpvisor.ServerSpec {
 
 func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 	for i := range w.servers {
-		all = append(all, w.spec(i, version))
+		all = append(all, w.spec(i, version, true))
 	}
 	return all
 }
@@ -257,6 +265,15 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		for n := range peers {
 			w.peers = append(w.peers, w.newPeer(n))
 		}
+		world, end := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		for i, s := range w.servers {
+			if (seed>>(i+6))&1 == 1 {
+				s.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
+				running.Go(func() { s.runHTTP(world) })
+			}
+		}
+		synctest.Wait()
 		w.start()
 		var wg sync.WaitGroup
 		for _, e := range all {
@@ -273,6 +290,13 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			w.fail("Close: %v", err)
 		}
 		w.closes.Wait()
+		end()
+		running.Wait()
+		for _, s := range w.servers {
+			if s.http != nil {
+				s.http.CloseIdleConnections()
+			}
+		}
 		w.judge()
 		failed = w.failed
 	})
@@ -310,7 +334,7 @@ func (w *world) play(e event) {
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
 		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
-			err = w.current().Register(ctx, w.spec(e.Server, e.N))
+			err = w.current().Register(ctx, w.spec(e.Server, e.N, e.For%2 == 0))
 		}
 	case "apply":
 		err = w.current().Apply(ctx, w.specs(e.N))
@@ -327,6 +351,12 @@ func (w *world) play(e event) {
 		w.files.mu.Lock()
 		w.files.slow, w.files.failing = 0, ""
 		w.files.mu.Unlock()
+	case "forget":
+		if l := s.oldest(); l != nil {
+			w.mu.Lock()
+			clear(l.sessions)
+			w.mu.Unlock()
+		}
 	case "die":
 		w.die()
 	case "refuse":
@@ -401,7 +431,7 @@ func (w *world) settle() {
 		name := w.servers[i].name
 		st, ok := w.current().ServerStatus(name)
 		if !ok || st.State == supervisor.StateEvicted {
-			if err := w.current().Register(ctx, w.spec(i, 0)); err != nil && !errors.Is(err, mcpvisor.ErrExists) {
+			if err := w.current().Register(ctx, w.spec(i, 0, false)); err != nil && !errors.Is(err, mcpvisor.ErrExists) {
 				w.fail("register %s again: %v", name, err)
 			}
 		}

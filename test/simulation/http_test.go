@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -87,6 +88,10 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.w.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 		return
+	case m.Method == "" && r.Method == http.MethodPost:
+		l.answered(&m)
+		w.WriteHeader(http.StatusAccepted)
+		return
 	case m.ID == nil && r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -105,7 +110,7 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer mu.Unlock()
 		ended = true
 	}()
-	stream := r.Method == http.MethodGet || m.Method == "subscriptions/listen" || len(m.ID)%2 == 0
+	stream := r.Method == http.MethodGet || m.Method == "subscriptions/listen" || len(m.ID)%2 == 0 || bytes.Contains(body, []byte(`"form":"ask"`))
 	m.write = func(text string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -33,10 +33,12 @@ type peer struct {
 	mu      sync.Mutex // guards the fields below
 	session string
 	nextID  int
+	open    map[string]int // calls in flight, by the id of their plan
 }
 
 func (w *world) newPeer(n int) *peer {
 	p := &peer{w: w, n: n, version: versions[n%len(versions)], principal: []string{"alice", "bob"}[n%2]}
+	p.open = map[string]int{}
 	p.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
 	return p
 }
@@ -68,6 +70,9 @@ var errStatus = errors.New("status")
 // post sends one message, and returns the answer to it: of several in a stream the last one.
 func (p *peer) post(ctx context.Context, id int, method, params, name, session string) (answer *response, newSession string, err error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
+	if method == "" {
+		body = params
+	}
 	if id > 0 {
 		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
 	}
@@ -116,6 +121,9 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 			if err := json.Unmarshal([]byte(data), a); err != nil {
 				p.w.fail("peer %d got %q in a stream", p.n, data)
 			}
+			if a.Method == "elicitation/create" {
+				p.w.closes.Go(func() { p.answer(ctx, a, session) })
+			}
 			if a.Method == "" {
 				if string(a.ID) != fmt.Sprint(id) {
 					p.w.fail("peer %d asked %d and got the answer of %s", p.n, id, a.ID)
@@ -142,6 +150,9 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 type response struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
+	Params struct {
+		Message string `json:"message"`
+	} `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
 		Code    int             `json:"code"`
@@ -150,7 +161,22 @@ type response struct {
 	} `json:"error"`
 }
 
-const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
+// asked looks whether a question is that of a call which this peer has in flight, and returns the answer.
+func (p *peer) asked(message string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[message] == 0 {
+		p.w.fail("peer %d of %s was asked for %s, which it does not call", p.n, p.principal, message)
+	}
+	return `{"action":"accept","content":{"a":"` + message + `"}}`
+}
+
+func (p *peer) answer(ctx context.Context, question *response, session string) {
+	result := p.asked(question.Params.Message)
+	_, _, _ = p.post(ctx, 0, "", `{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":`+result+`}`, "", session)
+}
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
 
 // call makes a tool call as the plan says. It opens a session if there is none.
 func (p *peer) call(ctx context.Context, e event) (text string, err error) {
@@ -158,9 +184,15 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 	session := p.session
 	p.nextID++
 	id := p.nextID
+	p.open[e.Plan.ID]++
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open[e.Plan.ID]--
+	}()
 	if session == "" && !p.modern() {
-		_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
+		_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
 		if err != nil || session == "" {
 			return "", &notCalled{fmt.Errorf("initialize: %w", err)}
 		}
@@ -185,7 +217,35 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 		return "", err
 	}
 	name := fmt.Sprintf("s%d__do", e.Server)
-	a, _, err := p.post(ctx, id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}}`, name, arguments, strings.Join(meta, ",")), name, session)
+	params := fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}`, name, arguments, strings.Join(meta, ","))
+	a, _, err := p.post(ctx, id, "tools/call", params+"}", name, session)
+	for round := 0; err == nil && a.Error == nil && round < 3; round++ {
+		var required struct {
+			ResultType    string `json:"resultType"`
+			InputRequests map[string]struct {
+				Params struct {
+					Message string `json:"message"`
+				} `json:"params"`
+			} `json:"inputRequests"`
+			RequestState json.RawMessage `json:"requestState"`
+		}
+		if json.Unmarshal(a.Result, &required) != nil || required.ResultType != "input_required" {
+			break
+		}
+		var answers []string
+		for key, question := range required.InputRequests {
+			answers = append(answers, fmt.Sprintf("%q:%s", key, p.asked(question.Params.Message)))
+		}
+		more := `,"inputResponses":{` + strings.Join(answers, ",") + "}"
+		if required.RequestState != nil {
+			more += `,"requestState":` + string(required.RequestState)
+		}
+		p.mu.Lock()
+		p.nextID++
+		id = p.nextID
+		p.mu.Unlock()
+		a, _, err = p.post(ctx, id, "tools/call", params+more+"}", name, session)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -69,6 +69,7 @@ type life struct {
 	stopped   time.Time         // it reads and answers nothing before
 	listeners map[*message]bool // streams for notifications
 	sessions  map[string]bool   // over HTTP, before 2026-07-28
+	questions map[string]chan string
 
 	out sync.Mutex
 	w   io.Writer
@@ -123,7 +124,7 @@ var errKilled = errors.New("killed")
 // beginLocked begins an incarnation; s.w.mu is locked.
 func (s *server) beginLocked(ctx context.Context) *life {
 	s.incarnation++
-	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}}
+	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{}}
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	s.lives = append(s.lives, l)
 	if !s.durable {
@@ -174,6 +175,10 @@ func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, st
 				return
 			}
 			m.write = l.write
+			if m.Method == "" {
+				l.answered(&m)
+				continue
+			}
 			go l.handle(&m)
 		}
 	}()
@@ -190,6 +195,7 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
 
 	write func(text string) // where the answer goes, and what comes before it
 }
@@ -245,6 +251,17 @@ func (l *life) call(m *message) {
 	var params struct {
 		Arguments plan            `json:"arguments"`
 		Task      json.RawMessage `json:"task"`
+		Meta      struct {
+			Capabilities struct {
+				Elicitation json.RawMessage `json:"elicitation"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+		InputResponses map[string]struct {
+			Content struct {
+				A string `json:"a"`
+			} `json:"content"`
+		} `json:"inputResponses"`
+		RequestState string `json:"requestState"`
 	}
 	if err := json.Unmarshal(m.Params, &params); err != nil || params.Arguments.ID == "" {
 		s.w.fail("server %s got a call that it cannot read: %s", s.name, m.Params)
@@ -266,8 +283,21 @@ func (l *life) call(m *message) {
 	if l.ctx.Err() != nil {
 		return
 	}
+	asks := p.Form == "ask" && s.modern && params.Meta.Capabilities.Elicitation != nil
+	if asks && params.InputResponses == nil {
+		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
+		return
+	}
 	n := s.w.execute(p.ID, s.name, l.number)
 	text := fmt.Sprintf("%s#%d", p.ID, n)
+	if asks {
+		text += ":" + params.InputResponses["q"].Content.A
+		if params.RequestState != "of "+p.ID {
+			s.w.fail("server %s got the state %q with %s", s.name, params.RequestState, p.ID)
+		}
+	} else if p.Form == "ask" && !s.modern {
+		text += ":" + l.ask(m, p.ID, n)
+	}
 	if fault == "die_after" {
 		l.end(errKilled)
 		return
@@ -298,6 +328,47 @@ func (l *life) call(m *message) {
 		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `77,"result":{"content":[]}}` + "\n")
 	}
 	l.result(m, content)
+}
+
+func question(id string) string {
+	return `{"message":"` + id + `","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`
+}
+
+// ask asks the client in mid-call, and returns its answer; empty if there is none.
+func (l *life) ask(m *message, id string, n int) string {
+	name := fmt.Sprintf("q%d", n)
+	answer := make(chan string, 1)
+	l.s.w.mu.Lock()
+	l.questions[name] = answer
+	l.s.w.mu.Unlock()
+	m.write(`{"jsonrpc":"2.0","id":"` + name + `","method":"elicitation/create","params":` + question(id) + "}\n")
+	timer := time.NewTimer(3 * time.Second)
+	defer timer.Stop()
+	select {
+	case text := <-answer:
+		return text
+	case <-timer.C:
+	case <-l.ctx.Done():
+	}
+	return ""
+}
+
+// answered takes the client's answer to a question.
+func (l *life) answered(m *message) {
+	var name string
+	var result struct {
+		Content struct {
+			A string `json:"a"`
+		} `json:"content"`
+	}
+	_ = json.Unmarshal(m.ID, &name)
+	_ = json.Unmarshal(m.Result, &result)
+	l.s.w.mu.Lock()
+	defer l.s.w.mu.Unlock()
+	if answer := l.questions[name]; answer != nil {
+		delete(l.questions, name)
+		answer <- result.Content.A
+	}
 }
 
 func (l *life) makeTask(m *message, p plan, text string) {

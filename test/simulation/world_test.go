@@ -55,6 +55,8 @@ func schedule(seed uint64) (all []event) {
 		switch r.IntN(6) {
 		case 0, 1:
 			p.Form = "task"
+		case 3:
+			p.Form = "ask"
 		case 2:
 			if r.IntN(3) == 0 {
 				p.Form = "never"
@@ -132,6 +134,7 @@ type world struct {
 	servers []*server
 	ledger  []execution
 	faulted map[string]bool
+	posted  map[string]bool // ids of calls through the gateway
 	answers []answer
 	failed  []string
 
@@ -155,7 +158,14 @@ func (w *world) current() *facade.Client {
 // start starts a host on the files that the one before has left.
 func (w *world) start() {
 	disk := &store{files: w.files}
-	options := []facade.Option{facade.WithJournal(disk, "")}
+	options := []facade.Option{facade.WithJournal(disk, ""), facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.posted[r.Message] {
+			w.failLocked("the host was asked for %s, which a client of its gateway calls", r.Message)
+		}
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"a": r.Message}}, nil
+	})}
 	if *show {
 		options = append(options, facade.WithLogger(zerolog.New(zerolog.ConsoleWriter{Out: os.Stdout, NoColor: true, TimeFormat: "05.000"}).Level(zerolog.DebugLevel).With().Timestamp().Logger()))
 	}
@@ -257,11 +267,16 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 // run plays a schedule and returns what was wrong.
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (seed>>i)&1 == 1, durable: (seed>>(i+3))&1 == 1, tasks: map[string]*task{}})
 		}
 		w.net = &network{listeners: map[string]*listener{}}
+		for _, e := range all {
+			if e.Kind == "post" {
+				w.posted[e.Plan.ID] = true
+			}
+		}
 		for n := range peers {
 			w.peers = append(w.peers, w.newPeer(n))
 		}
@@ -523,8 +538,13 @@ func (w *world) judge() {
 			if len(done[id]) > 0 {
 				n = done[id][0].Number
 			}
-			if want := fmt.Sprintf("%s#%d", id, n); a.text != want {
+			if want := fmt.Sprintf("%s#%d", id, n); a.text != want && a.text != want+":" && a.text != want+":"+id {
 				w.failLocked("%s got %q and not %q", a.event, a.text, want)
+			}
+			if strings.HasSuffix(a.text, ":"+id) {
+				counts["answered questions of "+a.Kind]++
+			} else if strings.HasSuffix(a.text, ":") {
+				counts["unanswered questions of "+a.Kind]++
 			}
 			if first, ok := told[id]; ok && first != a.text {
 				w.failLocked("%s was told %q before, and now %q", id, first, a.text)

@@ -98,11 +98,13 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if m.Method == "initialize" && !s.modern {
 		s.w.mu.Lock()
-		session = fmt.Sprintf("%s-%d-%d", s.name, l.number, len(l.sessions))
+		l.nextSession++
+		session = fmt.Sprintf("%s-%d-%d", s.name, l.number, l.nextSession)
 		l.sessions[session] = true
 		s.w.mu.Unlock()
 		w.Header().Set("Mcp-Session-Id", session)
 	}
+	m.session = session
 	var mu sync.Mutex
 	written, ended := false, false
 	defer func() {

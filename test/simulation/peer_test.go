@@ -46,15 +46,15 @@ func (w *world) newPeer(n int) *peer {
 func (p *peer) modern() bool { return p.version == "2026-07-28" }
 
 var tokens = []gateway.Token{
-	{Principal: "alice", SHA256: gateway.HashToken("token-of-alice")},
-	{Principal: "bob", SHA256: gateway.HashToken("token-of-bob")},
+	{Principal: "alice", Profile: "p", SHA256: gateway.HashToken("token-of-alice")},
+	{Principal: "bob", Profile: "p", SHA256: gateway.HashToken("token-of-bob")},
 }
 
 var sessionKey = bytes.Repeat([]byte("k"), 32)
 
 // serve offers the client of the host as a gateway, until the host ends.
 func (w *world) serve(c *facade.Client) (stop func()) {
-	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second))
+	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSettings(w.settings), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second))
 	l := w.net.listen("gateway.sim:80")
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	w.closes.Go(func() { _ = server.Serve(l) })
@@ -63,6 +63,44 @@ func (w *world) serve(c *facade.Client) (stop func()) {
 		_ = l.Close()
 		h.Close()
 	}
+}
+
+// offer sets what the gateway offers: all servers, or all but one.
+func (w *world) offer(hidden string) {
+	share := map[string]gateway.Share{}
+	if w.copied != "" {
+		share[w.copied] = gateway.ShareClient
+	}
+	profile := gateway.Profile{}
+	if hidden != "" {
+		profile.Servers.Deny = []string{hidden}
+	}
+	if err := w.settings.Set(gateway.Settings{ShareOf: share, Profiles: map[string]gateway.Profile{"p": profile}}); err != nil {
+		w.fail("settings: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hidden = append(w.hidden, visibility{time.Now(), hidden})
+}
+
+// visibility says which server the profile hides from a time on; empty: none.
+type visibility struct {
+	from   time.Time
+	hidden string
+}
+
+// alwaysHidden reports whether a server was hidden all the time between two instants; w.mu is locked.
+func (w *world) alwaysHidden(server string, from, to time.Time) bool {
+	for i, v := range w.hidden {
+		until := to
+		if i+1 < len(w.hidden) {
+			until = w.hidden[i+1].from
+		}
+		if !until.Before(from) && !v.from.After(to) && v.hidden != server {
+			return false
+		}
+	}
+	return true
 }
 
 var errStatus = errors.New("status")
@@ -184,6 +222,7 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 	session := p.session
 	p.nextID++
 	id := p.nextID
+	began := time.Now()
 	p.open[e.Plan.ID]++
 	p.mu.Unlock()
 	defer func() {
@@ -211,6 +250,9 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 	}
 	if e.Key != "" {
 		meta = append(meta, fmt.Sprintf(`"mcpvisor/key":%q`, e.Key))
+	}
+	if e.Kind == "tools" {
+		return "", p.tools(ctx, id, session, meta, began)
 	}
 	arguments, err := json.Marshal(e.Plan)
 	if err != nil {
@@ -267,6 +309,34 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 		return "", &modelError{result.Structured}
 	}
 	return result.Content[0].Text, nil
+}
+
+// tools lists the tools.
+func (p *peer) tools(ctx context.Context, id int, session string, meta []string, began time.Time) error {
+	a, _, err := p.post(ctx, id, "tools/list", fmt.Sprintf(`{"_meta":{%s}}`, strings.Join(meta, ",")), "", session)
+	if err != nil || a.Error != nil {
+		return err
+	}
+	var result struct {
+		Tools []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(a.Result, &result); err != nil {
+		p.w.fail("peer %d got the list %s", p.n, a.Result)
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, tool := range result.Tools {
+		server, name, _ := strings.Cut(tool.Name, "__")
+		if p.w.alwaysHidden(server, began, time.Now()) {
+			p.w.failLocked("peer %d got %s in a list that it asked for at %v, and %s was hidden", p.n, tool.Name, began.Sub(p.w.began), server)
+		}
+		if name != "do" && !strings.HasPrefix(name, "extra") {
+			p.w.failLocked("peer %d got the tool %q", p.n, tool.Name)
+		}
+	}
+	return nil
 }
 
 type notCalled struct{ error }

@@ -31,6 +31,7 @@ var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "o
 type execution struct {
 	ID, Server  string
 	Incarnation int
+	Session     string // over HTTP, before 2026-07-28
 	Number      int
 	At          time.Time
 }
@@ -48,8 +49,12 @@ type server struct {
 	lives       []*life // that run, the oldest first
 	tools       int     // it offers do and extra0 … extraN
 	refuses     int     // that many starts fail
-	tasks       map[string]*task
-	nextTask    int
+	tasks       *tasks  // of all incarnations, if they are durable
+}
+
+type tasks struct {
+	byID map[string]*task
+	last int
 }
 
 type task struct {
@@ -70,6 +75,9 @@ type life struct {
 	listeners map[*message]bool // streams for notifications
 	sessions  map[string]bool   // over HTTP, before 2026-07-28
 	questions map[string]chan string
+	tasks     *tasks
+
+	nextSession int
 
 	out sync.Mutex
 	w   io.Writer
@@ -127,8 +135,8 @@ func (s *server) beginLocked(ctx context.Context) *life {
 	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{}}
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	s.lives = append(s.lives, l)
-	if !s.durable {
-		s.tasks, s.nextTask = map[string]*task{}, 0
+	if l.tasks = s.tasks; !s.durable {
+		l.tasks = &tasks{byID: map[string]*task{}}
 	}
 	return l
 }
@@ -197,7 +205,8 @@ type message struct {
 	Params json.RawMessage `json:"params"`
 	Result json.RawMessage `json:"result"`
 
-	write func(text string) // where the answer goes, and what comes before it
+	session string
+	write   func(text string) // where the answer goes, and what comes before it
 }
 
 func (l *life) reply(m *message, members string) {
@@ -288,7 +297,7 @@ func (l *life) call(m *message) {
 		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
 		return
 	}
-	n := s.w.execute(p.ID, s.name, l.number)
+	n := s.w.execute(p.ID, s.name, m.session, l.number)
 	text := fmt.Sprintf("%s#%d", p.ID, n)
 	if asks {
 		text += ":" + params.InputResponses["q"].Content.A
@@ -374,9 +383,9 @@ func (l *life) answered(m *message) {
 func (l *life) makeTask(m *message, p plan, text string) {
 	s := l.s
 	s.w.mu.Lock()
-	s.nextTask++
-	t := &task{id: fmt.Sprintf("task-%d", s.nextTask), text: text, created: time.Now(), done: time.Now().Add(p.Delay)}
-	s.tasks[t.id] = t
+	l.tasks.last++
+	t := &task{id: fmt.Sprintf("task-%d", l.tasks.last), text: text, created: time.Now(), done: time.Now().Add(p.Delay)}
+	l.tasks.byID[t.id] = t
 	state := s.state(t)
 	s.w.mu.Unlock()
 	if s.modern {
@@ -414,7 +423,7 @@ func (l *life) task(m *message) {
 	}
 	_ = json.Unmarshal(m.Params, &params)
 	s.w.mu.Lock()
-	t := s.tasks[params.TaskID]
+	t := l.tasks.byID[params.TaskID]
 	if t == nil {
 		s.w.mu.Unlock()
 		l.reply(m, `"error":{"code":-32602,"message":"unknown task"}`)

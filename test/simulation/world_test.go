@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -107,9 +108,12 @@ func schedule(seed uint64) (all []event) {
 		}
 		all = append(all, e)
 	}
+	for range r.IntN(20) {
+		all = append(all, event{At: ms(length), Kind: "tools", N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
+	}
 	for range r.IntN(25) {
 		e := event{At: ms(length), Server: r.IntN(servers), N: r.IntN(4), For: ms(3000)}
-		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget"}[r.IntN(14)]
+		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget", "hide", "hide"}[r.IntN(16)]
 		all = append(all, e)
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.At - b.At) })
@@ -147,6 +151,10 @@ type world struct {
 	net    *network
 	peers  []*peer
 	stop   func() // ends what the host serves
+
+	settings *gateway.SettingsVar
+	copied   string       // the server that runs once for each client; empty: none
+	hidden   []visibility // guarded by mu
 }
 
 func (w *world) current() *facade.Client {
@@ -215,10 +223,10 @@ func (w *world) failLocked(format string, args ...any) {
 	w.failed = append(w.failed, fmt.Sprintf(format, args...))
 }
 
-func (w *world) execute(id, server string, incarnation int) int {
+func (w *world) execute(id, server, session string, incarnation int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ledger = append(w.ledger, execution{id, server, incarnation, len(w.ledger) + 1, time.Now()})
+	w.ledger = append(w.ledger, execution{id, server, incarnation, session, len(w.ledger) + 1, time.Now()})
 	return len(w.ledger)
 }
 
@@ -269,11 +277,11 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
-			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (seed>>i)&1 == 1, durable: (seed>>(i+3))&1 == 1, tasks: map[string]*task{}})
+			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (seed>>i)&1 == 1, durable: (seed>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}
 		w.net = &network{listeners: map[string]*listener{}}
 		for _, e := range all {
-			if e.Kind == "post" {
+			if e.Kind == "post" && e.Key == "" { // with a key the host answers
 				w.posted[e.Plan.ID] = true
 			}
 		}
@@ -289,6 +297,11 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			}
 		}
 		synctest.Wait()
+		w.settings = new(gateway.SettingsVar)
+		if (seed>>9)&1 == 1 {
+			w.copied = "s0"
+		}
+		w.offer("")
 		w.start()
 		var wg sync.WaitGroup
 		for _, e := range all {
@@ -325,7 +338,7 @@ func (w *world) play(e event) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	if strings.Contains("call key handle resume post", e.Kind) {
+	if strings.Contains("call key handle resume post tools", e.Kind) {
 		w.ask(ctx, e)
 		return
 	}
@@ -366,6 +379,8 @@ func (w *world) play(e event) {
 		w.files.mu.Lock()
 		w.files.slow, w.files.failing = 0, ""
 		w.files.mu.Unlock()
+	case "hide":
+		w.offer([]string{"", "s0", "s1", "s2"}[e.N])
 	case "forget":
 		if l := s.oldest(); l != nil {
 			w.mu.Lock()
@@ -407,7 +422,7 @@ func (w *world) ask(ctx context.Context, e event) {
 				defer w.cancel(t)
 			}
 		}
-	case "post":
+	case "post", "tools":
 		a.text, a.err = w.peers[e.N].call(ctx, e)
 	case "resume":
 		if t, a.err = client.ResumeTask(ctx, mcpvisor.JournalKey{Key: e.Key}); a.err == nil {
@@ -428,7 +443,14 @@ func (w *world) ask(ctx context.Context, e event) {
 func (w *world) cancel(t *facade.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
-	for t.Cancel(ctx) != nil && ctx.Err() == nil && w.current() != nil { // its server may be down
+	for ctx.Err() == nil { // its server may be down
+		err := t.Cancel(ctx)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, mcpvisor.ErrUnavailable) && !errors.Is(err, mcpvisor.ErrEvicted) {
+			_, _ = t.Wait(ctx)
+		}
 		time.Sleep(time.Second)
 	}
 }
@@ -502,6 +524,7 @@ func (w *world) judge() {
 			w.failLocked("%s was executed %d times: %+v", id, len(all), all)
 		}
 	}
+	w.judgeCopies()
 	told := map[string]string{}
 	for _, a := range w.answers {
 		name := a.Kind + " ok"
@@ -527,6 +550,16 @@ func (w *world) judge() {
 		}
 		if took := a.ended.Sub(a.began); took > bound {
 			w.failLocked("%s took %v: %v", a.event, took, a.err)
+		}
+		if a.Kind == "tools" {
+			continue
+		}
+		if a.Kind == "post" {
+			for _, x := range done[id] {
+				if w.alwaysHidden(x.Server, a.began, x.At) && a.Key == "" {
+					w.failLocked("%s was executed at %v, and its server was hidden since before the call", a.event, x.At.Sub(w.began))
+				}
+			}
 		}
 		if a.host != w.host && a.err != nil {
 			continue // the caller died with its host
@@ -565,6 +598,31 @@ func (w *world) judge() {
 				}
 			}
 		}
+	}
+}
+
+// judgeCopies: an incarnation of the server that runs once for each client serves one of them.
+func (w *world) judgeCopies() {
+	owner := map[string]string{}
+	for _, a := range w.answers {
+		if a.Kind == "post" && a.Key == "" {
+			owner[a.Plan.ID] = w.peers[a.N].principal
+			if p := w.peers[a.N]; !p.modern() {
+				owner[a.Plan.ID] = fmt.Sprintf("%s, peer %d", p.principal, p.n)
+			}
+		}
+	}
+	served := map[string]string{}
+	for _, x := range w.ledger {
+		if x.Server != w.copied || owner[x.ID] == "" || w.servers[0].http != nil && w.servers[0].modern {
+			continue
+		}
+		place := fmt.Sprint(x.Incarnation, " ", x.Session)
+		counts["executions in copies"]++
+		if before := served[place]; before != "" && before != owner[x.ID] {
+			w.failLocked("incarnation %d of %s served %s and %s", x.Incarnation, x.Server, before, owner[x.ID])
+		}
+		served[place] = owner[x.ID]
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
@@ -122,7 +121,7 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if method != "initialize" {
-		r.Header.Set("MCP-Protocol-Version", p.version)
+		r.Header.Set("Mcp-Protocol-Version", p.version)
 	}
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
@@ -211,7 +210,9 @@ func (p *peer) asked(message string) string {
 
 func (p *peer) answer(ctx context.Context, question *response, session string) {
 	result := p.asked(question.Params.Message)
-	_, _, _ = p.post(ctx, 0, "", `{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":`+result+`}`, "", session)
+	if _, _, err := p.post(ctx, 0, "", `{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":`+result+`}`, "", session); err != nil {
+		return // the call has ended meanwhile, and nothing waits for the answer
+	}
 }
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
@@ -365,5 +366,3 @@ func claimsNotExecuted(err error) bool {
 	}
 	return errors.As(err, &not) || errors.Is(err, errRefused) || errors.Is(err, errStatus)
 }
-
-var _ = mcpvisor.ErrInvalid

@@ -174,7 +174,7 @@ func (w *world) start() {
 		}
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"a": r.Message}}, nil
 	})}
-	if *show {
+	if *logs {
 		options = append(options, facade.WithLogger(zerolog.New(zerolog.ConsoleWriter{Out: os.Stdout, NoColor: true, TimeFormat: "05.000"}).Level(zerolog.DebugLevel).With().Timestamp().Logger()))
 	}
 	c, err := facade.New(options...)
@@ -272,12 +272,13 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 	return all
 }
 
-// run plays a schedule and returns what was wrong.
+// run plays a schedule and returns what was wrong. The seed also decides what the servers are.
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
+	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
-			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (seed>>i)&1 == 1, durable: (seed>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
+			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}
 		w.net = &network{listeners: map[string]*listener{}}
 		for _, e := range all {
@@ -291,14 +292,14 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		world, end := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		for i, s := range w.servers {
-			if (seed>>(i+6))&1 == 1 {
+			if (variant>>(i+6))&1 == 1 {
 				s.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
 				running.Go(func() { s.runHTTP(world) })
 			}
 		}
 		synctest.Wait()
 		w.settings = new(gateway.SettingsVar)
-		if (seed>>9)&1 == 1 {
+		if (variant>>9)&1 == 1 {
 			w.copied = "s0"
 		}
 		w.offer("")
@@ -338,7 +339,7 @@ func (w *world) play(e event) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	if strings.Contains("call key handle resume post tools", e.Kind) {
+	if slices.Contains([]string{"call", "key", "handle", "resume", "post", "tools"}, e.Kind) {
 		w.ask(ctx, e)
 		return
 	}

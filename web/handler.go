@@ -132,7 +132,6 @@ func (h *Handler) operations() []route {
 	}
 }
 
-// newRoutes returns the routes of the API, the probes and the page.
 func (h *Handler) newRoutes() *http.ServeMux {
 	m := http.NewServeMux()
 	for _, r := range h.operations() {

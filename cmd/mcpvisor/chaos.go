@@ -148,7 +148,6 @@ var findingTexts = map[chaos.FindingKind]string{
 // maxFindingText is the longest text of a finding, which may end with what to do about it.
 const maxFindingText = 4 * table.MaxText
 
-// printStorm prints a report as text.
 func (inv *invocation) printStorm(report chaos.Report) error {
 	var b strings.Builder
 	passed := 0

@@ -79,7 +79,6 @@ func (configCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// printConfig prints the files, a table of the entries, and the problems.
 func (inv *invocation) printConfig(file *config.File, entries []configEntry) error {
 	for _, path := range file.Paths {
 		if _, err := fmt.Fprintln(inv.Out, "file", table.OneLine(path, table.MaxText)); err != nil {

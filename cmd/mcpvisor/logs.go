@@ -64,7 +64,6 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// printers returns a printer for each server.
 func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinter, err error) {
 	names := []string{cmd.Server}
 	if cmd.Server == "" {
@@ -133,7 +132,6 @@ func (p *linePrinter) printKept(last int) error {
 	return p.printLines(lines)
 }
 
-// printNew prints the lines that were not printed yet.
 func (p *linePrinter) printNew(next api.Stderr) error {
 	if next.Epoch != p.stderr.Epoch {
 		p.inv.Note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)

@@ -48,7 +48,6 @@ func printPlan(inv *cli.Invocation, plan *hosts.Plan, path string, written bool)
 	return err
 }
 
-// describeItem says what happens to an entry.
 func describeItem(i hosts.Item, path string) string {
 	from := ""
 	if i.Line > 0 {
@@ -68,7 +67,6 @@ func describeItem(i hosts.Item, path string) string {
 	return i.Target + from
 }
 
-// printVariables lists the variables that have to be set.
 func printVariables(b *strings.Builder, variables []*hosts.Variable) {
 	if len(variables) == 0 {
 		return

@@ -99,7 +99,6 @@ func (a *applied) print(inv *cli.Invocation) error {
 	return err
 }
 
-// difference says what a configuration changes.
 func difference(present, wanted configuration) applied {
 	a := applied{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	before := map[string]fleet.Server{}

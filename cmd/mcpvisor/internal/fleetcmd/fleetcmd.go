@@ -40,7 +40,6 @@ type reach struct {
 	EtcdPasswordFile string   `help:"File with the password of that user." env:"MCPVISOR_FLEET_ETCD_PASSWORD_FILE" placeholder:"FILE" complete:"file"`
 }
 
-// name is what the fleet is called in texts.
 func (r *reach) name() string {
 	name := "the fleet at " + strings.Join(r.Etcd, ", ")
 	if r.EtcdPrefix != "mcpvisor/" {
@@ -49,7 +48,6 @@ func (r *reach) name() string {
 	return name
 }
 
-// config reads the files that the options name.
 func (r *reach) config() (etcd.Config, error) {
 	c := etcd.Config{Endpoints: r.Etcd, Prefix: r.EtcdPrefix, Username: r.EtcdUser}
 	if len(r.Etcd) == 0 {

@@ -98,7 +98,6 @@ func (h *Handler) Close() {
 	h.closeOnce.Do(func() { close(h.closed) })
 }
 
-// route is one operation of the handler.
 type route struct {
 	pattern string // of http.ServeMux
 	serve   http.HandlerFunc

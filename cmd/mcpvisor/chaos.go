@@ -132,7 +132,6 @@ func stormError(report chaos.Report) error {
 	return &cli.ExitError{Code: code}
 }
 
-// findingTexts say what a kind of finding is, for people.
 var findingTexts = map[chaos.FindingKind]string{
 	chaos.FindingNotStarted:   "did not start",
 	chaos.FindingNotRestarted: "did not come back",

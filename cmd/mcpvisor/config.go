@@ -21,7 +21,6 @@ func (schemaCmd) Run(inv *invocation) error {
 
 type configCmd struct{}
 
-// configEntry is one entry as `mcpvisor config` shows it.
 type configEntry struct {
 	Name string `json:"name"`
 	// Entry is the name of the entry in the file, if it is another one.

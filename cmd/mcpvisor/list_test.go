@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
@@ -22,15 +24,19 @@ func goodAndMute() map[string]any {
 func TestList_beside_a_mute_server(t *testing.T) {
 	b := startRun(t, goodAndMute(), "run")
 	b.await("good  ready")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
+	defer cancel()
+	var all sync.WaitGroup
 	for command, has := range map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
-		var out, errs strings.Builder
-		code := run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
-		cancel()
-		require.Equal(t, cli.ExitOK, code, errs.String())
-		require.Contains(t, out.String(), has)
-		require.Contains(t, errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+		all.Go(func() { // each waits for some seconds
+			var out, errs strings.Builder
+			code := run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+			assert.Equal(t, cli.ExitOK, code, errs.String())
+			assert.Contains(t, out.String(), has)
+			assert.Contains(t, errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+		})
 	}
+	all.Wait()
 }
 
 // An interrupted list prints what the servers offer that are ready: those of a run, and copies.

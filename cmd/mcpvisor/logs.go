@@ -16,7 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// followInterval is how often a followed stderr is read.
 const followInterval = 250 * time.Millisecond
 
 type logsCmd struct {
@@ -97,7 +96,6 @@ func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinte
 	return all, nil
 }
 
-// linePrinter prints the stderr of one server.
 type linePrinter struct {
 	inv    *invocation
 	server string

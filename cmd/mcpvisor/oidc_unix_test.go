@@ -167,7 +167,9 @@ func TestRun_oidc(t *testing.T) {
 	echo(t, session, "with a token of the issuer")
 
 	// The session of alice is not known to bob.
-	legacy := func(token, id, body string) *http.Response { return sendLegacy(t, http.MethodPost, address, token, id, body) }
+	legacy := func(token, id, body string) *http.Response {
+		return sendLegacy(t, http.MethodPost, address, token, id, body)
+	}
 	id := legacy(good, "", initialize).Header.Get("Mcp-Session-Id")
 	require.NotEmpty(t, id)
 	ping := `{"jsonrpc":"2.0","id":2,"method":"ping"}`

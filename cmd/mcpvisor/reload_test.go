@@ -86,7 +86,7 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	b.await("(3 of 3 ready)")
 	before, _ := b.status(cli.ExitOK)
 
-	const callers = 64
+	const callers = 16
 	var calls sync.WaitGroup
 	begun, stop := make(chan struct{}, callers), make(chan struct{})
 	failed := make(chan string, callers)
@@ -118,7 +118,7 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	require.Contains(t, b.await("  reload: "), "  reload: add comes; replace changes; remove goes; 1 unchanged")
 	require.Regexp(t, `  reloaded in \S+, 3 servers$`, b.await("  reloaded in "))
 	b.drain()
-	for n := range 10 { // each changes another server
+	for n := range 4 { // each changes another server
 		comes := entry(mcptest.Script{Name: fmt.Sprint(n)})
 		b.write(map[string]any{"stays": stays, "changes": changes, "comes": comes})
 		code, out, errs := b.command("reload")

@@ -105,7 +105,7 @@ func TestRun_prints_changes_until_interrupted(t *testing.T) {
 	all := b.stop()
 	require.Zero(t, b.code)
 	require.Empty(t, b.errs.String())
-	for _, want := range []string{`  good  ready           \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)\n`, `(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   start failed    server process ended with exit status 7$`,
+	for _, want := range []string{`(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   start failed    server process ended with exit status 7$`,
 		`  bad   retry           attempt 1 of 2 in 10ms\n`, `  bad   retry           attempt 2 of 2 in 20ms\n`, `  bad   EVICTED         given up after 2 of 2 restarts: `,
 		`(?m)^stopped 2 servers in \S+$`} {
 		require.Regexp(t, want, all)
@@ -113,6 +113,11 @@ func TestRun_prints_changes_until_interrupted(t *testing.T) {
 	for _, unwanted := range []string{"unregistered", "epoch", "page:"} {
 		require.NotContains(t, all, unwanted)
 	}
+}
+
+func TestRun_counts_ready_servers(t *testing.T) {
+	b := startRun(t, goodAndBad(), "run")
+	require.Regexp(t, `  good  ready           \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, b.await(" ready  "))
 }
 
 func TestRun_prints_one_object_per_line(t *testing.T) {

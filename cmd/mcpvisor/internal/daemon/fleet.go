@@ -202,7 +202,6 @@ func nodePrinter(inv *servers.Opener, id string, c *facade.Client) *changePrinte
 	return p
 }
 
-// fleetMetrics are the metrics of a node.
 type fleetMetrics struct {
 	status                                         func() api.FleetStatus
 	nodes, draining, servers, here, fences, member *prometheus.Desc

@@ -113,7 +113,6 @@ func urlOf(l net.Listener) string {
 	return fmt.Sprintf("http://%s/", net.JoinHostPort(host, fmt.Sprint(address.Port)))
 }
 
-// serving are the HTTP servers of `mcpvisor run`.
 type serving struct {
 	servers  []*http.Server
 	handlers []interface{ Close() } // which end their streams

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// marks stand before the entries of an import.
 var marks = map[hosts.Action]string{hosts.ActionAdd: "+", hosts.ActionSame: "=", hosts.ActionReplace: "~", hosts.ActionClash: "!", hosts.ActionRefuse: "!"}
 
 // printPlan prints what an import does, by the files of the hosts.

@@ -88,7 +88,6 @@ func (v *variables) protect(server, place string, entry object) object {
 	return out
 }
 
-// named makes the name of a variable from that of the server.
 func (p *protector) named(suffix string) string { return variableName(p.server + "_" + suffix) }
 
 func (p *protector) headerVariable(header string) string {
@@ -115,7 +114,6 @@ func variableName(text string) string {
 	return name
 }
 
-// protectMap replaces the secrets among named values.
 func (p *protector) protectMap(key string, values object, name func(string) string) object {
 	out := object{}
 	for _, m := range values {
@@ -157,7 +155,6 @@ func isSecret(name, value string) bool {
 	return !found.Empty()
 }
 
-// protectAuth replaces the client's secret.
 func (p *protector) protectAuth(key string, auth object) object {
 	out := object{}
 	for _, m := range auth {
@@ -176,7 +173,6 @@ func (p *protector) protectAuth(key string, auth object) object {
 	return out
 }
 
-// protectArgs replaces the secrets among the arguments of a program.
 func (p *protector) protectArgs(args []any) []any {
 	plain := make([]string, len(args))
 	for i, arg := range args {

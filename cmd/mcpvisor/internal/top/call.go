@@ -265,10 +265,8 @@ func (m *model) progressed(msg progressMsg) tea.Cmd {
 	return msg.next
 }
 
-// linesPerField is how many lines of the form a field has.
 const linesPerField = 2
 
-// maxResultLines is how many lines of a result are shown.
 const maxResultLines = 500
 
 // called shows what came of a call. It stays until the next one.

@@ -15,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// labelWidth is the width of the labels of the details.
 const labelWidth = 11
 
 func (m *model) lines() []string {

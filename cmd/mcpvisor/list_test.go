@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
@@ -26,17 +25,27 @@ func TestList_beside_a_mute_server(t *testing.T) {
 	b.await("good  ready")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
 	defer cancel()
+	type result struct {
+		code      int
+		out, errs strings.Builder
+	}
 	var all sync.WaitGroup
-	for command, has := range map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`} {
+	results := map[string]*result{}
+	commands := map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`}
+	for command := range commands {
+		r := new(result)
+		results[command] = r
 		all.Go(func() { // each waits for some seconds
-			var out, errs strings.Builder
-			code := run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
-			assert.Equal(t, cli.ExitOK, code, errs.String())
-			assert.Contains(t, out.String(), has)
-			assert.Contains(t, errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+			r.code = run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &r.out, &r.errs)
 		})
 	}
 	all.Wait()
+	for command, has := range commands {
+		r := results[command]
+		require.Equal(t, cli.ExitOK, r.code, r.errs.String())
+		require.Contains(t, r.out.String(), has)
+		require.Contains(t, r.errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+	}
 }
 
 // An interrupted list prints what the servers offer that are ready: those of a run, and copies.

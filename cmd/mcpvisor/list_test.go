@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,32 +18,18 @@ func goodAndMute() map[string]any {
 	return map[string]any{"good": entry(mcptest.Script{}), "mute": entryWith(map[string]any{"timeouts": map[string]any{"start": "10m"}}, hangingStart...)}
 }
 
-// A list of a running run has what its servers offer now, and names the server that does not answer.
+// A list of a running run has what its servers offer now, and names the server that does not answer in time.
 func TestList_beside_a_mute_server(t *testing.T) {
 	b := startRun(t, goodAndMute(), "run")
 	b.await("good  ready")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
-	defer cancel()
-	type result struct {
-		code      int
-		out, errs strings.Builder
-	}
-	var all sync.WaitGroup
-	results := map[string]*result{}
-	commands := map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`}
-	for command := range commands {
-		r := new(result)
-		results[command] = r
-		all.Go(func() { // each waits for some seconds
-			r.code = run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &r.out, &r.errs)
-		})
-	}
-	all.Wait()
-	for command, has := range commands {
-		r := results[command]
-		require.Equal(t, cli.ExitOK, r.code, r.errs.String())
-		require.Contains(t, r.out.String(), has)
-		require.Contains(t, r.errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+	for command, has := range map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
+		var out, errs strings.Builder
+		code := run(ctx, append([]string{"-c", b.config, "--wait", "1s"}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+		cancel()
+		require.Equal(t, cli.ExitOK, code, errs.String())
+		require.Contains(t, out.String(), has)
+		require.Contains(t, errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
 	}
 }
 

@@ -65,7 +65,6 @@ func TestDoctor(t *testing.T) {
 			[]string{`advice   add "env": {"OTHER_API_KEY": "${OTHER_API_KEY}"}, and set OTHER_API_KEY before`}, []string{"set in your shell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			out, code := runTool(t, append([]string{"-c", serversFile(t, map[string]any{"one": c.entry})}, append(c.args, "doctor")...)...)
 			for _, text := range c.has {
 				require.Contains(t, out, text)

@@ -57,7 +57,7 @@ func (term *terminal) press(keys ...string) {
 func (term *terminal) await(pattern string) string {
 	term.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // reading it takes a process
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(40 * time.Millisecond) { // reading it takes a process
 		if term.screen = term.run("capture-pane", "-p", "-t", "t"); re.MatchString(term.screen) {
 			return term.screen
 		}

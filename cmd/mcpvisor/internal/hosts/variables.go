@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -59,6 +58,7 @@ type protector struct {
 // protect returns a copy of an entry in which variables stand for its secrets.
 func (v *variables) protect(server, place string, entry object) object {
 	p := &protector{variables: v, server: server, place: place}
+	command, _ := entry.Get("command").(string)
 	var out object
 	for _, m := range entry {
 		switch value := m.Value.(type) {
@@ -73,7 +73,7 @@ func (v *variables) protect(server, place string, entry object) object {
 			}
 		case []any:
 			if m.Key == "args" {
-				m.Value = p.protectArgs(value)
+				m.Value = p.protectArgs(command, value)
 			}
 		case string:
 			switch m.Key {
@@ -173,7 +173,8 @@ func (p *protector) protectAuth(key string, auth object) object {
 	return out
 }
 
-func (p *protector) protectArgs(args []any) []any {
+// protectArgs replaces the secrets among the arguments of a program.
+func (p *protector) protectArgs(command string, args []any) []any {
 	plain := make([]string, len(args))
 	for i, arg := range args {
 		text, _ := arg.(string)
@@ -188,20 +189,25 @@ func (p *protector) protectArgs(args []any) []any {
 		if !ok {
 			continue
 		}
-		name, before, value, isOne := "", "", text, isLikelySecret
-		if flag, assigned, ok := strings.Cut(text, "="); ok && (strings.HasPrefix(flag, "-") || legalVariable.MatchString(flag)) {
+		name, before, value := "SECRET", "", ""
+		if flag, assigned, ok := strings.Cut(text, "="); ok && strings.HasPrefix(flag, "-") {
 			name, before, value = strings.TrimLeft(flag, "-"), flag+"=", assigned
-			if name != flag {
-				isOne = isSecret // also a short one
-			}
-		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") {
-			name, isOne = strings.TrimLeft(plain[i-1], "-"), isSecret
+		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") &&
+			likelyArgument(command, "", plain[i-1]) == "" { // a secret is no name
+			name, value = strings.TrimLeft(plain[i-1], "-"), text
 		}
-		masked := mask.Replace(text)
-		if masked == text && !strings.HasPrefix(value, "-") && isOne(name, value) {
+		masked, last := mask.Replace(text), ""
+		if i > 0 {
+			last = plain[i-1]
+		}
+		if likely := likelyArgument(command, last, plain[i]); masked != text {
+			// what package secret finds is enough
+		} else if likely != "" {
+			masked = strings.Replace(text, likely, secret.Mask, 1)
+		} else if !strings.HasPrefix(value, "-") && isSecret(name, value) { // a short one
 			masked = before + secret.Mask
 		}
-		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(cmp.Or(name, "SECRET")))
+		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(name))
 	}
 	return out
 }

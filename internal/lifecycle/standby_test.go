@@ -436,13 +436,6 @@ func TestStandbyStaleInputsAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-func TestStandbyTransitionsAreACopy(t *testing.T) {
-	rows := lifecycle.StandbyTransitions()
-	rows[0].To, rows[0].Do[0] = lifecycle.StandbyGivenUp, lifecycle.EffectAnnounceGone
-	require.Equal(t, lifecycle.StandbyWaiting, lifecycle.StandbyTransitions()[0].To)
-	require.Equal(t, lifecycle.EffectArmStandby, lifecycle.StandbyTransitions()[0].Do[0])
-}
-
 func TestStandbyRandomHasADefault(t *testing.T) {
 	s := lifecycle.NewStandby(supervisor.Retry(3, time.Second, supervisor.WithJitter(0.5)), func() uint64 { return 2 }, nil)
 	arm := s.Step(epochStart, lifecycle.Input{Kind: lifecycle.InputServing})[0]

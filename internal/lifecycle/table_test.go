@@ -163,6 +163,17 @@ func TestTableHoldsTheseRows(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// A guarded group of rows ends with an unguarded one: otherwise an input could be
+// swallowed, or a later row could be unreachable.
+func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
+	requireUnguardedEnds(t, lifecycle.Transitions(), func(r lifecycle.Transition) (any, lifecycle.Guard) {
+		return [2]any{r.From, r.On}, r.When
+	})
+	requireUnguardedEnds(t, lifecycle.StandbyTransitions(), func(r lifecycle.StandbyTransition) (any, lifecycle.Guard) {
+		return [2]any{r.From, r.On}, r.When
+	})
+}
+
 // requireUnguardedEnds checks the rows of one table. describe returns the state and input
 // of a row, and its guard.
 func requireUnguardedEnds[Row any](t *testing.T, rows []Row, describe func(Row) (group any, when lifecycle.Guard)) {

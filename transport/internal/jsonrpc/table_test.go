@@ -56,6 +56,9 @@ func endTable(table *Table, cause error) {
 	table.EndLocked(cause)
 }
 
+// TimerStopped stops the timer and reports whether it was stopped already.
+func (t *Table) TimerStopped() bool { return !t.timer.Stop() }
+
 var errTableEnded = errors.New("the session ended")
 
 func TestTable_Add(t *testing.T) {

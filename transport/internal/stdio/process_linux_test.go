@@ -160,6 +160,7 @@ func TestOpenFailure_installing(t *testing.T) {
 		"another program": {"server", installs, "server did not finish the handshake in time; raise Timeouts.Start if it is slow to start"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for five seconds
 			program := filepath.Join(t.TempDir(), c.program)
 			require.NoError(t, os.WriteFile(program, []byte(c.text), 0o700))
 			spec := mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, Stdio: &mcpvisor.Stdio{Command: program, Args: []string{"-y", "some-server"}}}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -127,4 +128,66 @@ func TestDeathError(t *testing.T) {
 		require.Equal(t, kind, e.Kind, cause)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	}
+}
+
+// An answer, also an error, proves that the server is alive. Other outcomes do not.
+func TestProbe(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		alive bool
+	}{
+		{nil, true},
+		{rpcFault(sdkrpc.CodeMethodNotFound), true},
+		{&mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown}, true}, // an error without an id
+		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
+		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
+	} {
+		l := &probedSession{err: c.err}
+		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
+		require.Equal(t, []string{"ping"}, l.methods)
+	}
+}
+
+// probedSession answers each request with an error.
+type probedSession struct {
+	Session
+	err     error
+	methods []string // methods
+}
+
+func (s *probedSession) Info() mcpvisor.SessionInfo { return mcpvisor.SessionInfo{} }
+
+func (s *probedSession) Request(_ context.Context, r Request) (json.RawMessage, error) {
+	s.methods = append(s.methods, r.Method)
+	return json.RawMessage(`{}`), s.err
+}
+
+// rpcFault is the error of a request that the server answered with a JSON-RPC error.
+func rpcFault(code int64) error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
+}
+
+// The host may change its slice after Set.
+func TestRoots_Set_copies_the_list(t *testing.T) {
+	mine := []*mcp.Root{{URI: "file:///a"}}
+	roots := NewRoots(mine)
+	roots.Set(mine)
+	mine[0] = nil
+	list, _ := roots.Current()
+	require.Equal(t, "file:///a", list[0].URI)
+}
+
+// A change between Current and Follow is not missed.
+func TestRoots_Follow(t *testing.T) {
+	roots := NewRoots(nil)
+	_, since := roots.Current()
+	roots.Set(nil)
+	calls := 0
+	unfollow := roots.Follow(since, func() { calls++ })
+	require.Equal(t, 1, calls)
+	roots.Set(nil)
+	require.Equal(t, 2, calls)
+	unfollow()
+	roots.Set(nil)
+	require.Equal(t, 2, calls)
 }

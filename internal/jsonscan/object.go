@@ -50,6 +50,18 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 	}
 }
 
+// Member returns the value of the last member of a JSON object that has this name; nil if none has it. Of text that is not
+// valid, the members before the mistake count.
+func Member(object []byte, name string) (value []byte) {
+	_ = EachMember(object, func(key string, v []byte) error {
+		if key == name {
+			value = v
+		}
+		return nil
+	})
+	return value
+}
+
 // EachItem calls f for each element of a JSON array, until f returns false. It stops
 // where the text is not valid.
 func EachItem(array []byte, f func(item []byte) bool) {

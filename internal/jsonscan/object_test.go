@@ -2,8 +2,10 @@ package jsonscan
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,4 +118,160 @@ func TestEachMember_agrees_with_encoding_json(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &want))
 		require.Equal(t, want, got)
 	})
+}
+
+var texts = []string{
+	``, ` `, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `01`, `-`, `1.`, `1.5`, `.5`, `1e5`, `1e+5`, `1E-5`, `1e`, `1e+`,
+	`""`, `"a"`, `"\n"`, `"\x"`, `"\u12"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx\ude00"`, "\"\x01\"", "\"\xff\"", `"abcdefgh\"ijklmnop"`,
+	`"abcdefghi`, `"a\`, `{}`, `[]`, `{ }`, `[ ]`, `{"a":1}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1,2]`, `[1,]`, `[,1]`, `{]`, `[}`, `[1}`, `[,]`, `{,}`, `[1 2]`, `{"a":1 "b":2}`, `1e400`, `[-1e400]`, `{"a":1,"a":[true,false,null]}`, `{"a":[1}`,
+	` {"a" : [ 1 , {"b":"c\\"} ] , "d":null } `, `{"a":1} x`, `[[[[]]]]`, `"héllo wörld, long enough for a word"`,
+	strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat(`{"a":[`, 200) + "1" + strings.Repeat("]}", 200),
+	strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth), strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1),
+}
+
+func TestScanner_agrees_with_encoding_json(t *testing.T) {
+	for _, text := range texts {
+		requireAgreement(t, []byte(text))
+	}
+}
+
+func FuzzValid(f *testing.F) {
+	for _, text := range texts[:len(texts)-2] {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { requireAgreement(t, text) })
+}
+
+func requireAgreement(t *testing.T, text []byte) {
+	t.Helper()
+	require.Equal(t, json.Valid(text), Valid(text), "%.200q", text)
+	var whole any
+	wrong := json.Unmarshal(text, &whole)
+	got, err := DecodeContext(context.Background(), text)
+	require.Equal(t, wrong == nil, err == nil, "%.200q: %v", text, err)
+	if wrong == nil {
+		require.Equal(t, whole, got, "%.200q", text)
+	}
+	var want string
+	s := Scanner{Text: text}
+	quoted, escaped, ok := s.String()
+	if !ok {
+		return
+	}
+	require.NoError(t, json.Unmarshal(quoted, &want))
+	require.Equal(t, want, Unquote(quoted, escaped))
+}
+
+// Whatever ends or spoils a string is found at each place: several bytes are looked at
+// together.
+func TestString_special_at_each_place(t *testing.T) {
+	for _, special := range []string{`"`, `\"`, `\x`, "\x1f", "\x00", "\x7f", "\x80", "é", "\xa2", "\xdc", " ", "!", "]"} {
+		for before := range 2*plainChunk + 10 {
+			for _, after := range []int{0, 7, plainChunk + 3} {
+				text := `"` + strings.Repeat("a", before) + special + strings.Repeat("b", after) + `"`
+				requireAgreement(t, []byte(text))
+				s, known := Scanner{Text: []byte(text)}, Scanner{Text: []byte(text)}
+				quoted, escaped, ok := s.String()
+				if !ok || !json.Valid([]byte(text)) {
+					continue
+				}
+				got, gotEscaped, ok := known.KnownString()
+				require.True(t, ok)
+				require.Equal(t, string(quoted), string(got))
+				require.Equal(t, escaped, gotEscaped)
+				require.Equal(t, s.Pos, known.Pos)
+			}
+		}
+	}
+	for _, text := range []string{``, `a`, `"`, `"abc`, `"\"`} {
+		s := Scanner{Text: []byte(text)}
+		_, _, ok := s.KnownString()
+		require.False(t, ok, text)
+	}
+}
+
+func TestValue_stops_at_its_end(t *testing.T) {
+	s := Scanner{Text: []byte(`{"a":[1,"x"]} tail`)}
+	text, ok := s.Value()
+	require.True(t, ok)
+	require.Equal(t, `{"a":[1,"x"]}`, string(text))
+	require.False(t, s.AtEnd())
+}
+
+func BenchmarkValid(b *testing.B) {
+	for name, text := range map[string]string{
+		"plain":   `{"content":[{"type":"text","text":"` + strings.Repeat("lorem ipsum dolor ", 5000) + `"}]}`,
+		"escaped": `{"content":[{"type":"text","text":"` + strings.Repeat(`{\"a\":\"b\"}\n`, 5000) + `"}]}`,
+		"numbers": `[` + strings.Repeat(`{"a":1.5,"b":[1,2,3]},`, 5000) + `0]`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !Valid([]byte(text)) {
+					b.Fatal("not valid")
+				}
+			}
+		})
+	}
+}
+
+// valueOf returns the value of a node, as Decode would.
+func valueOf(t *Tree, i int) any {
+	switch t.First(i) {
+	case '{':
+		m := map[string]any{}
+		for name := i + 1; name < t.Next(i); name = t.Next(name + 1) {
+			m[t.String(name)] = valueOf(t, name+1)
+		}
+		return m
+	case '[':
+		list := []any{}
+		for item := i + 1; item < t.Next(i); item = t.Next(item) {
+			list = append(list, valueOf(t, item))
+		}
+		return list
+	case '"':
+		return t.String(i)
+	case 't', 'f':
+		return t.First(i) == 't'
+	case 'n':
+		return nil
+	}
+	n, _ := t.Number(i)
+	return n
+}
+
+// A tree has the values that Decode returns, whatever it held before.
+func TestTree_agrees_with_Decode(t *testing.T) {
+	var tree Tree
+	rapid.Check(t, func(t *rapid.T) {
+		text, err := json.Marshal(anyJSON(3).Draw(t, "value"))
+		require.NoError(t, err)
+		if rapid.Bool().Draw(t, "broken") { // at any place
+			at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
+			text = append(text[:at:at], text[at+1:]...)
+		}
+		text = append([]byte(" "), append(text, '\n')...)
+		want, err := DecodeContext(context.Background(), text)
+		broken := tree.Parse(context.Background(), text, 1<<16)
+		require.Equal(t, err == nil, broken == nil, "%s", text)
+		if err == nil {
+			require.Equal(t, want, valueOf(&tree, 0), "%s", text)
+			require.Equal(t, strings.TrimSpace(string(text)), string(tree.Text(0)))
+		}
+	})
+}
+
+func TestTree_Parse_is_bounded(t *testing.T) {
+	var tree Tree
+	require.NoError(t, tree.Parse(t.Context(), []byte(`{"a":[1,2]}`), 5))
+	require.ErrorIs(t, tree.Parse(t.Context(), []byte(`{"a":[1,2,3]}`), 5), ErrTooManyValues)
+	require.LessOrEqual(t, tree.Cap(), 8)
+	deep := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	require.NoError(t, tree.Parse(t.Context(), deep(maxTreeDepth), 1<<20))
+	require.ErrorIs(t, tree.Parse(t.Context(), deep(maxTreeDepth+1), 1<<20), ErrTooDeep)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, tree.Parse(ended, []byte("["+strings.Repeat("1,", checkEvery)+"1]"), 1<<20), context.Canceled)
 }

@@ -1,10 +1,12 @@
 package lifecycle
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -29,17 +31,6 @@ func starts(p supervisor.Policy, ends ...*supervisor.Cause) *Lifecycle {
 		l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
 	}
 	return l
-}
-
-// A policy is kept however much the starts look alike: what the server waits for may come.
-func TestRetry_of_starts_that_fail_alike(t *testing.T) {
-	alike := []*supervisor.Cause{exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x")}
-	l := starts(supervisor.Retry(5, time.Second), alike[:5]...)
-	require.Equal(t, supervisor.StateBackoff, l.State())
-	require.Equal(t, 5, l.Attempt())
-	l = starts(supervisor.Retry(5, time.Second), alike...)
-	require.Equal(t, supervisor.StateEvicted, l.State())
-	require.False(t, l.Cause().Permanent)
 }
 
 // The delay is the longer of the policy's and the server's supervisor.Retry-After.
@@ -84,4 +75,54 @@ func TestStandby_limit_of_the_host(t *testing.T) {
 		s.Step(now, Input{Kind: InputTimer, Token: armed[0].Token})
 		s.Step(now, Input{Kind: InputFailed, Epoch: epoch, Cause: &supervisor.Cause{Kind: supervisor.CauseSpawn, Host: true}})
 	}
+}
+
+// The window remembers a bounded number of ends, and gives the same result as counting
+// them all.
+func TestWindowIsBoundedAndExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w window
+		in := supervisor.Intensity{Restarts: rapid.IntRange(1, 4).Draw(t, "restarts"), Window: 10 * time.Second}
+		now, all := time.Unix(1000, 0), []time.Time(nil)
+		for range rapid.IntRange(1, 40).Draw(t, "ends") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gap")) * time.Second)
+			all = append(all, now)
+			inside := 0
+			for _, e := range all {
+				if e.After(now.Add(-in.Window)) {
+					inside++
+				}
+			}
+			require.Equal(t, inside > in.Restarts, w.full(now, in), "full and exceeded agree")
+			require.Equal(t, inside > in.Restarts, w.exceeded(now, in))
+			require.LessOrEqual(t, len(w.ends), in.Restarts+1)
+		}
+	})
+}
+
+// Transitions returns a copy of the lifecycle as data, in the order in which
+// rows are tried.
+func Transitions() []Transition {
+	rows := slices.Clone(table)
+	for i := range rows {
+		rows[i].Do = slices.Clone(rows[i].Do)
+	}
+	return rows
+}
+
+// StandbyStates lists every state of a standby, in the order in which a life
+// usually passes through them.
+func StandbyStates() []StandbyState {
+	return []StandbyState{StandbyIdle, StandbyWaiting, StandbyDraining, StandbyConnecting, StandbyDiscovering,
+		StandbyReady, StandbyClosing, StandbyStopping, StandbyGivenUp}
+}
+
+// StandbyTransitions returns a copy of the standby's table as data, in the order
+// in which rows are tried.
+func StandbyTransitions() []StandbyTransition {
+	rows := slices.Clone(standbyTable)
+	for i := range rows {
+		rows[i].Do = slices.Clone(rows[i].Do)
+	}
+	return rows
 }

@@ -74,15 +74,10 @@ func Parse(ctx context.Context, raw []byte, maxBlocks int) (t Result, ok bool) {
 	}
 	for more := true; more; more = s.Consume(',') {
 		s.SkipSpace()
-		key, escaped, ok := s.String()
+		key, escaped, ok := s.MemberName()
 		if !ok || escaped {
 			return t, false
 		}
-		s.SkipSpace()
-		if !s.Consume(':') {
-			return t, false
-		}
-		s.SkipSpace()
 		if !t.parseMember(ctx, &s, key) {
 			return t, false
 		}
@@ -180,15 +175,10 @@ func parseBlock(s *jsonscan.Scanner) (block span, ok bool) {
 	typed := false
 	for more := true; more; more = s.Consume(',') {
 		s.SkipSpace()
-		key, escaped, ok := s.String()
+		key, escaped, ok := s.MemberName()
 		if !ok || escaped {
 			return block, false
 		}
-		s.SkipSpace()
-		if !s.Consume(':') {
-			return block, false
-		}
-		s.SkipSpace()
 		switch {
 		case string(key) == `"type"` && !typed:
 			kind, _, _ := s.String()

@@ -28,7 +28,7 @@ func Result(result any, modern bool) (json.RawMessage, error) {
 // WithResultType adds the resultType "complete" to a result that has none.
 func WithResultType(result json.RawMessage) json.RawMessage {
 	const name = "resultType"
-	if bytes.Contains(result, []byte(name)) && hasMember(result, name) {
+	if bytes.Contains(result, []byte(name)) && jsonscan.Member(result, name) != nil {
 		return result
 	}
 	text := bytes.TrimSpace(result)
@@ -41,14 +41,6 @@ func WithResultType(result json.RawMessage) json.RawMessage {
 		complete = append(complete, ',')
 	}
 	return append(complete, text[1:]...)
-}
-
-func hasMember(object []byte, name string) (found bool) {
-	_ = jsonscan.EachMember(object, func(key string, _ []byte) error {
-		found = found || key == name
-		return nil
-	})
-	return found
 }
 
 // Modern adds the resultType "complete", which 2026-07-28 requires, to a result that is known to have

@@ -1,11 +1,13 @@
 package inbound
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/internal/pattern"
@@ -85,4 +87,44 @@ func TestCheckForm_patterns_take_little_memory(t *testing.T) {
 		require.ErrorContains(t, err, "too large", name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20), name)
 	}
+}
+
+// formWithDefaults is a form of two fields.
+var formWithDefaults = map[string]any{"type": "object", "properties": map[string]any{
+	"a": map[string]any{"type": "integer", "default": 2.0}, "b": map[string]any{"type": "integer", "default": 3.0}}}
+
+// A default replaces a missing field. A value of the user stays, also a zero value.
+func TestApplyDefaults(t *testing.T) {
+	content := map[string]any{"a": 0.0}
+	require.Equal(t, map[string]any{"a": 0.0, "b": 3.0}, applyDefaults(content, formWithDefaults))
+	require.Equal(t, map[string]any{"a": 0.0}, content, "the map of the handler is not changed")
+}
+
+// Only an accepted elicitation has content.
+func TestHandler_elicit_content(t *testing.T) {
+	h := newTestHandler()
+	for action, want := range map[string]map[string]any{"accept": {"a": 1.0, "b": 3.0}, "decline": nil, "cancel": nil} {
+		h.Pool.Handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: action, Content: map[string]any{"a": 1.0}}, nil
+		}
+		res, err := h.elicit(t.Context(), &mcp.ElicitRequest{Params: &mcp.ElicitParams{RequestedSchema: formWithDefaults}})
+		require.NoError(t, err)
+		require.Equal(t, want, res.Content, action)
+	}
+}
+
+func TestCheckParams(t *testing.T) {
+	t.Run("small", func(t *testing.T) {
+		require.NoError(t, CheckParams([]byte(transporttest.BroadObject(1000))))
+	})
+	t.Run("large", func(t *testing.T) {
+		require.NoError(t, CheckParams([]byte(`{"x":"`+strings.Repeat("x", 32<<20)+`"}`)))
+	})
+	t.Run("broad", func(t *testing.T) {
+		require.ErrorContains(t, CheckParams([]byte(transporttest.BroadObject(30_000))), "the parameters hold more than 50000 values")
+	})
+	t.Run("deep", func(t *testing.T) {
+		deep := `{"x":"` + strings.Repeat("x", 64<<10) + `","y":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`
+		require.ErrorContains(t, CheckParams([]byte(deep)), "levels")
+	})
 }

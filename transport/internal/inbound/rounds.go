@@ -34,7 +34,7 @@ const hintServerFault = "the server is at fault; report it to its authors"
 
 // NeedsInput reports whether a result requests input instead of ending its request. The
 // search for the text first makes that cheap for all other results.
-func NeedsInput(method string, result []byte) (yes bool) {
+func NeedsInput(method string, result []byte) bool {
 	if !bytes.Contains(result, []byte(resultTypeInputRequired)) {
 		return false
 	}
@@ -43,13 +43,7 @@ func NeedsInput(method string, result []byte) (yes bool) {
 	default:
 		return false
 	}
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error {
-		if key == "resultType" {
-			yes = string(value) == resultTypeInputRequired
-		}
-		return nil
-	})
-	return yes
+	return string(jsonscan.Member(result, "resultType")) == resultTypeInputRequired
 }
 
 // inputRequired is the result of a round that requests input. Its texts are slices of the

@@ -75,15 +75,10 @@ func (e *Envelope) scan(line []byte, loose bool) bool {
 		return s.AtEnd()
 	}
 	for {
-		key, escaped, ok := s.String()
+		key, escaped, ok := s.MemberName()
 		if !ok {
 			return false
 		}
-		s.SkipSpace()
-		if !s.Consume(':') {
-			return false
-		}
-		s.SkipSpace()
 		var text []byte
 		if loose {
 			text, ok = looseValue(&s)
@@ -183,15 +178,7 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 }
 
 // IsVersion2 reports whether an object has the member "jsonrpc":"2.0".
-func IsVersion2(line []byte) (yes bool) {
-	_ = jsonscan.EachMember(line, func(key string, value []byte) error {
-		if key == "jsonrpc" {
-			yes = string(value) == `"2.0"`
-		}
-		return nil
-	})
-	return yes
-}
+func IsVersion2(line []byte) bool { return string(jsonscan.Member(line, "jsonrpc")) == `"2.0"` }
 
 // FindID returns the id of an oversize answer of which only the two ends were kept; see
 // ClipEnds. It looks for an "id" member at the outermost level, before the result or after

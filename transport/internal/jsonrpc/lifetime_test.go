@@ -2,8 +2,11 @@ package jsonrpc
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -104,3 +107,19 @@ func TestLifetime_OnDead_and_OnReleased(t *testing.T) {
 		}
 	})
 }
+
+func TestLastReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := NewLastReceived()
+		require.Zero(t, last.Time(), "nothing was received")
+		for _, pause := range []time.Duration{0, time.Nanosecond, time.Hour} {
+			time.Sleep(pause)
+			last.Note()
+			require.True(t, last.Time().Equal(time.Now()))
+			time.Sleep(time.Minute)
+			require.Equal(t, time.Minute, time.Since(last.Time()))
+		}
+	})
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -205,10 +205,6 @@ func (t *Table) EndLocked(cause error) {
 // Ended returns why the session has ended; nil if it has not. The caller holds Mu.
 func (t *Table) Ended() error { return t.ended }
 
-// TimerStopped stops the timer and reports whether it was stopped already. Only tests call
-// it, after the session has ended.
-func (t *Table) TimerStopped() bool { return !t.timer.Stop() }
-
 // sweep expires the entries whose deadlines have passed, and arms the timer for the earliest
 // of the others. The goroutine of the timer runs it.
 func (t *Table) sweep() {

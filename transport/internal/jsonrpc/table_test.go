@@ -3,11 +3,13 @@ package jsonrpc
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -53,6 +55,9 @@ func endTable(table *Table, cause error) {
 	defer table.Mu.Unlock()
 	table.EndLocked(cause)
 }
+
+// TimerStopped stops the timer and reports whether it was stopped already.
+func (t *Table) TimerStopped() bool { return !t.timer.Stop() }
 
 var errTableEnded = errors.New("the session ended")
 
@@ -390,4 +395,170 @@ func TestTable_InFlight(t *testing.T) {
 		require.Empty(t, table.InFlight(), "one has ended, the other has its answer")
 		endTable(&table, errTableEnded)
 	})
+}
+
+// sentOwner is a request that the server may have received, unless it is false.
+type sentOwner bool
+
+func (o sentOwner) InFlight() bool { return bool(o) }
+func (sentOwner) Expire() func()   { return nil }
+
+// entryOf adds a request with these handlers to a table.
+func entryOf(t *Table, method string, sent bool, h *transport.CallHandlers) *Entry {
+	e := &Entry{Owner: sentOwner(sent)}
+	r := transport.Request{Method: method}
+	if h != nil {
+		r.Caller = &transport.Caller{Handlers: h}
+	}
+	t.Add(e, true, &r)
+	return e
+}
+
+func TestTable_AnswererOf(t *testing.T) {
+	ann, bob := &transport.CallHandlers{}, &transport.CallHandlers{SampleTools: true}
+	var table Table
+	expect := func(call int64, h *transport.CallHandlers, id int64, ok bool) {
+		t.Helper()
+		handlers, of, known := table.AnswererOf(call, "roots/list")
+		require.Equal(t, ok, known)
+		if ok {
+			require.Same(t, h, handlers)
+			require.Equal(t, id, of)
+		}
+	}
+	host := entryOf(&table, "tools/call", true, nil)
+	entryOf(&table, "tools/call", true, nil)
+	expect(0, nil, 0, true) // only the client
+	expect(77, nil, 77, true)
+	first := entryOf(&table, "tools/call", true, ann)
+	expect(0, nil, 0, false)
+	expect(first.ID, ann, first.ID, true)
+	expect(host.ID, nil, host.ID, true)
+	expect(77, nil, 0, false) // a call that has ended
+	table = Table{}
+	first = entryOf(&table, "prompts/get", true, ann)
+	for _, method := range []string{"ping", "tools/list", "resources/subscribe", "tasks/get"} {
+		entryOf(&table, method, true, nil)
+	}
+	entryOf(&table, "tools/call", false, bob) // the server has not seen it
+	expect(-1, ann, first.ID, true)
+	second := entryOf(&table, "resources/read", true, ann)
+	expect(-1, ann, -1, true)
+	table.Remove(first)
+	table.Remove(second)
+	expect(0, nil, 0, true) // none: the client
+}
+
+// A call that was given up counts for GivenUpGrace, or until it is answered.
+func TestTable_GaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ann, bob := &transport.CallHandlers{}, &transport.CallHandlers{SampleTools: true}
+		var table Table
+		end := func(e *Entry) {
+			table.GaveUp(e)
+			table.Remove(e)
+		}
+		host := entryOf(&table, "tools/call", true, nil)
+		end(host)
+		require.Empty(t, table.answerers.givenUp, "no call has had handlers")
+		known := func() bool { _, _, ok := table.AnswererOf(0, "roots/list"); return ok }
+		gone := entryOf(&table, "tools/call", true, ann)
+		require.False(t, known(), "the call of the client may ask")
+		time.Sleep(GivenUpGrace)
+		require.True(t, known())
+		end(entryOf(&table, "tools/list", true, nil))
+		end(gone)
+		entryOf(&table, "tools/call", true, bob)
+		require.False(t, known())
+		time.Sleep(GivenUpGrace)
+		require.False(t, known())
+		time.Sleep(time.Nanosecond)
+		require.True(t, known())
+		require.Empty(t, table.answerers.givenUp)
+		gone = entryOf(&table, "tools/call", true, ann)
+		end(gone)
+		require.False(t, known())
+		table.AnsweredLate(gone.ID)
+		require.True(t, known())
+		for range maxGivenUp + 10 {
+			end(entryOf(&table, "tools/call", true, bob))
+		}
+		require.Len(t, table.answerers.givenUp, maxGivenUp)
+		require.False(t, known(), "more than are remembered")
+		time.Sleep(2 * GivenUpGrace)
+		end(entryOf(&table, "tools/call", true, bob))
+		require.Len(t, table.answerers.givenUp, 1)
+		require.True(t, known())
+	})
+}
+
+// Deadlines that are close together share one sweep.
+func TestDeadlineTimer_Rearm_keeps_sweeps_apart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var timer DeadlineTimer
+		sweeps := 0
+		timer.OnFire = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			sweeps++
+			timer.Fired()
+			now := time.Now()
+			timer.Rearm(now, now.Add(time.Microsecond))
+		}
+		mu.Lock()
+		timer.Set(time.Now())
+		mu.Unlock()
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Stop()
+		require.InDelta(t, int(time.Second/SweepGrain), sweeps, 2)
+	})
+}
+
+// Entries behaves like a map, whatever ids come in whatever order.
+func TestEntries_is_a_map(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var entries Entries
+		want := map[int64]*Entry{}
+		id := rapid.OneOf(rapid.Int64Range(FirstID, FirstID+100), rapid.Int64Range(-5, -1), rapid.Int64Range(0, 20),
+			rapid.Map(rapid.Int64Range(0, 20), func(n int64) int64 { return FirstID + 16*n }))
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			n := id.Draw(t, "id")
+			if e := entries.Get(n); want[n] != e {
+				t.Fatalf("entry %d is %p, not %p", n, e, want[n])
+			}
+			if want[n] == nil {
+				want[n] = &Entry{ID: n}
+				entries.Add(want[n])
+			} else {
+				delete(want, n)
+				entries.Delete(n)
+			}
+			entries.Delete(n + 1000) // is not there
+			seen := map[int64]*Entry{}
+			for e := range entries.All() {
+				seen[e.ID] = e
+			}
+			require.Equal(t, want, seen)
+			require.Equal(t, len(want), entries.Len())
+		}
+		for e := range entries.All() {
+			entries.Delete(e.ID)
+		}
+		require.Zero(t, entries.Len(), "a loop may delete")
+	})
+}
+
+// After many requests at a time the memory for them is not kept.
+func TestEntries_frees_memory(t *testing.T) {
+	var entries Entries
+	for id := range int64(10_000) {
+		entries.Add(&Entry{ID: FirstID + id})
+	}
+	for id := range int64(10_000) {
+		entries.Delete(FirstID + id)
+	}
+	require.Zero(t, entries)
 }

@@ -3,11 +3,20 @@ package stdio
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp/syntax"
+	"sort"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
@@ -107,4 +116,281 @@ func TestElicitationComplete(t *testing.T) {
 			require.Nil(t, s.Cause())
 		})
 	}
+}
+
+// TestRounds_other_results: only certain results of modern servers require input.
+func TestRounds_other_results(t *testing.T) {
+	require.True(t, inbound.NeedsInput("resources/read", []byte(transporttest.FormRequired)))
+	require.True(t, inbound.NeedsInput("prompts/get", []byte(transporttest.FormRequired)))
+	require.False(t, inbound.NeedsInput("tools/list", []byte(transporttest.FormRequired)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(transporttest.DoneResult)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"resultType":"complete","structuredContent":{"state":"input_required"}}`)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
+
+	p := newPartner(t, false)
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	go func() {
+		m := <-p.Received
+		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+	}()
+	result, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+	require.NoError(t, err)
+	require.JSONEq(t, transporttest.FormRequired, string(result))
+}
+
+// slowForm is a handler that answers after a delay, or when its context ends.
+func slowForm(d time.Duration) transport.Handlers {
+	return transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	})}
+}
+
+// TestRounds_clocks: the time of a handler does not count as idle. Only the total
+// timeout, over all rounds, and the context of the caller bound the call.
+func TestRounds_clocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes, patience, ends time.Duration
+		err                   error
+	}{
+		"one answer":  {9 * time.Minute, 0, 0, nil},
+		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
+		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPartner(t, true)
+				s := p.Open(slowForm(tc.takes))
+				defer transporttest.EndSession(t, s)
+				ctx := t.Context()
+				if tc.patience > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.patience)
+					defer cancel()
+				}
+				r := transporttest.ToolCall
+				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+				began := time.Now()
+				failed := make(chan error, 1)
+				go func() { _, err := s.Request(ctx, r); failed <- err }()
+				first := p.Next("tools/call")
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
+				if tc.patience == 0 {
+					second := p.Next("tools/call")
+					answer := transporttest.DoneResult
+					if tc.err != nil {
+						answer = transporttest.SingleLine(transporttest.FormRequired)
+					}
+					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+				}
+				err := <-failed
+				if tc.err == nil {
+					require.NoError(t, err)
+					return
+				}
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, e, tc.err)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+				require.Equal(t, tc.ends, time.Since(began))
+				require.Empty(t, p.Received)
+			})
+		})
+	}
+}
+
+// TestRounds_last_round_has_the_remaining_time: the last round has what the earlier
+// rounds left of the total timeout.
+func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(slowForm(570 * time.Second))
+		defer transporttest.EndSession(t, s)
+		r := transporttest.ToolCall
+		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+		began := time.Now()
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
+		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
+		p.Next("tools/call")
+		var e *mcpvisor.Error
+		require.ErrorAs(t, <-failed, &e)
+		require.ErrorIs(t, e, mcpvisor.ErrTimeout)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
+	})
+}
+
+// TestRounds_unsent_later_round: if a later round was not sent, the outcome is unknown,
+// because the server has seen the first round.
+func TestRounds_unsent_later_round(t *testing.T) {
+	p := newPartner(t, true)
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	send := func(context.Context, transport.Request) (json.RawMessage, error) {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
+	}
+	_, err := s.(*session).open.Load().sender.Handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.False(t, e.Retryable())
+}
+
+// TestRounds_empty: a result that requires no input puts the request off. The request is
+// repeated with growing delays, MaxEmptyRounds times.
+func TestRounds_empty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(transport.Handlers{})
+		defer transporttest.EndSession(t, s)
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
+		began := time.Now()
+		for range inbound.MaxEmptyRounds + 1 {
+			m := p.Next("tools/call")
+			require.NotContains(t, m.Params, "inputResponses")
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
+		}
+		err := <-failed
+		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+		require.GreaterOrEqual(t, time.Since(began), 3*500*time.Millisecond)
+	})
+}
+
+// TestRounds_session_ends_between: a session that ends while a handler runs cancels the
+// handler and fails the call. The outcome is unknown, because the server has seen the
+// first round.
+func TestRounds_session_ends_between(t *testing.T) {
+	p := newPartner(t, true)
+	ended := make(chan error, 1)
+	began := make(chan struct{})
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+	})})
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
+	m := p.Next("tools/call")
+	p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+	<-began
+	transporttest.EndSession(t, s)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, <-failed, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.ErrorIs(t, <-ended, s.Cause())
+}
+
+// TestRounds_empty_rounds_count_from_the_last_input: a round that requires input resets
+// the count of empty rounds.
+func TestRounds_empty_rounds_count_from_the_last_input(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+		defer transporttest.EndSession(t, s)
+		later := `{"resultType":"input_required","requestState":"later"}`
+		answered := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); answered <- err }()
+		for _, result := range []string{later, later, later, transporttest.SingleLine(transporttest.FormRequired), later, later, transporttest.DoneResult} {
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, result)
+		}
+		require.NoError(t, <-answered)
+	})
+}
+
+// doublingSchema is a small schema whose validation takes 2^60 steps.
+func doublingSchema() string {
+	var b strings.Builder
+	b.WriteString(`{"type":"object","properties":{"a":{"type":"string"}},"allOf":[{"$ref":"#/$defs/d0"}],"$defs":{`)
+	for i := range 60 {
+		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	b.WriteString(`"d60":{"type":"object"}}}`)
+	return b.String()
+}
+
+// fatalSchemas are schemas that exhaust the stack or the time of a validator.
+var fatalSchemas = map[string]string{
+	"reference to itself": `{"type":"object","$ref":"#","properties":{"a":{"type":"string"}}}`,
+	"part of itself":      `{"type":"object","allOf":[{"$ref":"#"}],"properties":{"a":{"type":"string"}}}`,
+	"field of itself":     `{"type":"object","properties":{"a":{"type":"string","default":"x","$ref":"#/properties/a"}}}`,
+	"dynamic":             `{"type":"object","$dynamicRef":"#n","$dynamicAnchor":"n","properties":{"a":{"type":"string"}}}`,
+	"doubling":            doublingSchema(),
+}
+
+// TestForm_fatal_schema: a hostile schema fails its own request and leaves the host
+// alive, in both eras. A stack overflow cannot be recovered and an endless validation
+// cannot be stopped, so each schema is tried in a process of its own.
+func TestForm_fatal_schema(t *testing.T) {
+	if which := os.Getenv("MCPVISOR_TEST_FORM"); which != "" {
+		for _, modern := range []bool{false, true} {
+			p := newPartner(t, modern)
+			s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce, Sample: transporttest.AnySample, SampleTools: true})
+			ended := make(chan error, 1)
+			if modern {
+				go func() { _, err := s.Request(transporttest.Context(t), transporttest.ToolCall); ended <- err }()
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"f":{"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}}}}`,
+					p.Next("tools/call").ID, fatalSchemas[which])
+				require.ErrorContains(t, <-ended, "requestedSchema")
+			} else {
+				p.Send(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, fatalSchemas[which])
+				require.Contains(t, string(p.Next("").Error), "-32602")
+				// The schemas of tools are passed to the handler, and never validated.
+				p.Send(`{"jsonrpc":"2.0","id":2,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[{"name":"t","inputSchema":%s,"outputSchema":%s}]}}`,
+					fatalSchemas[which], fatalSchemas[which])
+				require.NotEmpty(t, p.Next("").Result)
+			}
+			transporttest.EndSession(t, s)
+		}
+		return
+	}
+	for name := range fatalSchemas {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestForm_fatal_schema$", "-test.timeout", "60s")
+			cmd.Env = append(os.Environ(), "MCPVISOR_TEST_FORM="+name)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%.1500s", out)
+			require.NotContains(t, string(out), "no tests to run")
+		})
+	}
+}
+
+// maxFormSteps bounds what validating one form costs, in steps of a regular expression: an
+// instruction of its program for each byte of the default. A step takes some 10 ns.
+const maxFormSteps = 1 << 24
+
+// TestForm_largest_pattern: validating the largest pattern that is accepted takes a bounded
+// number of steps, and the form is answered.
+func TestForm_largest_pattern(t *testing.T) {
+	form := func(n int) (schema string, steps int) {
+		pattern := fmt.Sprintf("(a|a?){%d}$", n)
+		expr, err := syntax.Parse(pattern, syntax.Perl)
+		require.NoError(t, err)
+		program, err := syntax.Compile(expr.Simplify())
+		require.NoError(t, err)
+		return transporttest.FormWith(fmt.Sprintf(`"a":{"type":"string","pattern":"%s","default":"%s"}`, pattern, strings.Repeat("a", inbound.MaxFormDefault))),
+			len(program.Inst) * inbound.MaxFormDefault
+	}
+	refused := sort.Search(1000, func(n int) bool { // repetitions beyond 1000 are no valid pattern
+		schema, _ := form(n)
+		return inbound.CheckForm(transporttest.DecodeJSON(t, schema)) != nil
+	})
+	require.Less(t, refused, 1000, "no pattern is too large")
+	heavy, steps := form(refused - 1)
+	require.LessOrEqual(t, steps, maxFormSteps)
+	// What a pattern costs is counted on its parse tree, before it is compiled, so the
+	// count is above what the program has.
+	require.Greater(t, steps, maxFormSteps/3, "the largest pattern is far below the bound")
+
+	p := newPartner(t, false)
+	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	p.Send(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, heavy)
+	require.JSONEq(t, "1", string(p.Next("").ID))
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -80,34 +81,12 @@ func TestServerRequests(t *testing.T) {
 	}
 }
 
-// TestServerRequests_clock: the idle clock stands still while a handler runs, and
-// continues with the remaining time.
-func TestServerRequests_clock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPartner(t, false)
-		s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(context.Context) { time.Sleep(3 * time.Minute) })})
-		r := transporttest.ToolCall
-		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
-		began := time.Now()
-		ended := make(chan error, 1)
-		go func() { _, err := s.Request(t.Context(), r); ended <- err }()
-		p.Next("tools/call")
-		time.Sleep(50 * time.Second)
-		p.Send(transporttest.ElicitRequest, 1)
-		require.NotEmpty(t, p.Next("").Result)
-		require.Equal(t, 230*time.Second, time.Since(began))
-		require.ErrorIs(t, <-ended, mcpvisor.ErrTimeout)
-		require.InDelta(t, 290*time.Second, time.Since(began), float64(time.Second))
-		transporttest.EndSession(t, s)
-	})
-}
-
 // TestServerRequests_are_refused_unread: a request without a handler, or one that is too
 // long, is refused before it is decoded.
 func TestServerRequests_are_refused_unread(t *testing.T) {
 	p := newPeer(t, osPipe, 64<<20)
 	p.serverRequests.Handler = newPipeHandler()
-	long := strings.Repeat(`{"role":"user","content":[]},`, 1<<20)
+	long := strings.Repeat(`{"role":"user","content":[]},`, 600_000) // longer than a request may be
 	for request, code := range map[string]int64{
 		`"method":"sampling/createMessage","params":{"messages":[` + long + `1]}`: -32601,
 		`"method":"elicitation/create","params":{"a":[` + long + `1]}`:            inbound.CodeTooManyRequests,
@@ -246,56 +225,173 @@ func TestServerRequests_invalid_params(t *testing.T) {
 	require.Nil(t, s.Cause())
 }
 
-// TestServerRequests_cancelled_by_the_server: the cancellation ends the context of the
-// handler.
-func TestServerRequests_cancelled_by_the_server(t *testing.T) {
-	p := newPartner(t, false)
-	began, ended := make(chan struct{}), make(chan struct{})
-	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
-		close(began)
-		<-ctx.Done()
-		close(ended)
-	})})
-	p.Send(transporttest.ElicitRequest, 1)
-	<-began
-	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	transporttest.RequireClosed(t, ended, "the context of the handler has not ended")
+// TestServerMessages_limits_server_requests: maxServerRequests requests of the server may
+// be without a response. Further ones are refused until one is answered.
+func TestServerMessages_limits_server_requests(t *testing.T) {
+	leave := make(chan struct{})
+	p := newPeer(t, osPipe, 1<<20)
+	p.serverRequests.Handler = newPipeHandler()
+	p.serverRequests.Handler.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-leave })
+	p.serverRequests.Handler.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+		<-leave
+		return &mcp.ElicitResult{Action: "accept"}, nil
+	}
+	p.serverRequests.Handler.SetSession(nil)
+	elicit := func(id string) {
+		p.writeLine(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"?"}}`, id)
+	}
+	for n := range maxServerRequests {
+		elicit(fmt.Sprint(n))
+		elicit("0") // refused from the second time on: the id is in use
+	}
+	for _, id := range []string{"5000", `"text"`} {
+		elicit(id)
+		r := p.readRefusal()
+		require.JSONEq(t, id, string(r.ID))
+		require.EqualValues(t, inbound.CodeTooManyRequests, r.Error.Code)
+		require.Equal(t, "too many requests", r.Error.Message)
+	}
+	elicit(`"` + strings.Repeat("x", inbound.MaxRefusal) + `"`)
+	elicit("6000")
+	require.Equal(t, "6000", string(p.readRefusal().ID), "the id of the request before is too long to be repeated")
+	require.Equal(t, mcpvisor.Discarded{Malformed: maxServerRequests + 1}, p.discarded.Counts())
+	close(leave)
+	for range maxServerRequests {
+		p.readMessage()
+	}
+	require.Eventually(t, func() bool {
+		return p.serverRequests.Idle()
+	}, transporttest.Patience, transporttest.TimeStep)
+	elicit("7") // admitted: there is room again
+	require.EqualValues(t, 7, p.readMessage().ID)
 }
 
-// TestServerRequests_pause_the_idle_clock: a call is not idle while a handler answers a
-// request of the server. The total timeout still bounds it.
-func TestServerRequests_pause_the_idle_clock(t *testing.T) {
-	for name, tc := range map[string]struct {
-		takes time.Duration
-		fails bool
-	}{"within the whole time": {9 * time.Minute, false}, "beyond it": {11 * time.Minute, true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPartner(t, false)
-				s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
-					select {
-					case <-time.After(tc.takes):
-					case <-ctx.Done():
-					}
-				})})
-				r := transporttest.ToolCall
-				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
-				began := time.Now()
-				failed := make(chan error, 1)
-				go func() { _, err := s.Request(t.Context(), r); failed <- err }()
-				call := p.Next("tools/call")
-				p.Send(transporttest.ElicitRequest, 1)
-				if tc.fails {
-					err := <-failed
-					require.ErrorContains(t, err, "timed out")
-					require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
-				} else {
-					require.NotEmpty(t, p.Next("").Result)
-					p.Send(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.ID)
-					require.NoError(t, <-failed)
-				}
-				transporttest.EndSession(t, s)
-			})
-		})
+// TestServerMessages_drops_refusals_unread_by_the_server: if the server does not read,
+// refusals are dropped and not queued without bound.
+func TestServerMessages_drops_refusals_unread_by_the_server(t *testing.T) {
+	p := newPeer(t, memoryPipe, 1<<20)
+	const requests = 4 * maxServerRequests
+	for n := range requests {
+		p.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, n)
+	}
+	const least = requests - maxServerRequests - maxServerRequests - maxBatchBytes/len(`{"jsonrpc":"2.0","id":1,"error":{}}`)
+	require.Eventually(t, func() bool { return p.discarded.Counts().Dropped >= uint64(least) }, transporttest.Patience, transporttest.TimeStep)
+	p.table.Mu.Lock()
+	defer p.table.Mu.Unlock()
+	require.LessOrEqual(t, len(p.conn.out.queue), 2*maxServerRequests, "responses, and refusals")
+}
+
+// TestServerMessages_flood_from_a_server_that_reads_nothing: the goroutines and the
+// memory for requests of the server are bounded, and calls in flight are served.
+func TestServerMessages_flood_from_a_server_that_reads_nothing(t *testing.T) {
+	var flood []string
+	for n := range 4 * maxServerRequests {
+		flood = append(flood, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"a":"%s"}}`, n, strings.Repeat("x", 100)))
+	}
+	reading := make(chan struct{})
+	s := openMemory(t, transporttest.SendingServer(flood, reading)) // writes all of flood before it reads again
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Request(t.Context(), transporttest.TinyCall("a"))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(transporttest.Patience):
+		require.FailNow(t, "the call does not end")
+	}
+	require.NotZero(t, s.Info().Discarded.Dropped)
+	asked := &s.(*session).currentConn().conn.serverRequests
+	require.LessOrEqual(t, asked.Count(), maxServerRequests)
+}
+
+// TestServerMessages_refuses_methods_of_servers: a method that only servers implement is
+// refused. The client of the go-sdk would send it back to the server.
+func TestServerMessages_refuses_methods_of_servers(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	p.writeLine(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
+	r := p.readRefusal()
+	require.Equal(t, "4", string(r.ID))
+	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
+}
+
+// TestNotifications_params_pass: no notification that the protocol allows counts as malformed.
+func TestNotifications_params_pass(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	for _, message := range []string{
+		`"notifications/elicitation/complete","params":{"elicitationId":"e"}`,
+		`"notifications/of/others"`, `"notifications/of/others","params":null`, `"notifications/of/our/own"`,
+	} {
+		p.writeLine(`{"jsonrpc":"2.0","method":%s}`, message)
+	}
+	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params": {} }`)
+	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"of nothing"}}`)
+	p.writeLine(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.EqualValues(t, 1, p.readMessage().ID)
+	require.Zero(t, p.discarded.Counts())
+}
+
+// TestNotifications_over_the_rate_limit: log messages over the limit are dropped and
+// counted.
+func TestNotifications_over_the_rate_limit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		received := 0
+		p.notifications.OnNotice(func(transport.Notice) { received++ })
+		for range jsonrpc.NotificationBurst + 5 {
+			p.writeLine(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+		}
+		synctest.Wait()
+		require.Equal(t, jsonrpc.NotificationBurst, received)
+		require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.discarded.Counts())
+	})
+}
+
+// TestRoots_changed: a legacy server is notified of changed roots, a modern one is not.
+func TestRoots_changed(t *testing.T) {
+	p := newPartner(t, false)
+	roots := transport.NewRoots([]*mcp.Root{{URI: "file:///a"}})
+	s := p.Open(transport.Handlers{Roots: roots})
+	p.Send(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	require.JSONEq(t, `{"roots":[{"uri":"file:///a"}]}`, string(p.Next("").Result))
+	roots.Set(nil)
+	p.Next("notifications/roots/list_changed")
+	p.Send(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
+	require.JSONEq(t, `{"roots":[]}`, string(p.Next("").Result))
+
+	transporttest.EndSession(t, s)
+	require.Eventually(t, func() bool { return roots.Followers() == 0 }, transporttest.Patience, transporttest.TimeStep)
+
+	modern := newPartner(t, true)
+	s = modern.Open(transport.Handlers{Roots: roots})
+	roots.Set(nil)
+	go func() { _, _ = s.Request(t.Context(), transporttest.ToolCall) }()
+	modern.Next("tools/call") // no notification before it
+}
+
+// TestRoots_changed_in_the_handshake: a server may have requested the roots during the
+// handshake, so a change in the handshake is notified, too.
+func TestRoots_changed_in_the_handshake(t *testing.T) {
+	roots := transport.NewRoots(nil)
+	received := make(chan struct{}, 1)
+	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+		switch string(e.Method) {
+		case `"initialize"`:
+			roots.Set(nil)
+			return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + transporttest.LegacyAnswer + `}`
+		case `"notifications/roots/list_changed"`:
+			received <- struct{}{}
+		}
+		return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + transporttest.UnknownMethod + `}`
+	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: roots}, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(t.Context()))
+	select {
+	case <-received:
+	case <-time.After(transporttest.Patience):
+		require.Fail(t, "the server is not notified")
 	}
 }

@@ -122,65 +122,6 @@ func TestStdio_failed_start(t *testing.T) {
 	}
 }
 
-// TestStdio_exits_on_discover_late: a server that starts slowly reads server/discover when
-// the wait for its answer is over, and exits. It is served anyway.
-func TestStdio_exits_on_discover_late(t *testing.T) {
-	s, err := stdioSession(t, mcpvisor.ServerSpec{
-		Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{"2025-11-25"},
-			Faults: []mcptest.Fault{{At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1}}}),
-		Timeouts: mcpvisor.Timeouts{Negotiate: time.Microsecond},
-	})
-	require.NoError(t, err)
-	require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
-}
-
-// TestStdio_falls_back_to_legacy: a legacy server that exits on server/discover or
-// ignores it is served.
-func TestStdio_falls_back_to_legacy(t *testing.T) {
-	for name, fault := range map[string]mcptest.Fault{
-		"exits on server/discover":             {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
-		"ignores server/discover":              {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
-		"malformed lines before the handshake": {At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 20},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, err := stdioSession(t, mcpvisor.ServerSpec{
-				Stdio:    mcptest.Stdio(mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{fault}}),
-				Timeouts: mcpvisor.Timeouts{Negotiate: 500 * time.Millisecond},
-			})
-			require.NoError(t, err)
-			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
-			raw, err := s.Request(t.Context(), callTool("add", `{"a":2,"b":40}`))
-			require.NoError(t, err)
-			require.Contains(t, string(raw), "42")
-		})
-	}
-}
-
-// TestStdio_server_stops_reading: calls end with their context, and the server is killed
-// at the shutdown.
-func TestStdio_server_stops_reading(t *testing.T) {
-	s, err := stdioSession(t, mcpvisor.ServerSpec{
-		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
-			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}),
-		Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond},
-	})
-	require.NoError(t, err)
-	big := make([]byte, 1<<20)
-	for i := range big {
-		big[i] = 'x'
-	}
-	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err = s.Request(ctx, callTool("echo", `{"text":"`+string(big)+`"}`))
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	}
-	pid := s.Info().PID
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-	<-s.Released()
-	require.False(t, mcptest.Alive(pid))
-}
-
 // TestStdio_grandchildren_die_with_the_server: processes that the server has started end
 // with it.
 func TestStdio_grandchildren_die_with_the_server(t *testing.T) {

@@ -5,20 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
-
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -137,17 +137,6 @@ func TestCall_toleratedReply(t *testing.T) {
 			requireServing(t, openSession(t, specFor(web.URL)))
 		})
 	}
-}
-
-func TestCall_errorKeepsCodeAndData(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"k":[1]}}}`, id)
-	})
-	var rpc *sdkrpc.Error
-	require.ErrorAs(t, requireCallFails(t, openSession(t, specFor(web.URL))), &rpc)
-	require.EqualValues(t, -32042, rpc.Code)
-	require.JSONEq(t, `{"k":[1]}`, string(rpc.Data))
 }
 
 func TestCall_canceled(t *testing.T) {
@@ -326,4 +315,101 @@ func TestHeaders_ofSpec(t *testing.T) {
 			require.NotContains(t, values, "mine", name)
 		}
 	}
+}
+
+// An answer in an encoding that no request has offered names the encoding. It is neither a broken
+// connection nor invalid JSON, and the session is kept.
+func TestCall_encodingNotOffered(t *testing.T) {
+	for name, row := range map[string]struct {
+		status         int
+		kind, encoding string
+		outcome        mcpvisor.Outcome
+		says           string
+	}{
+		"brotli":       {200, "application/json", "br", mcpvisor.OutcomeUnknown, `Content-Encoding "br"`},
+		"two":          {200, "application/json", "gzip, br", mcpvisor.OutcomeUnknown, `Content-Encoding "gzip, br"`},
+		"event stream": {200, "text/event-stream", "zstd", mcpvisor.OutcomeUnknown, `Content-Encoding "zstd"`},
+		"error status": {413, "text/plain", "deflate", mcpvisor.OutcomeAnswered, "HTTP 413 Request Entity Too Large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newHTTPServer(t)
+			web.handle("notifications/initialized", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+				w.Header().Set("Content-Encoding", row.encoding) // of no content
+				w.WriteHeader(http.StatusAccepted)
+			})
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+				w.Header().Set("Content-Type", row.kind)
+				w.Header().Set("Content-Encoding", row.encoding)
+				w.WriteHeader(row.status)
+				_, _ = w.Write([]byte("\x8b\x0f\x80 packed \x03"))
+			})
+			s := openSession(t, specFor(web.URL))
+			e := requireCallFails(t, s)
+			require.ErrorContains(t, e, row.says)
+			require.NotContains(t, e.Error(), "packed")
+			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+			require.Equal(t, row.outcome, e.Outcome)
+			require.NotContains(t, e.Error(), "broke")
+			web.handle("tools/call", nil)
+			requireServing(t, s)
+		})
+	}
+}
+
+func TestBatch_noAllocations(t *testing.T) {
+	const items = 1 << 16
+	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
+	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
+	r := &receiver{exchanger: &exchanger{}}
+	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
+		_, found, httpErr := r.handleMessage(batch, 1, true)
+		require.False(t, found)
+		require.Nil(t, httpErr)
+		_, _, _ = r.handleMessage(nested, 1, true)
+	}), 10.0)
+	require.EqualValues(t, 2*2*items, r.discarded.Malformed.Load())
+}
+
+// An error without an id answers a call only if it is the only message of the batch.
+func TestBatch(t *testing.T) {
+	const noID = `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`
+	for name, c := range map[string]struct {
+		text          string
+		result, error string
+		discarded     uint64 // malformed and unmatched messages
+	}{
+		"answer":          {`[{"id":1,"result":"a"}]`, `"a"`, "", 0},
+		"among others":    {` [ {"id":2,"result":"b"} , 7, {"id":1,"result":"a"} ] `, `"a"`, "", 2},
+		"nested":          {`[[{"id":1,"result":"a"}]]`, "", "", 1},
+		"noID":            {`[` + noID + `]`, "", `{"code":1,"message":"m"}`, 0},
+		"noID and others": {`[` + noID + `,{"id":1,"result":"a"}]`, `"a"`, "", 1},
+		"empty":           {`[]`, "", "", 0},
+		"cut":             {`[{"id":1,"result":"a"}`, "", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &receiver{exchanger: &exchanger{}}
+			got, found, httpErr := r.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
+			require.Nil(t, httpErr)
+			require.Equal(t, c.result+c.error != "", found)
+			require.Equal(t, c.result, string(got.result))
+			require.Equal(t, c.error, string(got.errorMember))
+			require.Equal(t, c.discarded, r.discarded.Malformed.Load()+r.discarded.Unmatched.Load())
+		})
+	}
+}
+
+// The largest possible Limits.MaxMessageBytes works over HTTP and over pipes.
+func TestMaxMessageBytes_maxInt(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
+	spec.Limits.MaxMessageBytes = math.MaxInt
+	requireServing(t, openSession(t, spec))
+
+	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
+		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	_, err := s.Request(transporttest.Context(t), transporttest.TinyCall("any"))
+	require.NoError(t, err)
 }

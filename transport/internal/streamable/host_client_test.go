@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // hostBody is a response body that the application's RoundTripper returns.
@@ -158,36 +157,6 @@ func TestHostClient_panics(t *testing.T) {
 				requireServing(t, s)
 			}
 		})
-	}
-}
-
-// panicking is a RoundTripper of the application that panics for a request whose context
-// has the value panicNow.
-type panicking struct{ http.RoundTripper }
-
-func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Header.Get("X-Now") != "" && r.Context().Value(panicNow{}) != nil {
-		panic("panic of the host")
-	}
-	return p.RoundTripper.RoundTrip(r)
-}
-
-type panicNow struct{}
-
-// A RoundTripper that panics fails only one request, with and without a Progress function:
-// the latter decides in which goroutine the request is sent.
-func TestHostRoundTripper_panics(t *testing.T) {
-	web := newHTTPServer(t)
-	spec := specFor(web.URL)
-	spec.HTTP.Headers = map[string]string{"X-Now": "1"}
-	spec.HTTP.Client = &http.Client{Transport: panicking{web.Client().Transport}}
-	s := openSession(t, spec)
-	for _, onProgress := range []func(mcpvisor.Progress){nil, func(mcpvisor.Progress) {}} {
-		r := transporttest.ToolCall
-		r.Progress = onProgress
-		_, err := s.Request(context.WithValue(transporttest.Context(t), panicNow{}, true), r)
-		require.ErrorContains(t, err, "RoundTripper panicked")
-		requireServing(t, s)
 	}
 }
 

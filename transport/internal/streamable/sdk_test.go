@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -94,25 +93,6 @@ func TestAgainstSDK(t *testing.T) {
 	}
 }
 
-func TestAgainstSDK_eraRemembered(t *testing.T) {
-	web := newHTTPServer(t)
-	d := newTestDialer(specFor(web.URL))
-	for range 2 {
-		s := d.NewSession()
-		transporttest.ReleaseAtEnd(t, s)
-		require.NoError(t, s.Open(transporttest.Context(t)))
-	}
-	require.Len(t, web.requests("server/discover"), 1, "the second session does not send server/discover")
-	require.Len(t, web.requests("initialize"), 2)
-
-	modern := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true})
-	d = newTestDialer(specFor(modern.URL))
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
-	require.Equal(t, mcpvisor.EraModern, d.knownEra())
-}
-
 func TestAgainstSDK_paramHeaders(t *testing.T) {
 	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	s := openSession(t, specFor(web.URL))
@@ -157,33 +137,6 @@ func TestUseTools(t *testing.T) {
 	require.Equal(t, []string{"x"}, headers())
 }
 
-// A request that the server sends during a call is served, and the server gets the answer.
-func TestAgainstSDK_serverRequestDuringCall(t *testing.T) {
-	checkLeaks(t)
-	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
-	var ponged atomic.Bool
-	server.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if err := r.Session.Ping(ctx, nil); err != nil {
-				return nil, err
-			}
-			ponged.Store(true)
-			return &mcp.CallToolResult{}, nil
-		})
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
-		for ss := range server.Sessions() {
-			_ = ss.Close()
-		}
-	})
-	s := openSession(t, specFor(web.URL))
-	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "ask", Params: json.RawMessage(`{"name":"ask","arguments":{}}`)})
-	require.NoError(t, err)
-	require.True(t, ponged.Load())
-}
-
 func TestConnections_reusedByManyCalls(t *testing.T) {
 	for name, options := range map[string]*mcp.StreamableHTTPOptions{"JSON": {JSONResponse: true}, "events": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -218,20 +171,6 @@ func TestConnections_reusedByManyCalls(t *testing.T) {
 			require.Less(t, dialled.Load(), int32(callers*each/4), "connections are reused")
 		})
 	}
-}
-
-func TestCall_largeResult(t *testing.T) {
-	web := newHTTPServer(t)
-	big := strings.Repeat("x", 3<<20)
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		writeResult(w, id, `{"content":[{"type":"text","text":"`+big+`"}]}`)
-	})
-	s := openSession(t, specFor(web.URL))
-	start := time.Now()
-	got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
-	require.NoError(t, err)
-	require.Greater(t, len(got), 3<<20)
-	require.False(t, s.LastReceived().Before(start))
 }
 
 func TestAgainstSDK_TLSAndHTTP2(t *testing.T) {

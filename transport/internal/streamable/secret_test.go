@@ -7,13 +7,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -142,4 +147,249 @@ func TestSecrets_inNotices(t *testing.T) {
 	log := (<-notices).Log
 	require.Contains(t, log.Text, "got ")
 	requireNoCanary(t, log.Text+log.Logger)
+}
+
+// echoSecrets are the secrets of echoSpec. The server receives each in one form and
+// repeats it in another.
+var echoSecrets = []string{
+	"canary-user", "canary-pass/word+1", "Y2FuYXJ5LXVzZXI6", // user:password, as Basic writes it
+	"canary-token", "canary/slash", "canary\"quote", "canary-long", "canary-long-and-more",
+	"-and-more", // remains if the shorter of two secrets is replaced first
+}
+
+// echoSpec returns a spec with secrets in headers, and with a login in the URL or a bearer
+// token.
+func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
+	spec := specFor("http://" + addr + "/mcp")
+	spec.HTTP.Headers = map[string]string{"X-Slash": "canary/slash", "X-Quote": `canary"quote`,
+		"X-Long": "canary-long", "X-Longer": "canary-long-and-more"}
+	if login {
+		spec.HTTP.URL = "http://" + url.UserPassword("canary-user", "canary-pass/word+1").String() + "@" + addr + "/mcp"
+	} else {
+		spec.HTTP.Headers["Authorization"] = "Bearer canary-token"
+	}
+	return spec
+}
+
+// receivedSecrets returns all secrets of a request as one text.
+func receivedSecrets(r *http.Request) string {
+	user, password, _ := r.BasicAuth()
+	return strings.Join([]string{user, password, r.Header.Get("Authorization"), r.Header.Get("X-Slash"),
+		r.Header.Get("X-Quote"), r.Header.Get("X-Long"), r.Header.Get("X-Longer")}, " ")
+}
+
+// escaped returns a text as JSON string, with slashes escaped as PHP does.
+func escaped(text string) string {
+	raw, _ := json.Marshal(text)
+	return strings.ReplaceAll(string(raw), "/", `\/`)
+}
+
+// Credentials that a server repeats in any kind of reply do not appear in errors, causes
+// and logs.
+func TestSecrets_echoedByServer(t *testing.T) {
+	respond := func(w http.ResponseWriter, code int, body string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+	rpc := func(r *http.Request, id json.RawMessage) string {
+		text := receivedSecrets(r)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":%s,"data":{"k":[1,%s],%s:true}}}`,
+			id, escaped("invalid: "+text), escaped(text), escaped("key "+text))
+	}
+	rows := map[string]handler{
+		"error": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { respond(w, 200, rpc(r, id)) },
+		"error with a status": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			respond(w, 500, rpc(r, id))
+		},
+		"error without id": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			respond(w, 400, rpc(r, json.RawMessage("null")))
+		},
+		"401 JSON-RPC": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { respond(w, 401, rpc(r, id)) },
+		"401 text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			respond(w, 401, "bad credentials: "+receivedSecrets(r))
+		},
+		"long text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			respond(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // the part that an error shows ends inside the secret
+		},
+		"long JSON": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			respond(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
+		},
+		"bare string": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			respond(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(receivedSecrets(r))))
+		},
+		"event": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			startEvents(w)("data: %s\n\n", rpc(r, id))
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			w.Header().Set("Location", "http://elsewhere.invalid/"+r.Header.Get("X-Longer")+"/"+r.Header.Get("Authorization"))
+			w.WriteHeader(307)
+		},
+		"invalid HTTP": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				fmt.Fprintf(conn, "NO %s\r\n\r\n", receivedSecrets(r))
+				_ = conn.Close()
+			}
+		},
+	}
+	for name, reply := range rows {
+		for _, login := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, login %v", name, login), func(t *testing.T) {
+				web := newHTTPServer(t)
+				var log testutil.LockedBuffer
+				d := NewDialer(echoSpec(web.Listener.Addr().String(), login).WithDefaults(),
+					transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
+				web.handle("GET", reply)
+				web.handle("notifications/initialized", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+					respond(w, 400, receivedSecrets(r))
+				})
+				s := d.NewSession()
+				transporttest.ReleaseAtEnd(t, s)
+				require.NoError(t, s.Open(transporttest.Context(t)))
+				web.handle("tools/call", reply)
+				e := requireCallFails(t, s)
+				requireNoEcho(t, allTexts(e))
+				if rpc := new(sdkrpc.Error); errors.As(e, &rpc) {
+					requireNoEcho(t, string(rpc.Data)+" "+rpc.Message)
+					require.True(t, len(rpc.Data) == 0 || json.Valid(rpc.Data))
+					require.Contains(t, rpc.Message, "***")
+				}
+
+				web.handle("initialize", reply)
+				failing := d.NewSession()
+				err := failing.Open(transporttest.Context(t))
+				require.Error(t, err)
+				requireNoEcho(t, allTexts(err))
+				transporttest.RequireClosed(t, failing.Released(), "session is not released")
+				requireNoEcho(t, log.String()+" ")
+			})
+		}
+	}
+}
+
+// requireNoEcho asserts that a text contains none of echoSecrets.
+func requireNoEcho(t *testing.T, text string) {
+	t.Helper()
+	require.NotEmpty(t, text)
+	for _, secret := range echoSecrets {
+		require.NotContains(t, text, secret)
+		require.NotContains(t, text, strings.ReplaceAll(secret, "/", `\/`))
+		require.NotContains(t, text, strings.ReplaceAll(secret, `"`, `\"`))
+	}
+	for i := len("canary"); i < len("canary-token"); i++ { // no beginning of a secret where a text was cut
+		require.NotContains(t, text, "canary-token"[:i]+"…")
+	}
+}
+
+// The data of an error without a secret is kept byte for byte.
+func TestSecrets_errorDataVerbatim(t *testing.T) {
+	const data = `{"b":1.50, "a":"\u00e9\/ \u001b[0m", "a":12345678901234567890}`
+	web := newHTTPServer(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"m","data":%s}}`, id, data)
+	})
+	var rpc *sdkrpc.Error
+	require.ErrorAs(t, requireCallFails(t, openSession(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
+	require.Equal(t, data, string(rpc.Data))
+}
+
+// oddNotifications returns every notification that the go-sdk's client handles, and one
+// that it does not handle, with parameters that are missing or not an object. missing is
+// how many of them are valid.
+func oddNotifications() (lines []string, valid int) {
+	for _, method := range []string{"cancelled", "progress", "message", "resources/updated", "elicitation/complete",
+		"subscriptions/acknowledged", "tools/list_changed", "prompts/list_changed", "resources/list_changed", "of/our/own"} {
+		for _, params := range []string{``, `,"params":null`, `,"params":[]`, `,"params":["x"]`, `,"params":"x"`, `,"params":7`, `,"params":true`} {
+			lines = append(lines, `{"jsonrpc":"2.0","method":"notifications/`+method+`"`+params+`}`)
+		}
+	}
+	// The last four may come without parameters.
+	return lines, 4 * 2
+}
+
+// Notifications with invalid parameters are discarded, because they would make the go-sdk
+// panic in its own goroutine.
+func TestNotification_invalidParams(t *testing.T) {
+	lines, valid := oddNotifications()
+	answered := make(chan struct{})
+	s := openPipes(t, transporttest.SendingServer(lines, answered))
+	_, err := s.Request(t.Context(), transporttest.TinyCall("a"))
+	require.NoError(t, err)
+	transporttest.RequireClosed(t, answered, "the go-sdk does not answer the ping after the notifications")
+	require.EqualValues(t, len(lines)-valid, s.Info().Discarded.Malformed)
+	require.Nil(t, s.Cause())
+}
+
+// LastReceived has a monotonic reading, so that a change of the wall clock does not matter.
+// Virtual time has no monotonic reading, so this test runs in real time.
+func TestLastReceived_monotonic(t *testing.T) {
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"memory": {Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
+		"HTTP":   newMemoryTransport(t).spec(),
+	} {
+		dialer, err := newDialer(spec, transport.Options{ClientInfo: transporttest.ClientInfo})
+		require.NoError(t, err)
+		s := dialer.NewSession()
+		require.Zero(t, s.LastReceived(), name)
+		began := time.Now()
+		require.NoError(t, s.Open(t.Context()))
+		received := s.LastReceived()
+		require.Contains(t, received.String(), " m=+", "%s: a monotonic reading", name)
+		require.False(t, received.Before(began), name)
+		require.False(t, received.After(time.Now()), name)
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		<-s.Released()
+	}
+}
+
+// LastReceived is updated by an answer, and by progress of a request. A header, a comment, a
+// message on another stream and an error page do not show that the server answers requests.
+func TestLastReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		step := make(chan string)
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			send := startEvents(w)
+			for text := range step {
+				send(text+"\n\n", id)
+			}
+			writeResult(w, id, "{}")
+		})
+		web.handle("ping", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			time.Sleep(time.Millisecond) // the check of the session, after a refused request
+			writeResult(w, id, "{}")
+		})
+		web.handle("prompts/list", replyStatus(500, "text/plain", "no"))
+		web.handle("resources/list", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusBadGateway)
+			writeError(w, id, -32000, "no backend")
+		})
+		s := openSession(t, web.spec())
+		time.Sleep(time.Minute)
+		opened := s.LastReceived()
+		ended := make(chan error, 1)
+		call := transporttest.ToolCall
+		call.Track = true
+		go func() { _, err := s.Request(t.Context(), call); ended <- err }()
+		for _, text := range []string{": %s", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%s}}`, `data: {"jsonrpc":"2.0","id":"other %s","result":{}}`} {
+			step <- text
+			time.Sleep(time.Second)
+			require.True(t, s.LastReceived().Equal(opened), text)
+		}
+		for _, method := range []string{"prompts/list", "resources/list"} {
+			_, err := s.Request(t.Context(), transport.Request{Method: method})
+			require.Error(t, err)
+			require.True(t, s.LastReceived().Equal(opened), method)
+			time.Sleep(time.Minute) // and the check of the session is over
+			opened = s.LastReceived()
+		}
+		step <- `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`
+		synctest.Wait()
+		require.True(t, s.LastReceived().Equal(time.Now()), "progress")
+		step <- `data: {"jsonrpc":"2.0","id":%s,"result":{}}`
+		time.Sleep(time.Second)
+		require.NoError(t, <-ended)
+		require.True(t, s.LastReceived().Equal(time.Now().Add(-time.Second)), "the answer")
+		close(step)
+	})
 }

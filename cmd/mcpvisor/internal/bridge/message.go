@@ -78,21 +78,10 @@ func parseObject(text []byte) (message, error) {
 	return message{line: line, id: m.ID, key: envelope.Key(m.ID), method: m.Method, params: m.Params, result: m.Result}, err
 }
 
-// memberOf returns a member of an object; nil without one.
-func memberOf(object []byte, name string) (member []byte) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
-		if key == name {
-			member = value
-		}
-		return nil
-	})
-	return member
-}
-
 // withCursor returns the line of a request for the first page of a list as one for another page.
 func withCursor(line, cursor []byte) []byte {
 	params := append([]byte(`{"cursor":`), cursor...)
-	first := memberOf(line, "params")
+	first := jsonscan.Member(line, "params")
 	_ = jsonscan.EachMember(first, func(key string, value []byte) error {
 		quoted, _ := json.Marshal(key) // a string always marshals
 		params = append(append(append(append(params, ','), quoted...), ':'), value...)
@@ -123,15 +112,7 @@ func withMember(line []byte, name string, other []byte) []byte {
 }
 
 // canceledKey returns the key of the id that notifications/cancelled names; empty without one.
-func canceledKey(params []byte) (canceled string) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
-		if key == "requestId" {
-			canceled = envelope.Key(value)
-		}
-		return nil
-	})
-	return canceled
-}
+func canceledKey(params []byte) string { return envelope.Key(jsonscan.Member(params, "requestId")) }
 
 // cancelLine returns notifications/cancelled for the request with that id.
 func cancelLine(id []byte, reason string) []byte {

@@ -57,7 +57,7 @@ func (b *bridge) noteLocked(m message) {
 	case "resources/unsubscribe":
 		b.forgetLocked(uriOf(m.params))
 	}
-	if _, ok := listKinds[m.method]; ok && memberOf(m.params, "cursor") == nil {
+	if _, ok := listKinds[m.method]; ok && jsonscan.Member(m.params, "cursor") == nil {
 		b.lists[m.method] = &list{line: m.line}
 	}
 }
@@ -86,7 +86,7 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	case "resources/unsubscribe": // the subscription may have been accepted after noteLocked
 		b.forgetLocked(uriOf(r.params))
 	}
-	if l := b.lists[r.method]; l != nil && (memberOf(r.params, "cursor") != nil) == (l.pages > 0) {
+	if l := b.lists[r.method]; l != nil && (jsonscan.Member(r.params, "cursor") != nil) == (l.pages > 0) {
 		l.add(answer.result)
 	}
 }
@@ -334,7 +334,7 @@ func (b *bridge) comparePageLocked(l *link, method string, before, now list) *re
 			return
 		}
 		now.add(answer.result)
-		cursor := memberOf(answer.result, "nextCursor")
+		cursor := jsonscan.Member(answer.result, "nextCursor")
 		if now.pages == before.pages || cursor == nil {
 			if now.digest != before.digest {
 				b.tellChanged(method)

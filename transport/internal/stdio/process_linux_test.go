@@ -4,19 +4,49 @@ import (
 	"bufio"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
+
+// TestProcessConn_exit_while_a_daemon_holds_the_streams: a daemon that may stay can hold
+// the streams of its server open. The exit of the server ends the connection
+// nevertheless.
+func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("no setsid on this machine")
+	}
+	file := filepath.Join(t.TempDir(), "daemon")
+	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
+		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
+		1, 5, nil)
+	require.Nil(t, cause)
+	p := newProcessConn(c, newMemorySession())
+	transporttest.RequireClosed(t, p.lifetime.Dead(), "the exit is not reported")
+	require.NotNil(t, p.lifetime.Cause().ExitCode, p.lifetime.Cause().Error())
+	require.Equal(t, 3, *p.lifetime.Cause().ExitCode)
+	transporttest.RequireClosed(t, p.lifetime.Released(), "the release waits for the daemon")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "the daemon was killed")
+}
 
 // hangingCommand is a program whose file cannot be opened until answer is called, as on
 // a file system that does not answer. A write lease blocks every other open, also that
@@ -115,4 +145,34 @@ func TestHangingExec(t *testing.T) {
 		answer()
 		require.Eventually(t, func() bool { return d.hangingStarts.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	})
+}
+
+// TestOpenFailure_installing: a package runner that has not started the server when the time is over is
+// still installing. One whose server runs has a server that is mute, and so has another program.
+func TestOpenFailure_installing(t *testing.T) {
+	const installs, serves = "#!/bin/sh\nread first\nread forever\nread more\n", "#!/bin/sh\nsleep 600 &\nwait\n"
+	const installing = "npx has not started the server in time: it is still installing; raise Timeouts.Start if that is slow"
+	for name, c := range map[string]struct {
+		program, text, want string
+	}{
+		"installs":        {"npx", installs, installing},
+		"serves":          {"npx", serves, "server did not finish the handshake in time; raise Timeouts.Start if it is slow to start"},
+		"another program": {"server", installs, "server did not finish the handshake in time; raise Timeouts.Start if it is slow to start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for five seconds
+			program := filepath.Join(t.TempDir(), c.program)
+			require.NoError(t, os.WriteFile(program, []byte(c.text), 0o700))
+			spec := mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, Stdio: &mcpvisor.Stdio{Command: program, Args: []string{"-y", "some-server"}}}
+			d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			var cause *supervisor.Cause
+			require.ErrorAs(t, s.Open(ctx), &cause)
+			require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+			require.Equal(t, c.want, cause.Message)
+		})
+	}
 }

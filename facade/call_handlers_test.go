@@ -1,12 +1,10 @@
 package facade_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // everythingDeclared is for clients whose calls bring handlers of every kind.
@@ -365,69 +364,59 @@ func (s *askingServer) initialize() string {
 }
 
 func (s *askingServer) inMemory() *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		r := bufio.NewReader(in)
-		waiting := map[string]json.RawMessage{} // calls by the id of the request of the server
-		var held []json.RawMessage
-		write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-		for {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID            json.RawMessage
+	waiting := map[string]json.RawMessage{} // calls by the id of the request of the server
+	var held []json.RawMessage
+	return inMemory(&raw.Server{Answer: func(m *raw.Message) string {
+		var p struct {
+			Arguments struct {
 				Method        string
-				Result, Error json.RawMessage
-				Params        struct {
-					Arguments struct {
-						Method        string
-						Params        json.RawMessage
-						Hold, Release bool
-					}
-					InputResponses map[string]json.RawMessage
-				}
+				Params        json.RawMessage
+				Hold, Release bool
 			}
-			if json.Unmarshal([]byte(line), &m) != nil || m.ID == nil {
-				continue
-			}
-			a := m.Params.Arguments
-			modern := strings.Contains(line, mcp.MetaKeyProtocolVersion)
-			switch {
-			case m.Method == "":
-				got := m.Result
-				if got == nil {
-					got = m.Error
-				}
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"got":%s}}`, waiting[string(m.ID)], got)
-			case m.Method == "initialize":
-				s.mu.Lock()
-				s.hello = line
-				s.mu.Unlock()
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
-			case m.Method == "server/discover":
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, rawDiscover)
-			case m.Method != "tools/call":
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
-			case m.Params.InputResponses != nil:
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"got":%s}}`, m.ID, m.Params.InputResponses["k"])
-			case a.Hold:
-				held = append(held, m.ID)
-				s.holds <- struct{}{}
-			case a.Release:
-				for _, id := range append(held, m.ID) {
-					write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
-				}
-				held = nil
-			case modern:
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"k":{"method":%q,"params":%s}},"requestState":"s"}}`, m.ID, a.Method, a.Params)
-			default:
-				id := fmt.Sprintf(`"q%d"`, len(waiting))
-				waiting[id] = m.ID
-				write(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, a.Method, a.Params)
-			}
+			InputResponses map[string]json.RawMessage
 		}
-	}}
+		_ = json.Unmarshal(m.Params, &p)
+		a := p.Arguments
+		answer := func(id json.RawMessage, result string) { m.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result) }
+		switch {
+		case m.ID == nil:
+			return ""
+		case m.Method == "":
+			got := m.Result
+			if got == nil {
+				got = m.Error
+			}
+			answer(waiting[string(m.ID)], `{"content":[],"got":`+string(got)+`}`)
+			return raw.None
+		case m.Method == "initialize":
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.hello = string(m.Text)
+			return rawMembers(m)
+		case m.Method == "server/discover":
+			return `"result":` + rawDiscover
+		case m.Method != "tools/call":
+			return rawMembers(m)
+		case p.InputResponses != nil:
+			return `"result":{"content":[],"got":` + string(p.InputResponses["k"]) + `}`
+		case a.Hold:
+			held = append(held, m.ID)
+			s.holds <- struct{}{}
+			return raw.None
+		case a.Release:
+			for _, id := range held {
+				answer(id, `{"content":[]}`)
+			}
+			held = nil
+			return `"result":{"content":[]}`
+		case strings.Contains(string(m.Text), mcp.MetaKeyProtocolVersion):
+			return fmt.Sprintf(`"result":{"resultType":"input_required","inputRequests":{"k":{"method":%q,"params":%s}},"requestState":"s"}`, a.Method, a.Params)
+		}
+		id := fmt.Sprintf(`"q%d"`, len(waiting))
+		waiting[id] = m.ID
+		m.Send(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, a.Method, a.Params)
+		return raw.None
+	}})
 }
 
 // What a task waits for is asked of the handlers of the call that it was made of.

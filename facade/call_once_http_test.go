@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -17,37 +16,23 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // workingHTTP starts a server with a session that counts its calls and answers them by
 // reply.
-func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMessage)) (url string, calls *atomic.Int32) {
+func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMessage)) (*mcpvisor.HTTP, *atomic.Int32) {
 	t.Helper()
-	calls = new(atomic.Int32)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m incoming
-		switch err := json.Unmarshal(body, &m); {
-		case err != nil || r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case m.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-		case m.Method == "tools/call":
-			calls.Add(1)
-			reply(w, m.ID)
-		case m.Method == "server/discover":
-			w.WriteHeader(http.StatusBadRequest)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			if m.Method == "initialize" {
-				w.Header().Set("Mcp-Session-Id", "s")
-			}
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+shakeHands(m.Method)+`}`)
+	calls := new(atomic.Int32)
+	return overHTTP(t, &raw.Server{Session: "s", Answer: func(m *raw.Message) string {
+		if m.Method != "tools/call" {
+			return rawMembers(m)
 		}
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL, calls
+		calls.Add(1)
+		reply(m.W, m.ID)
+		return raw.None
+	}}), calls
 }
 
 // A call that the server has executed is not repeated, although its caller waits for the
@@ -71,9 +56,9 @@ func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
 	}
 	for name, reply := range rows {
 		t.Run(name, func(t *testing.T) {
-			url, calls := workingHTTP(t, reply)
+			server, calls := workingHTTP(t, reply)
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: &mcpvisor.HTTP{URL: url}}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: server}))
 			_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
 			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
@@ -102,12 +87,13 @@ func (r retrying) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestWithWaitReady_runs_a_call_once_through_a_foreign_RoundTripper(t *testing.T) {
-	url, calls := workingHTTP(t, func(w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(http.StatusOK) })
+	server, calls := workingHTTP(t, func(w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(http.StatusOK) })
 	own := &http.Transport{}
+	server.Client = &http.Client{Transport: retrying{own, calls}}
 	t.Cleanup(own.CloseIdleConnections)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond),
-		HTTP: &mcpvisor.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
+		HTTP: server}))
 	_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
 	var e *mcpvisor.Error
 	require.True(t, errors.As(err, &e), "%v", err)

@@ -34,6 +34,8 @@ func TestClose_later_operations_are_ErrClosed(t *testing.T) {
 	} {
 		require.ErrorIs(t, do(), mcpvisor.ErrClosed, what)
 	}
+	require.NoError(t, c.Fence(ctx, "s", ""))
+	require.NoError(t, c.Unregister(ctx, "s"))
 	require.Equal(t, "closed", c.CallToolForModel(ctx, "s/echo", nil).StructuredContent.(facade.ModelError).Code)
 }
 

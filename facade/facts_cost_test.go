@@ -40,28 +40,3 @@ func TestWithObserver_allocations(t *testing.T) {
 	t.Logf("CallToolRaw: %.1f allocations, %.0f bytes", allocs, bytes)
 	require.LessOrEqual(t, allocs, 2.5)
 }
-
-// BenchmarkCallToolRaw_facts measures calls of 64 callers, with the facts that are always
-// on, and with an observer that does nothing.
-func BenchmarkCallToolRaw_facts(b *testing.B) {
-	for name, opts := range map[string][]facade.Option{"facts": nil, "observer": {facade.WithObserver(silentObserver{})}} {
-		b.Run(name, func(b *testing.B) {
-			ctx := context.Background()
-			c, err := facade.New(opts...)
-			require.NoError(b, err)
-			defer func() { _ = c.Close(ctx) }()
-			require.NoError(b, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}))
-			raw := json.RawMessage(`{"text":"hello"}`)
-			b.ReportAllocs()
-			b.SetParallelism(32)
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					if _, err := c.CallToolRaw(ctx, "s/echo", raw); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
-	}
-}

@@ -157,13 +157,6 @@ func TestFence_during_first_start(t *testing.T) {
 	require.False(t, known)
 }
 
-func TestFence_unknown(t *testing.T) {
-	c := newClient(t)
-	require.ErrorIs(t, c.Fence(t.Context(), "s", ""), mcpvisor.ErrUnknownServer)
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, c.Fence(t.Context(), "s", ""))
-}
-
 // TestEpoch: a process learns the number of its incarnation, which each restart increments;
 // Env of the spec wins.
 func TestEpoch(t *testing.T) {

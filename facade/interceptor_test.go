@@ -137,27 +137,6 @@ func TestWithInterceptor(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, calls.Load())
 	})
-	t.Run("neither a result nor an error", func(t *testing.T) {
-		c := interceptedClient(t, func(context.Context, facade.ToolCall, facade.CallNext) (facade.CallResult, error) {
-			return facade.CallResult{}, nil
-		})
-		_, err := c.CallTool(ctx, "s/echo", args)
-		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-		require.ErrorContains(t, err, "neither a result nor an error")
-	})
-	t.Run("results are decoded within the limits", func(t *testing.T) {
-		pass := func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
-			return next(ctx, call)
-		}
-		c := newClient(t, facade.WithInterceptor(pass))
-		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
-			Limits: mcpvisor.Limits{MaxDecodedBytes: 100 << 10}}))
-		_, err := c.CallTool(ctx, "s/big", map[string]any{"bytes": 1 << 20})
-		require.ErrorIs(t, err, mcpvisor.ErrProtocol)
-		r, err := c.CallTool(ctx, "s/echo", args)
-		require.NoError(t, err)
-		require.Equal(t, "x", textOf(t, r))
-	})
 }
 
 // callsOf are the calls with that method that the client has made.

@@ -392,12 +392,6 @@ func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `"taskId":"`)
 		id, _, _ := strings.Cut(rest, `"`)
 		switch method {
-		case "initialize":
-			return failure + `{"code":-32601,"message":"no"}`
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call":
 			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:0%dZ","pollIntervalMs":20}`, calls.Add(1), calls.Load())
 		case "tasks/get":
@@ -412,7 +406,7 @@ func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
 			}
 			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"createdAt":"2026-01-01T00:00:0%sZ","pollIntervalMs":20,"status":%s}`, id, n, status)
 		}
-		return `{"resultType":"complete"}`
+		return modernTasks(method)
 	})
 	j := new(memoryJournal)
 	key := mcpvisor.JournalKey{Key: "k"}
@@ -457,18 +451,12 @@ func TestWithKey_ends_behind_a_note_are_bounded(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `"taskId":"`)
 		id, _, _ := strings.Cut(rest, `"`)
 		switch method {
-		case "initialize":
-			return failure + `{"code":-32601,"message":"no"}`
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call":
 			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:00Z","pollIntervalMs":20}`, calls.Add(1))
 		case "tasks/get":
 			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"completed","createdAt":"2026-01-01T00:00:00Z","result":{"content":[{"type":"text","text":%q}]}}`, id, big)
 		}
-		return `{"resultType":"complete"}`
+		return modernTasks(method)
 	})
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
 	free := make(chan struct{})

@@ -2,7 +2,6 @@ package facade_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -112,23 +111,6 @@ func TestWithKey(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, mcptest.Executions(dir))
 	require.Equal(t, slices.Repeat([]mcpvisor.JournalState{mcpvisor.JournalSent, mcpvisor.JournalEnded}, 4), j.states,
 		"each call is written down before it is sent, and with its answer")
-}
-
-// Calls with one key that are made at the same time wait for each other.
-func TestWithKey_by_many_callers(t *testing.T) {
-	dir := t.TempDir()
-	c := journaled(t, new(memoryJournal), "")
-	require.NoError(t, c.Register(t.Context(), countServer(dir)))
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-			require.NoError(t, err)
-			require.Equal(t, `{"executions":1,"key":"order"}`, text(t, got))
-		})
-	}
-	wg.Wait()
-	require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(dir))
 }
 
 // A caller whose context ends while another call with its key runs gives up, and nothing was sent.
@@ -249,47 +231,6 @@ func requireStatus(t *testing.T, c *facade.Client, server string) mcpvisor.Serve
 	s, ok := c.ServerStatus(server)
 	require.True(t, ok)
 	return s
-}
-
-// A journal that fails before the call costs the call, and nothing is sent; one that fails
-// after it costs no caller the answer, and the key sends nothing a second time.
-func TestWithKey_when_the_journal_fails(t *testing.T) {
-	full := errors.New("no space left on device")
-	failing := ""
-	j, dir := &memoryJournal{}, t.TempDir()
-	j.fail = func(verb string, e mcpvisor.JournalEntry) error {
-		if failing == verb+" "+string(e.State) {
-			return full
-		}
-		return nil
-	}
-	failAt := func(where string) {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		failing = where
-	}
-	c := journaled(t, j, "")
-	require.NoError(t, c.Register(t.Context(), countServer(dir)))
-	for _, where := range []string{"get ", "put sent"} {
-		failAt(where)
-		_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-		require.ErrorIs(t, err, mcpvisor.ErrJournal, where)
-		require.ErrorIs(t, err, full)
-		requireOutcome(t, err, mcpvisor.OutcomeNotSent)
-		_, err = c.CallTool(t.Context(), "s/job", map[string]any{"key": where})
-		require.NoError(t, err, "calls without a key are not affected")
-	}
-	require.NotContains(t, mcptest.Executions(dir), jobKey)
-	failAt("put ended")
-	_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-	require.NoError(t, err)
-	_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-	require.ErrorIs(t, err, mcpvisor.ErrInterrupted)
-	require.ErrorContains(t, err, "or could not write it down")
-	require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
-	failAt("entries ")
-	_, err = c.JournalEntries(t.Context())
-	require.ErrorIs(t, err, mcpvisor.ErrJournal)
 }
 
 // Without a journal, with a key that cannot be shown, and for other requests a key is refused.

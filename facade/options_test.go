@@ -2,16 +2,15 @@ package facade_test
 
 import (
 	"context"
-	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // The client's default overrides the server's Timeouts.Call.
@@ -32,28 +31,6 @@ func TestWithDefaultCallTimeout(t *testing.T) {
 	defer cancel()
 	_, err = c.CallTool(longer, "s/x", nil, facade.WithTimeout(time.Hour))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled, "WithTimeout overrides both")
-}
-
-// With the client option every call waits for a server that is not ready.
-func TestWithDefaultWaitReady(t *testing.T) {
-	c := newClient(t, facade.WithDefaultWaitReady())
-	gate := make(chan struct{})
-	slow := mcptest.InMemory(mcptest.Script{})
-	serve := slow.Serve
-	slow.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
-		<-gate
-		return serve(ctx, in, out, errs)
-	}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
-	done := make(chan error, 1)
-	go func() { _, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}); done <- err }()
-	select {
-	case err := <-done:
-		require.FailNow(t, "it did not wait", "%v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(gate)
-	require.NoError(t, <-done)
 }
 
 // A later valid option does not hide the error of an earlier one.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,53 +16,39 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // progressing starts a legacy server over HTTP whose tool reports progress once and
 // answers after 300 ms. While gone is set, the next request gets 404.
-func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
+func progressing(t *testing.T, gone *atomic.Bool) *mcpvisor.HTTP {
 	t.Helper()
 	quit := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			incoming
-			Params struct {
+	server := overHTTP(t, &raw.Server{Answer: func(m *raw.Message) string {
+		switch {
+		case gone != nil && gone.Swap(false):
+			m.W.WriteHeader(http.StatusNotFound)
+			return raw.None
+		case m.Method == "initialize":
+			m.W.Header().Set("Mcp-Session-Id", fmt.Sprint("s", time.Now().UnixNano()))
+		case m.Method == "tools/call":
+			var p struct {
 				Meta struct {
 					ProgressToken json.RawMessage `json:"progressToken"`
 				} `json:"_meta"`
-			} `json:"params"`
-		}
-		switch err := json.Unmarshal(body, &m); {
-		case gone != nil && gone.Swap(false):
-			w.WriteHeader(http.StatusNotFound)
-		case err != nil || r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case m.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-		case m.Method == "server/discover":
-			w.WriteHeader(http.StatusBadRequest)
-		case m.Method == "tools/call":
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", m.Params.Meta.ProgressToken)
-			w.(http.Flusher).Flush()
+			}
+			_ = json.Unmarshal(m.Params, &p)
+			m.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, p.Meta.ProgressToken)
 			select {
 			case <-time.After(300 * time.Millisecond):
 			case <-quit:
 			}
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", m.ID)
-		default:
-			if m.Method == "initialize" {
-				w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", time.Now().UnixNano()))
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
 		}
-	}))
-	t.Cleanup(srv.Close)
+		return rawMembers(m)
+	}})
 	t.Cleanup(func() { close(quit) })
-	return srv
+	return server
 }
 
 // A callback that panics, and whose panic the host recovers as net/http does, releases its
@@ -72,7 +56,7 @@ func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
 		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
@@ -96,7 +80,7 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
 		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
@@ -117,7 +101,7 @@ func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
 		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	var err error
 	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
@@ -134,7 +118,7 @@ func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testi
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
 		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
@@ -176,10 +160,6 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
 		InMemory: rawServer(func(method, line string) string {
 			switch method {
-			case "server/discover":
-				return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-			case "tools/list":
-				return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 			case "tools/call":
 				if !strings.Contains(line, `"as":"task"`) {
 					return `{"content":[{"type":"text","text":"` + padding + `"}],"resultType":"complete"}`
@@ -188,7 +168,7 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 			case "tasks/get":
 				return `{"resultType":"complete","taskId":"one","status":"working","statusMessage":"half done","pollIntervalMs":1,"_meta":{"padding":"` + padding + `"}}`
 			}
-			return `{"resultType":"complete"}`
+			return modernTasks(method)
 		})}))
 	for range 3 {
 		require.PanicsWithValue(t, "of the host", func() {

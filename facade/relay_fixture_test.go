@@ -4,18 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
 )
-
-// rawDiscover is the answer of a plain modern server to server/discover.
-const rawDiscover = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{},"completions":{}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
 
 // onEveryRawServer runs f with a server whose results are the texts that answer returns, as
 // rawServer, over each transport and in each era. It gives answers byte for byte.
@@ -28,35 +22,13 @@ func onEveryRawServer(t *testing.T, answer func(method, line string) string, f f
 		}
 		return text
 	}
-	serve := func(answer func(method, line string) string) *mcpvisor.HTTP {
-		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			var m incoming
-			if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil {
-				w.WriteHeader(http.StatusMethodNotAllowed)
-				return
-			}
-			if m.ID == nil {
-				w.WriteHeader(http.StatusAccepted)
-				return
-			}
-			text := answer(m.Method, string(body))
-			if text == "" {
-				text = shakeHands(m.Method)
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text)
-		}))
-		t.Cleanup(web.Close)
-		return &mcpvisor.HTTP{URL: web.URL}
-	}
 	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"memory legacy": {Era: mcpvisor.EraLegacy, InMemory: rawServer(answer)},
 		"memory modern": {Era: mcpvisor.EraModern, InMemory: rawServer(modern)},
 		"custom legacy": {Era: mcpvisor.EraLegacy, Transport: overTransport(rawServer(answer))},
 		"custom modern": {Era: mcpvisor.EraModern, Transport: overTransport(rawServer(modern))},
-		"HTTP legacy":   {Era: mcpvisor.EraLegacy, HTTP: serve(answer)},
-		"HTTP modern":   {Era: mcpvisor.EraModern, HTTP: serve(modern)},
+		"HTTP legacy":   {Era: mcpvisor.EraLegacy, HTTP: overHTTP(t, rawOf(answer))},
+		"HTTP modern":   {Era: mcpvisor.EraModern, HTTP: overHTTP(t, rawOf(modern))},
 	} {
 		spec.Name = "s"
 		t.Run(name, func(t *testing.T) { f(t, spec) })
@@ -65,6 +37,7 @@ func onEveryRawServer(t *testing.T, answer func(method, line string) string, f f
 
 // textsOfJSON are values of which a client that decodes and encodes them makes other bytes.
 var textsOfJSON = rapid.SampledFrom([]string{"1.0", "9223372036854775808", "-0", "1e400", "0.10", "1E+2", `"<&>"`, `"\u0041\/"`, `"é"`, `"\ud83d\ude00"`,
+
 	"null", "true", `{"b":1,"a":2}`, `{"a":1,"a":2}`, `[ 1 ,2.50 ]`, `{}`, `""`, `{"io.modelcontextprotocol/ui":{"resourceUri":"ui://x"}}`})
 
 // drawMembers draws the text of members of a JSON object, without braces.

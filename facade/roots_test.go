@@ -1,9 +1,6 @@
 package facade_test
 
 import (
-	"bytes"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 func TestSetRoots(t *testing.T) {
@@ -30,15 +28,14 @@ func TestSetRoots(t *testing.T) {
 // A legacy server over HTTP is notified once for each change.
 func TestSetRoots_notifies_legacy_servers(t *testing.T) {
 	notified := make(chan string, 10)
-	srv := rawHTTP(t, func(r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if strings.Contains(string(body), "roots/list_changed") {
-			notified <- string(body)
+	server := overHTTP(t, &raw.Server{Answer: func(m *raw.Message) string {
+		if strings.Contains(string(m.Text), "roots/list_changed") {
+			notified <- string(m.Text)
 		}
-	}, func(http.ResponseWriter, *http.Request) {})
+		return ""
+	}})
 	c := newClient(t, facade.WithRoots())
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: server}))
 	require.NoError(t, c.SetRoots(mcp.Root{URI: "file:///a"}))
 	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, <-notified)
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // 100 calls whose servers send a request each: more than handlers may run at once.
@@ -49,29 +50,5 @@ func TestServerRequests_from_many_calls(t *testing.T) {
 			wg.Wait()
 			require.Zero(t, failed.Load(), "%v", last.Load())
 		})
-	}
-}
-
-// Over HTTP a server's request arrives on the stream of its call, so that the handler's
-// context ends with that call.
-func TestServerRequests_end_with_their_call_over_HTTP(t *testing.T) {
-	legacy := mcptest.NewHTTP(mcptest.Script{})
-	t.Cleanup(legacy.Close)
-	asked, ended := make(chan struct{}), make(chan struct{})
-	c := newClient(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-		close(asked)
-		<-ctx.Done()
-		close(ended)
-		return nil, ctx.Err()
-	}))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: legacy.URL}, Era: mcpvisor.EraLegacy}))
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-asked; cancel() }()
-	_, err := c.CallToolRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
-	require.Error(t, err)
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		require.FailNow(t, "the handler still runs")
 	}
 }

@@ -96,11 +96,10 @@ func TestServerRequests_do_not_leak_other_servers_errors(t *testing.T) {
 		_, err := c.CallToolRaw(ctx, "other/x", nil)
 		return nil, err
 	}))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "other", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{
-		URL: rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
-		}).URL}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "other", Era: mcpvisor.EraLegacy, HTTP: rawCalls(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
+	})}))
 	_, err := c.CallToolRaw(t.Context(), "other/x", nil)
 	var rpc *jsonrpc.Error
 	require.True(t, errors.As(err, &rpc), "%v", err)

@@ -1,11 +1,8 @@
 package facade_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,32 +24,20 @@ type cutServer struct {
 	ids     bool // its streams can be resumed
 }
 
-func (s *cutServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		s.stream(w, r)
-		return
-	}
-	var m incoming
-	body, _ := io.ReadAll(r.Body)
-	if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil || m.ID == nil {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	text := shakeHands(m.Method)
+// answer is that of the raw server.
+func (s *cutServer) answer(m *raw.Message) string {
 	switch m.Method {
-	case "server/discover":
-		w.WriteHeader(http.StatusBadRequest)
-		return
+	case http.MethodGet:
+		s.stream(m.W, m.R)
+		return raw.None
 	case "initialize":
-		w.Header().Set("Mcp-Session-Id", "one")
-		text = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
+		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
 	case "tools/list":
 		s.mu.Lock()
-		text = `{"tools":[{"name":"` + s.tool + `","inputSchema":{"type":"object"}}]}`
-		s.mu.Unlock()
+		defer s.mu.Unlock()
+		return `"result":{"tools":[{"name":"` + s.tool + `","inputSchema":{"type":"object"}}]}`
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text)
+	return rawMembers(m)
 }
 
 func (s *cutServer) stream(w http.ResponseWriter, r *http.Request) {
@@ -83,11 +69,10 @@ func (s *cutServer) lose() {
 
 func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
 	s := &cutServer{tool: "old", cut: make(chan struct{})}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
+	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
 	c := newClient(t)
 	updates := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
@@ -97,11 +82,10 @@ func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
 // A stream that is resumed where it was cut has no gap.
 func TestStandaloneStream_resumed_by_event_id(t *testing.T) {
 	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
+	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
 	c := newClient(t)
 	updates := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:missed", next(t, updates).URI)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Subscriptions and the logging level are set again after a restart and after a crash.
@@ -67,19 +66,6 @@ func TestSubscribe_and_logging_level_survive_restarts(t *testing.T) {
 			require.Zero(t, updates)
 		}
 	})
-}
-
-// A subscription may be made before the server is ready.
-func TestSubscribe_while_the_server_is_down(t *testing.T) {
-	c := newClient(t)
-	events := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
-		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
-			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Starts: []int{1, 2}}}})}))
-	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
-	require.NoError(t, c.WaitReady(t.Context(), "s"))
-	call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
-	require.Equal(t, "mcptest://text", next(t, events).URI)
 }
 
 func TestSubscribe_errors(t *testing.T) {

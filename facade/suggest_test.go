@@ -52,15 +52,6 @@ func TestSuggestions_for_long_names_are_bounded(t *testing.T) {
 	require.Less(t, len(text), 300, "the name is quoted in part")
 }
 
-func TestCallTool_misspelt_name_has_hint(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err := c.CallTool(t.Context(), "mcp__good__ech", nil)
-	require.ErrorContains(t, err, "did you mean mcp__good__echo")
-	_, err = c.CallTool(t.Context(), "good/ech", nil)
-	require.ErrorContains(t, err, "did you mean good/echo")
-}
-
 func TestClient_misspelt_server_has_hint(t *testing.T) {
 	c, ctx := newClient(t), t.Context()
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))

@@ -25,17 +25,13 @@ func rawTasks(created string, get func(n int) string) *mcpvisor.InMemory {
 	n := 0
 	return rawServer(func(method, _ string) string {
 		switch method {
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call":
 			return created
 		case "tasks/get":
 			n++
 			return get(n)
 		}
-		return `{"resultType":"complete"}`
+		return modernTasks(method)
 	})
 }
 
@@ -181,24 +177,4 @@ func TestCallTool_as_a_task_of_a_server_that_cannot_be_reached(t *testing.T) {
 	_, err = task.Wait(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond+200*time.Millisecond+400*time.Millisecond)
-}
-
-// However often a server says that a task has changed, it is asked every 20 ms at most.
-func TestCallTool_as_a_task_of_which_the_server_tells_all_the_time(t *testing.T) {
-	const told = `}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"secret-1","status":"working"}`
-	asked := 0
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawTasks(
-		`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":3600000}`+told, func(n int) string {
-			if asked = n; n < 20 {
-				return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":3600000}` + told
-			}
-			return `{"resultType":"complete","taskId":"secret-1","status":"completed","result":{"content":[]}}`
-		})}))
-	began := time.Now()
-	_, err := c.CallTool(t.Context(), "s/x", nil)
-	require.NoError(t, err)
-	require.Equal(t, 20, asked)
-	require.GreaterOrEqual(t, time.Since(began), 19*20*time.Millisecond)
-	require.Less(t, time.Since(began), 20*time.Second, "each notification had it asked")
 }

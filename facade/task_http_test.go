@@ -40,6 +40,12 @@ type bridged struct {
 	waiting map[string]chan []byte // by id; "" is the standalone stream
 }
 
+// incoming is a JSON-RPC message that a server receives.
+type incoming struct {
+	ID     json.RawMessage
+	Method string
+}
+
 // subscription is the id of the subscriptions/listen that a notification names; empty if none.
 func subscription(line []byte) string {
 	var m struct {

@@ -2,11 +2,7 @@ package facade_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,41 +18,22 @@ import (
 // sessionless is a server over HTTP that names no session. Its tasks all have one id, and as createdAt
 // what created has.
 func sessionless(t *testing.T, modern bool, created *atomic.Value, status *atomic.Value) mcpvisor.ServerSpec {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			ID     json.RawMessage
-			Method string
-		}
-		switch err := json.Unmarshal(body, &m); {
-		case err != nil || r.Method != http.MethodPost || m.Method == "server/discover" && !modern:
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		case m.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-			return
-		}
+	return mcpvisor.ServerSpec{Name: "s", HTTP: overHTTP(t, rawOf(func(method, _ string) string {
 		state := fmt.Sprintf(`"taskId":"secret-1","status":%q,"createdAt":%q,"pollInterval":20,"pollIntervalMs":20`, status.Load(), created.Load())
-		result := `{"resultType":"complete","content":[]}`
-		switch m.Method {
-		case "server/discover":
-			result = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "initialize":
-			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "tools/list":
-			result = `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
-		case "tools/call":
-			if result = `{"task":{` + state + `}}`; modern {
-				result = `{"resultType":"task",` + state + `}`
-			}
-		case "tasks/get":
-			result = `{"resultType":"complete",` + state + `,"result":{"content":[]}}`
+		switch {
+		case method == "tools/call" && modern:
+			return `{"resultType":"task",` + state + `}`
+		case method == "tools/call":
+			return `{"task":{` + state + `}}`
+		case method == "tasks/get":
+			return `{"resultType":"complete",` + state + `,"result":{"content":[]}}`
+		case modern:
+			return modernTasks(method)
+		case method == "tasks/result":
+			return `{"resultType":"complete","content":[]}`
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
-	}))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: s.URL}}
+		return legacyTasks(method)
+	}))}
 }
 
 // A server over HTTP without a session is restarted unseen, and gives the id of a task again: the new
@@ -120,16 +97,10 @@ func TestTask_after_its_ttl(t *testing.T) {
 	server := rawServer(func(method, _ string) string {
 		state := fmt.Sprintf(`{"resultType":"task","taskId":"secret-1","status":%q,"ttlMs":60000,"pollIntervalMs":20,"result":{"content":[]}}`, status)
 		switch method {
-		case "initialize":
-			return failure + `{"code":-32601,"message":"no"}`
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call", "tasks/get":
 			return state
 		}
-		return `{"resultType":"complete"}`
+		return modernTasks(method)
 	})
 	inVirtualTime(t, server, func(c *facade.Client) {
 		ctx := context.Background()

@@ -86,16 +86,12 @@ func askingTaskServer(update func(line string) string) *mcpvisor.InMemory {
 // askingTask answers as a modern server whose task always asks.
 func askingTask(method string) string {
 	switch method {
-	case "server/discover":
-		return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-	case "tools/list":
-		return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 	case "tools/call":
 		return `{"resultType":"task","taskId":"secret-1","status":"input_required","pollIntervalMs":1}`
 	case "tasks/get":
 		return `{"resultType":"complete","taskId":"secret-1","status":"input_required","statusMessage":"secret-1 waits","pollIntervalMs":1,"inputRequests":` + string(oneQuestion) + `}`
 	}
-	return `{"resultType":"complete"}`
+	return modernTasks(method)
 }
 
 // A server that refuses an answer is not asked again and again: the call ends with the reason. By

@@ -3,7 +3,6 @@ package facade_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -66,22 +65,11 @@ func (s *numbering) server() *mcpvisor.InMemory {
 			return fmt.Sprintf(`"taskId":%q,"status":%q,%s%s`, id, status, s.created(s.starts, n, s.answers), poll)
 		}
 		switch method {
-		case "initialize":
-			s.starts++
-			s.callers = nil
-			if modern {
-				return failure + `{"code":-32601,"message":"no"}`
+		case "initialize", "server/discover":
+			if modern == (method == "server/discover") {
+				s.starts++
+				s.callers = nil
 			}
-			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "server/discover":
-			if !modern {
-				return failure + `{"code":-32601,"message":"no"}`
-			}
-			s.starts++
-			s.callers = nil
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call":
 			_, rest, _ := strings.Cut(line, `"caller":"`)
 			caller, _, _ := strings.Cut(rest, `"`)
@@ -115,7 +103,10 @@ func (s *numbering) server() *mcpvisor.InMemory {
 			}
 			return `{"content":[{"type":"text","text":"for ` + s.callers[task-1] + `"}]}`
 		}
-		return `{"resultType":"complete"}`
+		if modern {
+			return modernTasks(method)
+		}
+		return legacyTasks(method)
 	})
 }
 
@@ -341,28 +332,6 @@ func TestTaskOf_whose_id_the_next_incarnation_gives_to_another_call(t *testing.T
 }
 
 func name(s *numbering) string { return "the answer of another task was told: " + s.version }
-
-// A server over HTTP of 2026-07-28 may be restarted without a sign of it.
-func TestTask_of_a_server_without_sessions_whose_id_is_given_again(t *testing.T) {
-	s := &numbering{version: "2026-07-28", created: stamped(newYear), hold: map[int]func(string) bool{1: always(1)}}
-	server := s.server()
-	serve := server.Serve
-	server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
-		defer context.AfterFunc(ctx, func() { _ = in.Close() })()
-		return serve(ctx, in, out, errs)
-	}
-	web := newBridge(t, server)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}}))
-	a, err := c.StartTask(t.Context(), "s/x", caller("A"))
-	require.NoError(t, err)
-	s.mu.Lock() // it begins from its first state, and the client does not learn of it
-	s.starts, s.callers = 2, []string{"B"}
-	s.mu.Unlock()
-	require.ErrorContains(t, a.Cancel(t.Context()), "another task")
-	_, err = a.Wait(t.Context())
-	requireLost(t, err, "secret-1")
-}
 
 // The answers of a user go to the task that has asked.
 func TestTask_whose_question_the_next_incarnation_asks_for_another_call(t *testing.T) {

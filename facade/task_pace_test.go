@@ -48,14 +48,6 @@ func (n *taskCounts) server(modern bool, status, members, result string) *mcpvis
 				return `{"resultType":"complete",` + state(id) + `}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{` + state(id) + `}`
 			}
 			return `{"resultType":"complete",` + state(id) + `}`
-		case method == "initialize" && !modern:
-			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
-		case method == "server/discover" && modern:
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case method == "server/discover":
-			return failure + `{"code":-32601,"message":"no"}`
-		case method == "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case method == "tools/call":
 			n.calls++
 			if made := state(fmt.Sprintf("secret-%d", n.calls)); modern {
@@ -63,8 +55,10 @@ func (n *taskCounts) server(modern bool, status, members, result string) *mcpvis
 			} else {
 				return `{"task":{` + made + `}}`
 			}
+		case modern:
+			return modernTasks(method)
 		}
-		return `{"resultType":"complete"}`
+		return legacyTasks(method)
 	})
 }
 

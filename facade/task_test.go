@@ -329,10 +329,6 @@ func legacyTask(status string, result func(n int) string) *mcpvisor.InMemory {
 	return rawServer(func(method, _ string) string {
 		task := `"taskId":"secret-1","status":"` + status + `","pollInterval":1`
 		switch method {
-		case "initialize":
-			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`
 		case "tools/call":
 			return `{"task":{` + task + `}}`
 		case "tasks/get":
@@ -341,7 +337,7 @@ func legacyTask(status string, result func(n int) string) *mcpvisor.InMemory {
 			n++
 			return result(n)
 		}
-		return ""
+		return legacyTasks(method)
 	})
 }
 

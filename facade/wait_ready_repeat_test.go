@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // A gateway may answer 503 although the server behind it executes the call. So the call
@@ -25,12 +23,12 @@ import (
 func TestWithWaitReady_does_not_repeat_a_call_with_unknown_outcome(t *testing.T) {
 	c := newClient(t)
 	var ran atomic.Int64
-	srv := rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
+	server := rawCalls(t, "", func(w http.ResponseWriter, _ *http.Request) {
 		ran.Add(1)
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: server}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
@@ -51,9 +49,9 @@ func TestWithWaitReady_does_not_repeat_a_call_with_unknown_outcome(t *testing.T)
 // Waiting calls pause between attempts.
 func TestWithWaitReady_pauses_between_attempts(t *testing.T) {
 	c := newClient(t)
-	srv := rawHTTP(t, func(*http.Request) {}, func(http.ResponseWriter, *http.Request) {})
+	server := rawCalls(t, "", nil)
 	var tries atomic.Int64
-	away := roundTripper(func(r *http.Request) (*http.Response, error) {
+	away := tripperFunc(func(r *http.Request) (*http.Response, error) {
 		if r.Body == nil {
 			return http.DefaultTransport.RoundTrip(r)
 		}
@@ -66,50 +64,11 @@ func TestWithWaitReady_pauses_between_attempts(t *testing.T) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL, Client: &http.Client{Transport: away}}}))
+	server.Client = &http.Client{Transport: away}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: server}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.Error(t, err)
 	require.LessOrEqual(t, tries.Load(), int64(5), "100, 200, 400 ms between them")
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// Waiting calls continue after a Restart.
-func TestRestart_under_waiting_calls(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	wrong := make(chan error, 4)
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				_, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
-				if err != nil && !errors.Is(err, mcpvisor.ErrCrashed) && !errors.Is(err, mcpvisor.ErrEnded) {
-					wrong <- err
-					return
-				}
-			}
-		})
-	}
-	for range 50 {
-		require.NoError(t, c.Restart(t.Context(), "s"))
-		require.NoError(t, c.WaitReady(t.Context(), "s"))
-	}
-	close(stop)
-	wg.Wait()
-	select {
-	case err := <-wrong:
-		require.NoError(t, err)
-	default:
-	}
 }

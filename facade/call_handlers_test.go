@@ -64,8 +64,7 @@ func onEveryTransportAndSSE(t *testing.T, f func(t *testing.T, spec mcpvisor.Ser
 // transport.
 func TestCallHandlers_on_every_transport(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		for _, user := range []string{"ann", "bob"} {
 			as := facade.WithCallHandlers(answersAs(user))
 			text, err := consult(t.Context(), c, "elicitation/create", wantsText, as)
@@ -92,8 +91,7 @@ func TestCallHandlers_on_every_transport(t *testing.T) {
 // The handlers of a call come before those of the client, and only for that call.
 func TestCallHandlers_before_those_of_the_client(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 		for _, want := range []string{"the host", "ann", "the host"} {
 			var opts []facade.CallOption
 			if want == "ann" {
@@ -110,8 +108,7 @@ func TestCallHandlers_before_those_of_the_client(t *testing.T) {
 // only. Elsewhere no caller is asked for another's: the request is refused.
 func TestCallHandlers_many_calls_at_once(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		named := spec.HTTP != nil && !spec.HTTP.SSE || strings.Contains(t.Name(), "2026")
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -154,8 +151,7 @@ func TestCallHandlers_on_a_pipe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newAskingServer()
-			c := newClient(t, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 			held := make(chan error, 1)
 			go func() {
 				_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"hold":true}`), tc.other...)
@@ -175,8 +171,7 @@ func TestCallHandlers_on_a_pipe(t *testing.T) {
 // A call that was given up counts until the server answers it: the server may still ask for it.
 func TestCallHandlers_after_a_call_was_given_up(t *testing.T) {
 	server := newAskingServer()
-	c := newClient(t, everythingDeclared)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}, everythingDeclared)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan error, 1)
 	go func() {
@@ -201,8 +196,7 @@ func TestCallHandlers_after_a_call_was_given_up(t *testing.T) {
 // The end of the call ends its handlers, if it is known that they work for it.
 func TestCallHandlers_end_with_the_call(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		h := &facade.CallHandlers{Elicitation: func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
@@ -285,8 +279,7 @@ func TestCallHandlers_raw_byte_for_byte(t *testing.T) {
 	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			server := newAskingServer()
-			c := newClient(t, everythingDeclared)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: server.inMemory()}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: server.inMemory()}, everythingDeclared)
 			rapid.Check(t, func(rt *rapid.T) {
 				params, result := "{"+drawMembers(rt, "params")+"}", "{"+drawMembers(rt, "result")+"}"
 				method := rapid.SampledFrom([]string{"elicitation/create", "sampling/createMessage", "roots/list"}).Draw(rt, "method")
@@ -447,8 +440,7 @@ func TestCallHandlers_of_a_task(t *testing.T) {
 // What Raw does not answer is answered by the handlers of the client, and declared as theirs.
 func TestCallHandlers_raw_answers_some(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 		as := facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: facade.Declared{Roots: true}, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 			require.Equal(t, "roots/list", r.Method)
 			return json.RawMessage(`{"roots":[{"uri":"file:///ann"}]}`), nil

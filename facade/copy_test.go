@@ -108,8 +108,7 @@ func TestWithUnaskedHandlers(t *testing.T) {
 			asked <- r.Method
 			return json.RawMessage(`{"action":"decline"}`), nil
 		}}
-		c := newClient(t, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+		c := registered(t, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
 		r, err := c.CallTool(t.Context(), "a/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "?", "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{}}}})
 		require.NoError(t, err)
 		answer, err := json.Marshal(r)

@@ -200,8 +200,7 @@ func TestWithKey_of_a_slow_store(t *testing.T) {
 // What waits for a store that hangs is bounded in bytes: beyond, ends are stored without results.
 func TestWithKey_ends_that_wait_are_bounded(t *testing.T) {
 	j := new(faultyJournal)
-	c := newClient(t, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
 	free := make(chan struct{})
 	j.set(func(_ context.Context, verb string, state mcpvisor.JournalState) error {
 		if state == mcpvisor.JournalEnded {

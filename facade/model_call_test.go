@@ -39,8 +39,7 @@ func readAsModel(t *testing.T, res *mcp.CallToolResult) modelResult {
 }
 
 func TestCallForModel_result_is_unchanged(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})})
 	res := c.CallToolForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
 	require.False(t, res.IsError)
 	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
@@ -186,8 +185,7 @@ func TestCallForModel_over_HTTP_says_what_happened_and_not_where(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := rawCalls(t, "", tc.call)
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: server, Era: mcpvisor.EraLegacy}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", HTTP: server, Era: mcpvisor.EraLegacy})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.Error(t, err)
 			if tc.want != nil {
@@ -202,8 +200,7 @@ func TestCallForModel_over_HTTP_says_what_happened_and_not_where(t *testing.T) {
 	}
 
 	t.Run("not reachable", func(t *testing.T) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1"}, StartSupervised: true, Policy: supervisor.Retry(3, time.Hour)}))
+		c := registered(t, mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1"}, StartSupervised: true, Policy: supervisor.Retry(3, time.Hour)})
 		text := readAsModel(t, c.CallToolForModel(t.Context(), "s/x", nil)).Fault.Message
 		require.Contains(t, text, "the server of s/x is not available at the moment; nothing was done.")
 		require.NotContains(t, text, "127.0.0.1")

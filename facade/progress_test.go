@@ -55,9 +55,8 @@ func progressing(t *testing.T, gone *atomic.Bool) *mcpvisor.HTTP {
 // slot of Limits.MaxInFlight.
 func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}})
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
 		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { panic("in the host's function") }))
@@ -79,9 +78,8 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 // A slow callback delays its own call, and not Unregister.
 func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -100,9 +98,8 @@ func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 // A callback may unregister the server of its own call.
 func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	var err error
 	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -117,9 +114,8 @@ func TestWithProgress_callback_may_Unregister(t *testing.T) {
 func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -140,8 +136,7 @@ func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testi
 // All 50 progress notifications are delivered before CallTool returns.
 func TestWithProgress_on_every_transport(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		var seen []float64
 		r, err := c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
 			facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
@@ -156,8 +151,7 @@ func TestWithProgress_on_every_transport(t *testing.T) {
 // Limits.MaxBufferBytes: later answers find room.
 func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 	padding := strings.Repeat("x", 1<<20)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
 		InMemory: rawServer(func(method, line string) string {
 			switch method {
 			case "tools/call":
@@ -169,7 +163,7 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 				return `{"resultType":"complete","taskId":"one","status":"working","statusMessage":"half done","pollIntervalMs":1,"_meta":{"padding":"` + padding + `"}}`
 			}
 			return modernTasks(method)
-		})}))
+		})})
 	for range 3 {
 		require.PanicsWithValue(t, "of the host", func() {
 			_, _ = c.CallTool(t.Context(), "s/x", map[string]any{"as": "task"}, facade.WithTimeout(10*time.Second),

@@ -29,14 +29,13 @@ func TestErrRPC_with_malformed_members(t *testing.T) {
 		`{"code":[],"message":["no such file: a.txt"],"data":{"a":1}}`:            jsonrpc.CodeInternalError,
 	} {
 		t.Run(errorm, func(t *testing.T) {
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
 				InMemory: rawServer(func(method, _ string) string {
 					if method == "tools/call" {
 						return failure + errorm
 					}
 					return ""
-				})}))
+				})})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			require.ErrorContains(t, err, "no such file: a.txt")
@@ -58,8 +57,7 @@ func TestErrRPC_with_large_data(t *testing.T) {
 				w.WriteHeader(status)
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad","data":%q}}`, strings.Repeat("x", 100<<10))
 			})
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: server}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: server})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			var rpc *jsonrpc.Error

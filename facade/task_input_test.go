@@ -98,8 +98,7 @@ func askingTask(method string) string {
 // hand, another answer may follow.
 func TestTask_Answer_refused(t *testing.T) {
 	refuses := func(string) string { return failure + `{"code":-32602,"message":"secret-1 takes numbers only"}` }
-	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return accepted, nil }))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return accepted, nil }))
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 	requireOutcome(t, err, mcpvisor.OutcomeUnknown)

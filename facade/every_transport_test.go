@@ -31,15 +31,19 @@ func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpe
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("memory "+version, func(t *testing.T) {
+			t.Parallel()
 			f(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
 		})
 		t.Run("custom "+version, func(t *testing.T) {
+			t.Parallel()
 			f(t, mcpvisor.ServerSpec{Name: "s", Transport: overTransport(mcptest.InMemory(script)), Policy: retry})
 		})
 		t.Run("process "+version, func(t *testing.T) {
+			t.Parallel()
 			f(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
+			t.Parallel()
 			var opts []mcptest.HTTPOption
 			if version == "2026-07-28" {
 				opts = append(opts, mcptest.WithStateless())

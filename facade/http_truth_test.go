@@ -176,7 +176,7 @@ func requireState(t *testing.T, c *facade.Client, want supervisor.State) mcpviso
 // testWait is longer than a busy machine needs.
 const testWait = time.Minute
 
-var everything = func(string) bool { return true }
+var anyMethod = func(string) bool { return true }
 
 // An answer that no MCP server has given in the session is no sign of life.
 func TestHTTP_probe_of_dead_backend_fails(t *testing.T) {
@@ -203,8 +203,9 @@ func TestHTTP_probe_of_dead_backend_fails(t *testing.T) {
 		"500 for everything": status(500, "text/plain", "internal error"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
-			s.breaks = everything
+			s.breaks = anyMethod
 			c := s.register(t, supervisor.Retry(3, time.Hour))
 			got := requireState(t, c, supervisor.StateBackoff)
 			require.Contains(t, []supervisor.CauseKind{supervisor.CauseProbe, supervisor.CauseClosed}, got.LastCause.Kind, got.LastCause.Message)
@@ -221,8 +222,9 @@ func TestHTTP_probe_of_dead_backend_fails_beside_a_stream(t *testing.T) {
 		"progress":      `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":1}}` + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, status(502, "text/plain", "no backend"))
-			s.breaks, s.stream = everything, stream
+			s.breaks, s.stream = anyMethod, stream
 			requireState(t, s.register(t, supervisor.Retry(3, time.Hour)), supervisor.StateBackoff)
 		})
 	}
@@ -231,7 +233,7 @@ func TestHTTP_probe_of_dead_backend_fails_beside_a_stream(t *testing.T) {
 // Failing calls do not put the probes off.
 func TestHTTP_failing_calls_are_no_sign_of_life(t *testing.T) {
 	s := newBreakable(t, status(502, "text/plain", "no backend"))
-	s.breaks = everything
+	s.breaks = anyMethod
 	c := s.register(t, supervisor.Retry(3, time.Hour))
 	require.Eventually(t, func() bool {
 		_, _ = c.CallTool(t.Context(), "h/hello", nil)
@@ -244,8 +246,9 @@ func TestHTTP_failing_calls_are_no_sign_of_life(t *testing.T) {
 func TestHTTP_probe_refused_is_unauthorized(t *testing.T) {
 	for _, code := range []int{401, 403, 407} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, status(code, "text/plain", "who are you"))
-			s.breaks = everything
+			s.breaks = anyMethod
 			got := requireState(t, s.register(t, supervisor.Retry(3, time.Hour)), supervisor.StateUnauthorized)
 			require.Equal(t, supervisor.CauseAuth, got.LastCause.Kind)
 		})
@@ -264,6 +267,7 @@ func TestHTTP_server_without_pings_stays_ready(t *testing.T) {
 		"429":                 status(429, "text/plain", "slow down"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks, s.broken = func(method string) bool { return method == "ping" }, true
 			c := s.register(t, supervisor.NoRetry())
@@ -282,7 +286,7 @@ func TestHTTP_probe_limited_is_alive(t *testing.T) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	s.breaks = everything
+	s.breaks = anyMethod
 	c := s.register(t, supervisor.NoRetry())
 	s.waitFor(t, "ping", 10)
 	requireState(t, c, supervisor.StateReady)
@@ -306,6 +310,7 @@ func TestHTTP_lost_session_is_replaced(t *testing.T) {
 		"event with an error": status(200, "text/event-stream", "data: "+`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"gone"}}`+"\n\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			c := s.register(t, supervisor.Retry(3, time.Millisecond))
 			require.Eventually(t, func() bool { got, _ := c.ServerStatus("h"); return got.Epoch == 2 }, testWait, time.Millisecond)
@@ -328,6 +333,7 @@ func TestHTTP_server_that_refuses_later_pings_is_replaced_once(t *testing.T) {
 		"403":      status(403, "text/plain", "no more pings"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks = func(method string) bool { return method == "ping" && s.received[method]%7 != 0 }
 			c := s.register(t, supervisor.Retry(1, time.Millisecond, supervisor.WithStableAfter(time.Millisecond)))
@@ -352,6 +358,7 @@ func TestHTTP_session_with_failing_calls_is_kept(t *testing.T) {
 		"410":      status(410, "text/plain", "that file is gone"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks = func(method string) bool { return method == "tools/call" }
 			c := s.register(t, supervisor.NoRetry())

@@ -307,7 +307,7 @@ func TestWithJournal_keeps(t *testing.T) {
 func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 	for name, durable := range map[string]bool{"durable": true, "forgetful": false} {
 		t.Run(name, func(t *testing.T) {
-			def := mcptest.TaskDef{Takes: 200 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: durable}
+			def := mcptest.TaskDef{Takes: 2 * time.Second, Poll: 20 * time.Millisecond, Durable: durable}
 			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
 				if spec.HTTP != nil && !durable {
 					t.Skip("the server outlives the host, and knows its tasks")

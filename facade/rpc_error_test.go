@@ -71,7 +71,7 @@ func TestErrRPC_with_large_data(t *testing.T) {
 // What a server sends in an error is kept for the caller of the failed request and for no one
 // else: neither causes, events and histories nor rejected subscriptions hold its data.
 func TestErrRPC_data_is_not_kept(t *testing.T) {
-	const size, times = 1 << 20, 8
+	const size, times = 1 << 19, 8
 	data := strings.Repeat("x", size)
 	for _, refused := range []string{"initialize", "/list", "resources/subscribe"} {
 		var refuses atomic.Bool

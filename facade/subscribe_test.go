@@ -127,6 +127,7 @@ func overPipeAndHTTP(t *testing.T, f func(t *testing.T, c *facade.Client, srv *m
 	t.Helper()
 	run := func(name string, reach func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			srv := sdkServer()
 			spec := reach(t, srv)
 			spec.Name = "s"

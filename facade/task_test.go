@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,8 +25,8 @@ import (
 // a task, in both eras, in memory, behind a transport of the go-sdk, as a process and over HTTP.
 func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger), faults ...mcptest.Fault) {
 	t.Helper()
-	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		for _, kind := range []string{"memory", "custom", "process", "HTTP"} {
+	for i, version := range []string{"2025-11-25", "2026-07-28"} {
+		for n, kind := range []string{"memory", "custom", "process", "HTTP"} {
 			t.Run(kind+" "+version, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
@@ -43,17 +44,18 @@ func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec 
 				default:
 					spec.Stdio, calls = mcptest.Stdio(script), nil
 				}
-				f(t, spec, taskLedger{dir: dir, calls: calls})
+				f(t, spec, taskLedger{dir: dir, calls: calls, number: 4*i + n})
 			})
 		}
 	}
 }
 
 // taskLedger is what a server of onTaskServers has seen: dir has its executions. calls counts
-// the tool calls that it has read; nil for a process.
+// the tool calls that it has read; nil for a process. number is that of the server.
 type taskLedger struct {
-	dir   string
-	calls *atomic.Int64
+	dir    string
+	calls  *atomic.Int64
+	number int
 }
 
 const jobKey = "order"
@@ -424,25 +426,27 @@ func TestResumeTask_leaves_nothing(t *testing.T) {
 
 // Some servers answer with another error than the protocol names for a task that they do not know.
 func TestTask_Wait_of_a_task_that_the_next_incarnation_fails_for(t *testing.T) {
-	starts := 0
-	c := newClient(t)
-	server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
-		if starts == 1 {
-			return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+	synctest.Test(t, func(t *testing.T) {
+		starts := 0
+		c := newClient(t)
+		server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
+			if starts == 1 {
+				return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+			}
+			return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+		})
+		serve := server.Serve
+		server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
+			starts++
+			return serve(ctx, in, out, errs)
 		}
-		return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
+		task, err := c.StartTask(t.Context(), "s/x", nil)
+		require.NoError(t, err)
+		require.NoError(t, c.Restart(t.Context(), "s"))
+		_, err = task.Wait(t.Context())
+		requireLost(t, err, "secret-1")
 	})
-	serve := server.Serve
-	server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
-		starts++
-		return serve(ctx, in, out, errs)
-	}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
-	task, err := c.StartTask(t.Context(), "s/x", nil)
-	require.NoError(t, err)
-	require.NoError(t, c.Restart(t.Context(), "s"))
-	_, err = task.Wait(t.Context())
-	requireLost(t, err, "secret-1")
 }
 
 // A task is handed to the caller as the server has sent it, and is asked for by its names alone.
@@ -528,7 +532,7 @@ func TestTask_Ask(t *testing.T) {
 
 // A task is watched over the end of its server, until it has ended.
 func TestTask_Watch(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: 500 * time.Millisecond, Notify: true, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Second, Notify: true, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		if spec.HTTP != nil {
 			t.Skip("its sessions end without the server")
 		}

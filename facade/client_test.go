@@ -286,7 +286,7 @@ func TestServeInMemory_panic_in_a_tool(t *testing.T) {
 		require.Eventually(t, func() bool {
 			stderr, _ := c.Stderr("s")
 			text := strings.Join(append(stderr.First, stderr.Lines...), "\n")
-			return strings.Contains(text, "panic in tools/call") && strings.Contains(text, "serve_in_memory_test.go")
+			return strings.Contains(text, "panic in tools/call") && strings.Contains(text, "client_test.go")
 		}, 20*time.Second, time.Millisecond)
 	}
 }

@@ -140,9 +140,6 @@ func TestCallSettings(t *testing.T) {
 	require.JSONEq(t, `{"a":1,"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`, string(kept.Meta))
 	_, err = facade.CallSettings{}.With(facade.WithMeta([]byte(`[]`)))
 	require.Error(t, err)
-	off, err := facade.CallSettings{WaitReady: true}.With(facade.WithoutWaitReady())
-	require.NoError(t, err)
-	require.False(t, off.WaitReady)
 }
 
 // TestWithResultRoom: a result that is not released keeps further large results out of memory.

@@ -118,8 +118,7 @@ func TestWithUnaskedHandlers(t *testing.T) {
 	}
 }
 
-// What a copy reports to be ended is told its own followers, not those of the client, and the handler of the host
-// once.
+// What a copy reports to be ended is told its own followers, not those of the client.
 func TestClient_CopyServer_elicitations(t *testing.T) {
 	ctx := t.Context()
 	server := &raw.Server{Answers: map[string]string{"tools/list": `"result":{"tools":[{"name":"end","inputSchema":{"type":"object"}}]}`}, Answer: func(m *raw.Message) string {
@@ -132,21 +131,18 @@ func TestClient_CopyServer_elicitations(t *testing.T) {
 	follow := func(name string) func(facade.ElicitationComplete) {
 		return func(done facade.ElicitationComplete) { told <- name + " " + done.Server + " " + done.ElicitationID }
 	}
-	host := func(name string) facade.Option {
-		return facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) { follow(name)(done) })
-	}
-	c := newClient(t, facade.WithDefaultWaitReady(), host("host"))
+	c := newClient(t, facade.WithDefaultWaitReady())
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: inMemory(server)}))
 	c.FollowElicitations(follow("client"))
 	copied, err := c.CopyServer("a")
 	require.NoError(t, err)
 	copied.FollowElicitations(follow("copy"))
-	other, err := c.CopyServer("a", host("other host"))
+	other, err := c.CopyServer("a")
 	require.NoError(t, err)
 	for _, row := range []struct {
 		by   *facade.Client
 		want []string
-	}{{copied, []string{"copy a e1", "host a e1"}}, {c, []string{"client a e1", "host a e1"}}, {other, []string{"other host a e1"}}} {
+	}{{other, nil}, {copied, []string{"copy a e1"}}, {c, []string{"client a e1"}}} {
 		_, err := row.by.CallTool(ctx, "a/end", nil)
 		require.NoError(t, err)
 		for _, want := range row.want { // the next row begins only when all are told

@@ -65,7 +65,7 @@ func ExampleClient_SetRoots() {
 }
 
 // A server may ask the user to visit a URL, for example to log in at another service. The
-// handler only asks for consent; the server reports the end of the visit.
+// handler only asks for consent.
 func ExampleWithURLElicitationHandler() {
 	ctx := context.Background()
 	done := make(chan struct{})
@@ -73,10 +73,7 @@ func ExampleWithURLElicitationHandler() {
 		fmt.Printf("%s asks to visit %s: %s\n", r.Server, r.URL, r.Message)
 		close(done)
 		return &mcp.ElicitResult{Action: "accept"}, nil
-	}),
-		facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) {
-			fmt.Println(done.Server, "is done with", done.ElicitationID) // not every server reports it
-		}))
+	}))
 	defer func() { _ = client.Close(ctx) }()
 	_, err := client.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
 		"mode": "url", "message": "log in", "url": "https://example.org/login", "elicitationId": "e1"}})

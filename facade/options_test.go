@@ -95,19 +95,6 @@ func TestPing(t *testing.T) {
 	require.ErrorContains(t, err, "ping silent")
 }
 
-// An option of a call switches a default of the client off.
-func TestWithoutWaitReady(t *testing.T) {
-	c := newClient(t, facade.WithDefaultWaitReady())
-	hanging := mcptest.InMemory(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageList, Do: mcptest.ActionHang}}})
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: hanging, StartSupervised: true}))
-	_, err := c.CallTool(t.Context(), "s/echo", nil, facade.WithoutWaitReady())
-	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = c.CallTool(ctx, "s/echo", nil)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
 func TestWithoutValidation(t *testing.T) {
 	pass := func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 		return next(ctx, call)

@@ -245,12 +245,10 @@ func TestSamplingHandler(t *testing.T) {
 }
 
 func TestURLElicitationHandler(t *testing.T) {
-	done := make(chan facade.ElicitationComplete, 1)
 	c := legacyServer(t,
 		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"url": "must not be there"}}, nil
-		}),
-		facade.WithElicitationCompleteHandler(func(_ context.Context, d facade.ElicitationComplete) { done <- d }))
+		}))
 	require.JSONEq(t, `{"action":"accept"}`, sendServerRequest(t, c, "elicitation/create", wantsURL))
 	for _, url := range []string{"file:///etc/passwd", "javascript:alert(1)", "https:///nowhere", "vscode://x"} {
 		require.Contains(t, sendServerRequest(t, c, "elicitation/create", `{"mode":"url","message":"?","elicitationId":"e","url":"`+url+`"}`), "-32602", url)

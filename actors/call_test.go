@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -41,9 +42,7 @@ func TestCallInFlightFailsWhenServerDies(t *testing.T) {
 			calls.Wait()
 		}))
 		for _, err := range errs {
-			e := asError(t, err)
-			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
-			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			e := requireError(t, err, mcpvisor.KindCrashed, mcpvisor.OutcomeUnknown)
 			require.Equal(t, "fs", e.Server)
 			require.Equal(t, uint64(1), e.Epoch)
 			require.ErrorIs(t, err, errScripted)
@@ -80,9 +79,7 @@ func TestCallTimeouts(t *testing.T) {
 				h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
 				var err error
 				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
-				e := asError(t, err)
-				require.Equal(t, mcpvisor.KindTimeout, e.Kind)
-				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
 				require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 			})
 		})
@@ -121,9 +118,7 @@ func TestCallBeyondLimitsIsRejected(t *testing.T) {
 		require.Zero(t, spends(func() {
 			for range 100 {
 				_, err := h.call(context.Background(), "fs", 0)
-				e := asError(t, err)
-				require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
-				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+				e := requireError(t, err, mcpvisor.KindOverloaded, mcpvisor.OutcomeNotSent)
 				require.True(t, e.Retryable())
 				require.Equal(t, 100*time.Millisecond, e.RetryAfter, "a caller that obeys it does not spin")
 			}
@@ -167,9 +162,7 @@ func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
 		_, _, err := h.rt.Request(context.Background(), v, callRequest, 0)
-		e := asError(t, err)
-		require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
-		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		e := requireError(t, err, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
 		require.Positive(t, e.RetryAfter)
 		require.True(t, e.Retryable())
 		got, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -274,4 +267,230 @@ func TestAwaitReadyFailsInFinalStates(t *testing.T) {
 		require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
 		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 	})
+}
+
+// failingSession returns the same error value from every call.
+type failingSession struct {
+	bareSession
+	err error
+}
+
+func (s *failingSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if r.Method == "tools/call" {
+		return nil, s.err
+	}
+	return s.bareSession.Request(ctx, r)
+}
+
+type dialerOf struct{ make func() transport.Session }
+
+func (d dialerOf) NewSession() transport.Session { return d.make() }
+
+func TestRequestDoesNotMutateASharedError(t *testing.T) {
+	shared := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
+	rt := New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) {
+		return dialerOf{func() transport.Session {
+			return &failingSession{bareSession: bareSession{dead: make(chan struct{})}, err: shared}
+		}}, nil
+	}})
+	defer func() { require.NoError(t, rt.Close(t.Context())) }()
+	require.NoError(t, rt.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs"}))
+	v := rt.Snapshot().Server("fs")
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			_, _, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+			e := asError(t, err)
+			require.Equal(t, "fs", e.Server)
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+		})
+	}
+	wg.Wait()
+	require.Equal(t, &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, shared)
+}
+
+// narrow registers a server that takes 10 s for each call. One call is in flight at a
+// time, and three may wait.
+func narrow(h *harness) {
+	h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+	h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: mcpvisor.Probe{Interval: -1},
+		Policy: supervisor.Retry(3, time.Second)})
+}
+
+func counts(h *harness) mcpvisor.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
+
+func TestQueuedCallsRunInOrder(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		narrow(h)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				_, err := h.call(context.Background(), "fs", 0)
+				mu.Lock()
+				defer mu.Unlock()
+				if order = append(order, i); err != nil {
+					order = append(order, -1)
+				}
+			})
+			synctest.Wait()
+		}
+		require.Equal(t, mcpvisor.CallCounts{InFlight: 1, Queued: 3, Total: 1}, counts(h))
+		require.Zero(t, spends(func() {
+			_, err := h.call(context.Background(), "fs", 0)
+			e := requireError(t, err, mcpvisor.KindOverloaded, mcpvisor.OutcomeNotSent)
+			require.NotZero(t, e.Epoch)
+		}))
+		require.Equal(t, 40*time.Second, spends(wg.Wait), "one after the other")
+		require.Equal(t, []int{0, 1, 2, 3}, order, "first come, first served")
+		require.Equal(t, mcpvisor.CallCounts{Total: 4}, counts(h))
+	})
+}
+
+func TestQueuedCallEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  mcpvisor.ErrorKind
+		after time.Duration
+		wait  func(h *harness) error
+	}{
+		"when its own time is up": {mcpvisor.KindTimeout, 3 * time.Second, func(h *harness) error {
+			_, err := h.call(context.Background(), "fs", 3*time.Second)
+			return err
+		}},
+		"when its context ends": {mcpvisor.KindCanceled, 2 * time.Second, func(h *harness) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			_, err := h.call(ctx, "fs", 0)
+			return err
+		}},
+		"when the server dies": {mcpvisor.KindUnavailable, time.Second, func(h *harness) error {
+			s := h.session("fs")
+			time.AfterFunc(time.Second, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "scripted"}) })
+			_, err := h.call(context.Background(), "fs", 0)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, h *harness) {
+				narrow(h)
+				var first sync.WaitGroup
+				first.Go(func() { _, _ = h.call(context.Background(), "fs", 0) })
+				synctest.Wait()
+				var err error
+				require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
+				e := requireError(t, err, c.kind, mcpvisor.OutcomeNotSent)
+				require.Equal(t, e.Kind != mcpvisor.KindCanceled, e.Retryable())
+				require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
+				require.Equal(t, "fs", e.Server)
+				require.Zero(t, counts(h).Queued)
+				first.Wait()
+				require.NoError(t, func() error {
+					_, waited := h.rt.AwaitReady(context.Background(), "fs")
+					return waited
+				}())
+				_, err = h.call(context.Background(), "fs", 0)
+				require.NoError(t, err, "it has left its place")
+			})
+		})
+	}
+}
+
+// The time in the queue counts towards Timeouts.CallTotal.
+func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 15 * time.Second}})
+		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
+		synctest.Wait()
+		var err error
+		require.Equal(t, 15*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", 0) }))
+		require.Equal(t, mcpvisor.KindTimeout, asError(t, err).Kind)
+	})
+}
+
+// What a call has spent in the queue is known apart: its timeout begins after that.
+func TestQueueTimeIsReported(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}})
+		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
+		synctest.Wait()
+		_, spent, err := h.rt.Request(context.Background(), h.rt.Snapshot().Server("fs"), callRequest, 0)
+		require.NoError(t, err)
+		require.Equal(t, Spent{Took: 20 * time.Second, Queued: 10 * time.Second}, spent)
+	})
+}
+
+// A call that is still in the queue when Timeouts.CallTotal is over was not sent.
+func TestCallTotalEndsInTheQueue(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 5 * time.Second}})
+		inc := h.rt.Snapshot().Server("fs").current
+		require.True(t, inc.limiter.tryAcquire(), "the only place is taken")
+		var err error
+		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
+		requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeNotSent)
+		inc.limiter.release(false)
+	})
+}
+
+// The hint of a timeout does not mistake the wait in the queue for time of the call.
+func TestTimeoutHint(t *testing.T) {
+	const idle, total = 60 * time.Second, 100 * time.Second
+	for name, row := range map[string]struct {
+		queued, took time.Duration
+		want         string
+	}{
+		"no progress":               {0, idle, "no result or progress for 1m0s"},
+		"no progress after a queue": {30 * time.Second, 30*time.Second + idle, "no result or progress for 1m0s"},
+		"as a whole":                {0, total, "exceeded Timeouts.CallTotal (1m40s)"},
+		"as a whole after a queue":  {30 * time.Second, total, "exceeded Timeouts.CallTotal (1m40s)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := transport.Request{Timeout: idle, TotalTimeout: total - row.queued}
+			require.Contains(t, timeoutHint(r, Spent{Took: row.took, Queued: row.queued}), row.want)
+		})
+	}
+}
+
+// TestCallStats_fit_each_other: every call that a status counts in Total is also in
+// flight or has ended. The reader reads until it has seen many calls, because it may
+// start before the callers do.
+func TestCallStats_fit_each_other(t *testing.T) {
+	const (
+		minReads = 200_000
+		minCalls = 2_000_000 // enough to see each wrong order of the counters
+	)
+	var s callStats
+	var callers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					s.begin()
+					s.end(true)
+				}
+			}
+		})
+	}
+	for reads, total := 0, int64(0); reads < minReads || total < minCalls; reads++ {
+		c := s.counts()
+		if c.InFlight+c.Failed < c.Total {
+			close(stop)
+			callers.Wait()
+			require.FailNow(t, "a call is missing", "%+v", c)
+		}
+		total = c.Total
+	}
+	close(stop)
+	callers.Wait()
+	c := s.counts()
+	require.Zero(t, c.InFlight)
+	require.Equal(t, c.Total, c.Failed)
 }

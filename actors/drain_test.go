@@ -57,10 +57,7 @@ func TestReplace_lets_calls_in_flight_end(t *testing.T) {
 
 		for _, v := range []*View{old, h.rt.Snapshot().Server("fs")} { // of a caller that has looked before, and after
 			_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call", Target: "late"}, 0)
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
-			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+			e := requireError(t, err, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
 			require.ErrorContains(t, e, "being replaced")
 		}
 		v, err := h.rt.AwaitReady(t.Context(), "fs")
@@ -87,10 +84,7 @@ func TestReplace_drains_for_a_bounded_time(t *testing.T) {
 				bound = 30 * time.Second
 			}
 			require.Equal(t, bound, time.Since(began))
-			var e *mcpvisor.Error
-			require.ErrorAs(t, <-call, &e)
-			require.Equal(t, mcpvisor.KindClosed, e.Kind)
-			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			e := requireError(t, <-call, mcpvisor.KindClosed, mcpvisor.OutcomeUnknown)
 			require.ErrorContains(t, e, "the server was replaced, and its calls in flight did not end within Timeouts.Drain ("+bound.String()+")")
 			for _, ev := range events() {
 				require.True(t, ev.Cause == nil || ev.Cause.Asked(), "%v", ev.Cause)
@@ -161,10 +155,7 @@ func TestDrain_ends_early(t *testing.T) {
 				began := time.Now()
 				replaced := h.replace(fsSpec)
 				row.cut(h)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, <-call, &e)
-				require.Equal(t, row.kind, e.Kind)
-				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				requireError(t, <-call, row.kind, mcpvisor.OutcomeUnknown)
 				if err := <-replaced; row.next {
 					require.NoError(t, err)
 					require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
@@ -186,10 +177,7 @@ func TestDrain_refuses_queued_calls(t *testing.T) {
 		call := registerBusy(h, spec, 10*time.Second)
 		queued := h.begin(context.Background())
 		replaced := h.replace(fsSpec)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, <-queued, &e)
-		require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
-		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		requireError(t, <-queued, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
 		require.NoError(t, <-call)
 		require.NoError(t, <-replaced)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -210,9 +211,38 @@ func asError(t testing.TB, err error) *mcpvisor.Error {
 	return e
 }
 
+// requireError requires an error of a kind and an outcome.
+func requireError(t testing.TB, err error, kind mcpvisor.ErrorKind, outcome mcpvisor.Outcome) *mcpvisor.Error {
+	t.Helper()
+	e := asError(t, err)
+	require.Equal(t, kind, e.Kind, "%v", e)
+	require.Equal(t, outcome, e.Outcome)
+	return e
+}
+
 // spends returns the virtual time that f takes.
 func spends(f func()) time.Duration {
 	started := time.Now()
 	f()
 	return time.Since(started)
 }
+
+// endCalls calls the functions of OnDead and OnReleased of a session of the tests.
+type endCalls struct{ dead sync.WaitGroup }
+
+func (c *endCalls) onDead(dead <-chan struct{}, f func()) {
+	c.dead.Go(func() {
+		<-dead
+		f()
+	})
+}
+
+func (c *endCalls) onReleased(released <-chan struct{}, f func()) {
+	go func() {
+		<-released
+		c.dead.Wait()
+		f()
+	}()
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

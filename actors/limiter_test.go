@@ -2,15 +2,18 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -138,14 +141,116 @@ func TestLimiterCountsLostCalls(t *testing.T) {
 	require.EqualValues(t, 1, g.counts.Load()&(oneLostCall-1), "its place is free")
 }
 
-func BenchmarkLimiter(b *testing.B) {
-	g := &limiter{maxInFlight: 1024, maxQueued: 1024}
-	b.SetParallelism(32)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if g.tryAcquire() {
-				g.release(false)
+// opening counts the sessions of all servers that are opened and not open yet.
+func (h *harness) opening(names []string) (n int) {
+	for _, name := range names {
+		for _, s := range h.sessions(name) {
+			s.mu.Lock()
+			if s.opening {
+				n++
 			}
+			s.mu.Unlock()
 		}
+	}
+	return n
+}
+
+// startAll registers n subprocesses that are supervised from the start.
+func (h *harness) startAll(n int, s script) (names []string) { return h.startCommand("scripted", n, s) }
+
+func (h *harness) startCommand(command string, n int, s script) (names []string) {
+	for i := range n {
+		name := fmt.Sprintf("%c%03d", command[0], i)
+		names = append(names, name)
+		h.script(name, s)
+		spec := mcpvisor.ServerSpec{Name: name, Stdio: &mcpvisor.Stdio{Command: command}, StartSupervised: true}
+		require.NoError(h.t, h.rt.Register(context.Background(), spec.WithDefaults()))
+	}
+	synctest.Wait()
+	return names
+}
+
+func (h *harness) countReady(names []string) (n int) {
+	for _, name := range names {
+		if h.rt.Snapshot().Server(name).State == supervisor.StateReady {
+			n++
+		}
+	}
+	return n
+}
+
+func TestStartLimiter(t *testing.T) {
+	t.Run("bounds the starts of many servers", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts = newStartLimiter(4)
+			names := h.startAll(20, script{openAfter: time.Second})
+			for done := 0; done < 20; done += 4 {
+				require.Equal(t, done, h.countReady(names))
+				require.Equal(t, 4, h.opening(names))
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			require.Equal(t, 20, h.countReady(names))
+		})
+	})
+	t.Run("starts few package runners at a time", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts.runners = make(startSlots, 3)
+			names := h.startCommand("npx", 12, script{openAfter: 25 * time.Second}) // Timeouts.Start is a minute
+			others := h.startAll(2, script{openAfter: time.Second})
+			for done := 0; done < 12; done += 3 {
+				require.Equal(t, done, h.countReady(names))
+				require.Equal(t, 3, h.opening(names))
+				time.Sleep(25 * time.Second)
+				synctest.Wait()
+				require.Equal(t, 2, h.countReady(others), "others do not wait for them")
+			}
+			require.Equal(t, 12, h.countReady(names))
+		})
+	})
+	t.Run("does not let servers that hang keep others from starting", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts = newStartLimiter(2)
+			hung := h.startAll(2, script{openHangs: true})
+			h.script("healthy", script{})
+			healthy := mcpvisor.ServerSpec{Name: "healthy", Stdio: &mcpvisor.Stdio{Command: "scripted"}}
+			registered := time.Now()
+			require.NoError(t, h.rt.Register(context.Background(), healthy.WithDefaults()))
+			require.Equal(t, startHold, time.Since(registered))
+			require.Equal(t, 2, h.opening(hung))
+		})
+	})
+	t.Run("counts no time of the wait as time of the start", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts = newStartLimiter(1)
+			names := h.startAll(30, script{openAfter: 9 * time.Second}) // Timeouts.Start is a minute
+			time.Sleep(30 * 9 * time.Second)
+			synctest.Wait()
+			require.Equal(t, 30, h.countReady(names))
+		})
+	})
+	t.Run("lets a server that waits be removed", func(t *testing.T) {
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.rt.starts = newStartLimiter(1)
+			h.startAll(3, script{openHangs: true})
+			began := time.Now()
+			require.NoError(t, h.rt.Unregister(context.Background(), "s002"))
+			require.Less(t, time.Since(began), startHold)
+		})
+	})
+	t.Run("frees each place once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newStartLimiter(2)
+			slow, other := l.acquire("scripted", nil, nil), l.acquire("scripted", nil, nil)
+			time.Sleep(startHold)
+			synctest.Wait()
+			third := l.acquire("scripted", nil, nil)
+			var all sync.WaitGroup
+			for _, done := range []func(){slow, slow, other, third, third} {
+				all.Go(done)
+			}
+			all.Wait()
+			require.Empty(t, l.slots)
+		})
 	})
 }

@@ -83,9 +83,7 @@ func TestAuthorize_and_call(t *testing.T) {
 	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.ErrorAs(t, err, &required)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	requireOutcome(t, err, mcpvisor.OutcomeNotSent)
 	redirect, err := consent(required.URL, false)
 	require.NoError(t, err)
 	require.NoError(t, c.FinishAuthorization(ctx, "web", redirect))

@@ -275,10 +275,6 @@ func WithClientName(name string) CallOption {
 // a call of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 
-// WithoutWaitReady makes the call fail at once if its server is not ready, although the
-// client has [WithDefaultWaitReady].
-func WithoutWaitReady() CallOption { return func(o *callOptions) { o.waitReady = false } }
-
 // WithoutValidation sends the arguments of the call as they are, even if the client has
 // [WithValidation]: a server may accept more than its schema says.
 func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }

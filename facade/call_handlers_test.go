@@ -1,12 +1,10 @@
 package facade_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // everythingDeclared is for clients whose calls bring handlers of every kind.
@@ -65,8 +64,7 @@ func onEveryTransportAndSSE(t *testing.T, f func(t *testing.T, spec mcpvisor.Ser
 // transport.
 func TestCallHandlers_on_every_transport(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		for _, user := range []string{"ann", "bob"} {
 			as := facade.WithCallHandlers(answersAs(user))
 			text, err := consult(t.Context(), c, "elicitation/create", wantsText, as)
@@ -93,8 +91,7 @@ func TestCallHandlers_on_every_transport(t *testing.T) {
 // The handlers of a call come before those of the client, and only for that call.
 func TestCallHandlers_before_those_of_the_client(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 		for _, want := range []string{"the host", "ann", "the host"} {
 			var opts []facade.CallOption
 			if want == "ann" {
@@ -111,8 +108,7 @@ func TestCallHandlers_before_those_of_the_client(t *testing.T) {
 // only. Elsewhere no caller is asked for another's: the request is refused.
 func TestCallHandlers_many_calls_at_once(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		named := spec.HTTP != nil && !spec.HTTP.SSE || strings.Contains(t.Name(), "2026")
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -155,8 +151,7 @@ func TestCallHandlers_on_a_pipe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newAskingServer()
-			c := newClient(t, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 			held := make(chan error, 1)
 			go func() {
 				_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"hold":true}`), tc.other...)
@@ -176,8 +171,7 @@ func TestCallHandlers_on_a_pipe(t *testing.T) {
 // A call that was given up counts until the server answers it: the server may still ask for it.
 func TestCallHandlers_after_a_call_was_given_up(t *testing.T) {
 	server := newAskingServer()
-	c := newClient(t, everythingDeclared)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}, everythingDeclared)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan error, 1)
 	go func() {
@@ -202,8 +196,7 @@ func TestCallHandlers_after_a_call_was_given_up(t *testing.T) {
 // The end of the call ends its handlers, if it is known that they work for it.
 func TestCallHandlers_end_with_the_call(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		h := &facade.CallHandlers{Elicitation: func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
@@ -286,8 +279,7 @@ func TestCallHandlers_raw_byte_for_byte(t *testing.T) {
 	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			server := newAskingServer()
-			c := newClient(t, everythingDeclared)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: server.inMemory()}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: server.inMemory()}, everythingDeclared)
 			rapid.Check(t, func(rt *rapid.T) {
 				params, result := "{"+drawMembers(rt, "params")+"}", "{"+drawMembers(rt, "result")+"}"
 				method := rapid.SampledFrom([]string{"elicitation/create", "sampling/createMessage", "roots/list"}).Draw(rt, "method")
@@ -365,69 +357,59 @@ func (s *askingServer) initialize() string {
 }
 
 func (s *askingServer) inMemory() *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		r := bufio.NewReader(in)
-		waiting := map[string]json.RawMessage{} // calls by the id of the request of the server
-		var held []json.RawMessage
-		write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-		for {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID            json.RawMessage
+	waiting := map[string]json.RawMessage{} // calls by the id of the request of the server
+	var held []json.RawMessage
+	return inMemory(&raw.Server{Answer: func(m *raw.Message) string {
+		var p struct {
+			Arguments struct {
 				Method        string
-				Result, Error json.RawMessage
-				Params        struct {
-					Arguments struct {
-						Method        string
-						Params        json.RawMessage
-						Hold, Release bool
-					}
-					InputResponses map[string]json.RawMessage
-				}
+				Params        json.RawMessage
+				Hold, Release bool
 			}
-			if json.Unmarshal([]byte(line), &m) != nil || m.ID == nil {
-				continue
-			}
-			a := m.Params.Arguments
-			modern := strings.Contains(line, mcp.MetaKeyProtocolVersion)
-			switch {
-			case m.Method == "":
-				got := m.Result
-				if got == nil {
-					got = m.Error
-				}
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"got":%s}}`, waiting[string(m.ID)], got)
-			case m.Method == "initialize":
-				s.mu.Lock()
-				s.hello = line
-				s.mu.Unlock()
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
-			case m.Method == "server/discover":
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, rawDiscover)
-			case m.Method != "tools/call":
-				write(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
-			case m.Params.InputResponses != nil:
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"got":%s}}`, m.ID, m.Params.InputResponses["k"])
-			case a.Hold:
-				held = append(held, m.ID)
-				s.holds <- struct{}{}
-			case a.Release:
-				for _, id := range append(held, m.ID) {
-					write(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
-				}
-				held = nil
-			case modern:
-				write(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"k":{"method":%q,"params":%s}},"requestState":"s"}}`, m.ID, a.Method, a.Params)
-			default:
-				id := fmt.Sprintf(`"q%d"`, len(waiting))
-				waiting[id] = m.ID
-				write(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, a.Method, a.Params)
-			}
+			InputResponses map[string]json.RawMessage
 		}
-	}}
+		_ = json.Unmarshal(m.Params, &p)
+		a := p.Arguments
+		answer := func(id json.RawMessage, result string) { m.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result) }
+		switch {
+		case m.ID == nil:
+			return ""
+		case m.Method == "":
+			got := m.Result
+			if got == nil {
+				got = m.Error
+			}
+			answer(waiting[string(m.ID)], `{"content":[],"got":`+string(got)+`}`)
+			return raw.None
+		case m.Method == "initialize":
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.hello = string(m.Text)
+			return rawMembers(m)
+		case m.Method == "server/discover":
+			return `"result":` + rawDiscover
+		case m.Method != "tools/call":
+			return rawMembers(m)
+		case p.InputResponses != nil:
+			return `"result":{"content":[],"got":` + string(p.InputResponses["k"]) + `}`
+		case a.Hold:
+			held = append(held, m.ID)
+			s.holds <- struct{}{}
+			return raw.None
+		case a.Release:
+			for _, id := range held {
+				answer(id, `{"content":[]}`)
+			}
+			held = nil
+			return `"result":{"content":[]}`
+		case strings.Contains(string(m.Text), mcp.MetaKeyProtocolVersion):
+			return fmt.Sprintf(`"result":{"resultType":"input_required","inputRequests":{"k":{"method":%q,"params":%s}},"requestState":"s"}`, a.Method, a.Params)
+		}
+		id := fmt.Sprintf(`"q%d"`, len(waiting))
+		waiting[id] = m.ID
+		m.Send(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, a.Method, a.Params)
+		return raw.None
+	}})
 }
 
 // What a task waits for is asked of the handlers of the call that it was made of.
@@ -458,8 +440,7 @@ func TestCallHandlers_of_a_task(t *testing.T) {
 // What Raw does not answer is answered by the handlers of the client, and declared as theirs.
 func TestCallHandlers_raw_answers_some(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
 		as := facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: facade.Declared{Roots: true}, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 			require.Equal(t, "roots/list", r.Method)
 			return json.RawMessage(`{"roots":[{"uri":"file:///ann"}]}`), nil

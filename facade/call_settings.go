@@ -17,7 +17,7 @@ import (
 type CallSettings struct {
 	// Timeout is that of WithTimeout; 0 means the default.
 	Timeout time.Duration
-	// WaitReady is set by WithWaitReady, and cleared by WithoutWaitReady.
+	// WaitReady is set by WithWaitReady.
 	WaitReady bool
 	// WithoutValidation is set by the option of that name.
 	WithoutValidation bool

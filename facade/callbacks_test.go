@@ -125,12 +125,14 @@ var callbacks = map[string]callback{
 			}
 		}})}
 	}, cause: consults("roots/list", `{}`)},
-	"end of an elicitation": {opts: func(f func()) []facade.Option {
-		return []facade.Option{facade.WithElicitationCompleteHandler(func(context.Context, facade.ElicitationComplete) { f() }),
-			facade.WithURLElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-				return &mcp.ElicitResult{Action: "accept"}, nil
-			})}
-	}, cause: echoes, server: rawServer(func(method, _ string) string {
+	"end of an elicitation": {opts: func(func()) []facade.Option {
+		return []facade.Option{facade.WithURLElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		})}
+	}, cause: func(c *facade.Client, f func()) {
+		c.FollowElicitations(func(facade.ElicitationComplete) { f() })
+		echoes(c, f)
+	}, server: rawServer(func(method, _ string) string {
 		switch method {
 		case "tools/list":
 			return `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`

@@ -91,17 +91,8 @@ type Client struct {
 // Errors: ErrInvalid (an option cannot work).
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version()}}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&o)
-		}
-	}
-	followElicitations(&o)
-	if o.err == nil {
-		o.err = o.journal.check()
-	}
-	if o.err != nil {
-		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
+	if err := o.apply(opts); err != nil {
+		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: err}
 	}
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaults.Within(defaultClientBufferBytes, 4)

@@ -2,18 +2,23 @@ package facade_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
-	"os"
+	"io"
+	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -30,110 +35,12 @@ func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
 	return c
 }
 
-func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
-	c := newClient(t)
-	events := c.Watch(t.Context())
-	// In the first incarnation the tool count does its work and never answers, so that a
-	// call of it is certainly in flight.
-	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
-		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	before := c.Tools()
-	st, ok := c.ServerStatus("a")
-	require.True(t, ok)
-
-	failed := make(chan error, 1)
-	go func() {
-		_, err := c.CallTool(context.Background(), "a/count", map[string]any{"key": "k"})
-		failed <- err
-	}()
-	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
-
-	p, err := os.FindProcess(st.Session.PID)
-	require.NoError(t, err)
-	require.NoError(t, p.Kill())
-	var e *mcpvisor.Error
-	require.ErrorAs(t, <-failed, &e)
-	require.ErrorIs(t, e, mcpvisor.ErrCrashed)
-	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-	require.Equal(t, uint64(1), e.Epoch)
-
-	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "other server"})
-	require.NoError(t, err)
-	require.False(t, res.IsError)
-
-	_, err = c.CallTool(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
-	require.NoError(t, err)
-	require.Equal(t, before, c.Tools())
-	var kinds []mcpvisor.EventKind
-	for ev := range events {
-		if ev.Server == "a" {
-			kinds = append(kinds, ev.Kind)
-		}
-		if ev.Server == "a" && ev.Kind == mcpvisor.EventReady && ev.Epoch == 2 {
-			break
-		}
-	}
-	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
-		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds)
-}
-
-func TestRegister_errors(t *testing.T) {
-	c := newClient(t)
-	good := mcptest.InMemory(mcptest.Script{})
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "taken", InMemory: good}))
-	for name, tc := range map[string]struct {
-		spec mcpvisor.ServerSpec
-		want error
-	}{
-		"taken name":      {mcpvisor.ServerSpec{Name: "taken", InMemory: good}, mcpvisor.ErrExists},
-		"empty name":      {mcpvisor.ServerSpec{InMemory: good}, mcpvisor.ErrInvalid},
-		"illegal name":    {mcpvisor.ServerSpec{Name: "a/b", InMemory: good}, mcpvisor.ErrInvalid},
-		"no transport":    {mcpvisor.ServerSpec{Name: "x"}, mcpvisor.ErrInvalid},
-		"two transports":  {mcpvisor.ServerSpec{Name: "x", InMemory: good, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1"}}, mcpvisor.ErrInvalid},
-		"missing command": {mcpvisor.ServerSpec{Name: "x", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}, mcpvisor.ErrStart},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.ErrorIs(t, c.Register(t.Context(), tc.spec), tc.want)
-			require.Equal(t, []string{"taken"}, c.Servers())
-		})
-	}
-}
-
-func TestCallTool_invalid_names_and_arguments(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	for name, tc := range map[string]struct {
-		tool string
-		args any
-		want error
-	}{
-		"unknown server":   {"n/echo", nil, mcpvisor.ErrUnknownServer},
-		"unknown tool":     {"m/ecoh", nil, mcpvisor.ErrUnknownTool},
-		"no object":        {"m/echo", []int{1}, mcpvisor.ErrInvalid},
-		"unmarshalable":    {"m/echo", make(chan int), mcpvisor.ErrInvalid},
-		"name without '/'": {"echo", nil, mcpvisor.ErrUnknownTool},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := c.CallTool(t.Context(), tc.tool, tc.args)
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
-			require.ErrorIs(t, err, tc.want)
-			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-			if tc.want == mcpvisor.ErrUnknownTool {
-				require.Contains(t, err.Error(), "m/echo")
-			}
-		})
-	}
-	for _, tool := range c.Tools() {
-		if tool.OriginalName == "echo" {
-			res, err := c.CallTool(t.Context(), tool.Alias, map[string]string{"text": "by alias"})
-			require.NoError(t, err)
-			require.False(t, res.IsError)
-		}
-	}
+// registered makes a client with one server.
+func registered(t *testing.T, spec mcpvisor.ServerSpec, opts ...facade.Option) *facade.Client {
+	t.Helper()
+	c := newClient(t, opts...)
+	require.NoError(t, c.Register(t.Context(), spec))
+	return c
 }
 
 // Changes of the original after Register have no effect.
@@ -141,13 +48,14 @@ func TestRegister_copies_the_spec(t *testing.T) {
 	c := newClient(t)
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	srv := rawHTTP(t, func(r *http.Request) {
+	server := overHTTP(t, &raw.Server{Answer: func(m *raw.Message) string {
 		mu.Lock()
 		defer mu.Unlock()
-		seen[r.Header.Get("Authorization")] = true
-	}, func(http.ResponseWriter, *http.Request) {})
+		seen[m.R.Header.Get("Authorization")] = true
+		return ""
+	}})
 	headers := map[string]string{"Authorization": "Bearer one"}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: srv.URL, Headers: headers}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: server.URL, Headers: headers}}))
 	headers["Authorization"] = "Bearer two"
 	require.NoError(t, c.Restart(t.Context(), "web"))
 	require.NoError(t, c.WaitReady(t.Context(), "web"))
@@ -164,4 +72,221 @@ func TestRegister_copies_the_spec(t *testing.T) {
 		program.Env[fmt.Sprint("PAD", i)] = "y"
 	}
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
+}
+
+// After Close every operation is ErrClosed, and not ErrUnknownServer.
+func TestClose_later_operations_are_ErrClosed(t *testing.T) {
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})})
+	require.NoError(t, c.Close(t.Context()))
+	ctx := t.Context()
+	for what, do := range map[string]func() error{
+		"call":      func() error { _, err := c.CallTool(ctx, "s/echo", nil); return err },
+		"alias":     func() error { _, err := c.CallTool(ctx, "mcp__s__echo", nil); return err },
+		"wait":      func() error { _, err := c.CallTool(ctx, "s/echo", nil, facade.WithWaitReady()); return err },
+		"raw":       func() error { _, err := c.CallToolRaw(ctx, "s/echo", nil); return err },
+		"read":      func() error { _, err := c.ReadResource(ctx, "s", "x:y"); return err },
+		"prompt":    func() error { _, err := c.GetPrompt(ctx, "s/p", nil); return err },
+		"subscribe": func() error { return c.Subscribe(ctx, "s", "x:y") },
+		"level":     func() error { return c.SetLoggingLevel(ctx, "s", "info") },
+		"refresh":   func() error { return c.Refresh(ctx, "s") },
+		"restart":   func() error { return c.Restart(ctx, "s") },
+		"ready":     func() error { return c.WaitReady(ctx, "s") },
+	} {
+		require.ErrorIs(t, do(), mcpvisor.ErrClosed, what)
+	}
+	require.NoError(t, c.Fence(ctx, "s", ""))
+	require.NoError(t, c.Unregister(ctx, "s"))
+	require.Equal(t, "closed", c.CallToolForModel(ctx, "s/echo", nil).StructuredContent.(facade.ModelError).Code)
+}
+
+func TestClose_twice_with_ended_context(t *testing.T) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 50 {
+		c, err := facade.New()
+		require.NoError(t, err)
+		require.NoError(t, c.Close(context.Background()))
+		require.NoError(t, c.Close(over), "it is closed already")
+	}
+}
+
+// Close does not wait for a result to be decoded; that ends with its caller.
+func TestClose_while_a_result_is_decoded(t *testing.T) {
+	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
+	c, err := facade.New()
+	require.NoError(t, err)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: mcpvisor.Limits{MaxElements: 5_000_000, MaxDecodedBytes: 1 << 30},
+		InMemory: rawServer(func(method, _ string) string {
+			if method == "tools/call" {
+				return result
+			}
+			return ""
+		})}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(ctx, "s/x", nil)
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		st, _ := c.ServerStatus("s")
+		return st.Calls.InFlight == 0 && st.Calls.Total > 0
+	}, 30*time.Second, time.Millisecond, "the answer is here")
+	require.NoError(t, c.Close(t.Context()))
+	require.Empty(t, done, "decoding takes far longer than Close")
+	cancel()
+	require.ErrorIs(t, <-done, mcpvisor.ErrCanceled)
+}
+
+func TestRegisterAll_registers_valid_specs_and_names_the_failed(t *testing.T) {
+	c := newClient(t)
+	var specs []mcpvisor.ServerSpec
+	for i := range 20 {
+		specs = append(specs, mcpvisor.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
+	}
+	specs = append(specs, mcpvisor.ServerSpec{Name: "bad"}, mcpvisor.ServerSpec{Name: "gone", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}})
+	err := c.RegisterAll(t.Context(), specs)
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorIs(t, err, mcpvisor.ErrStart)
+	var failed []string
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var one *mcpvisor.Error
+		require.True(t, errors.As(e, &one))
+		failed = append(failed, one.Server)
+	}
+	require.Equal(t, []string{"bad", "gone"}, failed)
+	require.Len(t, c.Servers(), 20)
+	for _, name := range c.Servers() {
+		require.NoError(t, c.WaitReady(t.Context(), name))
+	}
+	require.NoError(t, c.RegisterAll(t.Context(), nil))
+}
+
+func TestRegisterAll_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
+	for range 20 { // it must not depend on who is faster
+		c := newClient(t)
+		spec := func(server string) mcpvisor.ServerSpec {
+			return mcpvisor.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
+		}
+		err := c.RegisterAll(t.Context(), []mcpvisor.ServerSpec{spec("first"), spec("second")})
+		require.ErrorIs(t, err, mcpvisor.ErrExists)
+		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
+		s, ok := c.ServerStatus("twin")
+		require.True(t, ok)
+		require.Equal(t, "first", s.Session.ServerName)
+	}
+}
+
+// Every start blocks until release, which is closed once the bound is reached. Without a
+// bound more starts would be blocked by then.
+func TestRegisterAll_bounds_concurrent_starts(t *testing.T) {
+	bound := int64(16 * runtime.GOMAXPROCS(0))
+	var starting, most atomic.Int64
+	release := make(chan struct{})
+	serve := mcptest.InMemory(mcptest.Script{}).Serve
+	held := &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		n := starting.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		starting.Add(-1)
+		return serve(ctx, stdin, stdout, stderr)
+	}}
+	specs := make([]mcpvisor.ServerSpec, 3*bound)
+	for i := range specs {
+		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: mcpvisor.EraLegacy}
+	}
+	c := newClient(t)
+	applied := make(chan error, 1)
+	go func() { applied <- c.RegisterAll(context.Background(), specs) }()
+	require.Eventually(t, func() bool { return starting.Load() >= bound }, 30*time.Second, time.Millisecond)
+	for range 100 { // gives other starts the chance to begin
+		runtime.Gosched()
+	}
+	close(release)
+	require.NoError(t, <-applied)
+	require.Equal(t, bound, most.Load())
+	require.Len(t, c.Servers(), len(specs))
+}
+
+func TestRegisterAll_ends_with_its_context(t *testing.T) {
+	c := newClient(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	specs := make([]mcpvisor.ServerSpec, 100)
+	for i := range specs {
+		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
+			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionHangAll}}})}
+	}
+	applied := make(chan error, 1)
+	go func() { applied <- c.RegisterAll(ctx, specs) }()
+	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-applied, mcpvisor.ErrCanceled)
+	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, 30*time.Second, time.Millisecond)
+}
+
+// After ErrCrashed no tool of the server is listed, and the name can be registered again
+// once the server is evicted.
+func TestRegister_replaces_an_evicted_server(t *testing.T) {
+	c := newClient(t)
+	spec := mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
+	var idle atomic.Bool // until then other goroutines compete for the processors
+	defer idle.Store(true)
+	for range 4 {
+		go func() {
+			for !idle.Load() {
+			}
+		}()
+	}
+	events := c.Watch(t.Context())
+	for range 5 {
+		require.NoError(t, c.Register(t.Context(), spec))
+		require.NotEmpty(t, c.Tools())
+		_, err := c.CallTool(t.Context(), "s/crash", nil)
+		tools, prompts, resources := c.Tools(), c.Prompts(), c.Resources()
+		_, listed := c.Tool("s/echo")
+		_, alias := c.Tool("mcp__s__echo")
+		status, _ := c.ServerStatus("s")
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.Empty(t, tools)
+		require.Empty(t, prompts)
+		require.Empty(t, resources)
+		require.False(t, listed)
+		require.False(t, alias)
+		require.NotEqual(t, supervisor.StateReady, status.State)
+		require.Zero(t, status.Catalog.Tools)
+		for e := range events {
+			if e.Kind == mcpvisor.EventEvicted {
+				break
+			}
+		}
+	}
+}
+
+// A handler of a server in this process that panics ends neither the process nor the server.
+func TestServeInMemory_panic_in_a_tool(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "break"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		panic("broken")
+	})
+	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
+		c, err := facade.New()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.Background())) }()
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: facade.ServeInMemory(server)}))
+		for range 2 {
+			_, err = c.CallTool(t.Context(), "s/break", nil)
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
+			require.ErrorContains(t, err, "panic in the server: broken")
+		}
+		require.Eventually(t, func() bool {
+			stderr, _ := c.Stderr("s")
+			text := strings.Join(append(stderr.First, stderr.Lines...), "\n")
+			return strings.Contains(text, "panic in tools/call") && strings.Contains(text, "client_test.go")
+		}, 20*time.Second, time.Millisecond)
+	}
 }

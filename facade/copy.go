@@ -93,18 +93,8 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	o := c.opts
 	o.interceptors = slices.Clip(o.interceptors)
 	o.observer = c.rt.Observer()
-	o.handlers.Elicited = c.opts.elicitations.host
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&o)
-		}
-	}
-	followElicitations(&o)
-	if o.err == nil {
-		o.err = o.journal.check()
-	}
-	if o.err != nil {
-		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: o.err}
+	if err := o.apply(opts); err != nil {
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
 	made := newClient(o, c.buffer, c)
 	if !c.copies.add(made) {

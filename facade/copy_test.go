@@ -1,11 +1,8 @@
 package facade_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // A copy is another process of a server, by the same spec. The two do not see each other, and Close of the client
@@ -110,8 +108,7 @@ func TestWithUnaskedHandlers(t *testing.T) {
 			asked <- r.Method
 			return json.RawMessage(`{"action":"decline"}`), nil
 		}}
-		c := newClient(t, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+		c := registered(t, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
 		r, err := c.CallTool(t.Context(), "a/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "?", "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{}}}})
 		require.NoError(t, err)
 		answer, err := json.Marshal(r)
@@ -121,52 +118,31 @@ func TestWithUnaskedHandlers(t *testing.T) {
 	}
 }
 
-// What a copy reports to be ended is told its own followers, not those of the client, and the handler of the host
-// once.
+// What a copy reports to be ended is told its own followers, not those of the client.
 func TestClient_CopyServer_elicitations(t *testing.T) {
 	ctx := t.Context()
-	serve := func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			var m struct {
-				ID     json.RawMessage
-				Method string
-			}
-			if err := json.Unmarshal(lines.Bytes(), &m); err != nil || m.ID == nil {
-				continue
-			}
-			answer := map[string]string{
-				"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
-				"tools/list": `{"tools":[{"name":"end","inputSchema":{"type":"object"}}]}`,
-				"tools/call": `{"content":[]}`,
-			}[m.Method]
-			if m.Method == "tools/call" {
-				_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`+"\n")
-			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, answer); err != nil {
-				return err
-			}
+	server := &raw.Server{Answers: map[string]string{"tools/list": `"result":{"tools":[{"name":"end","inputSchema":{"type":"object"}}]}`}, Answer: func(m *raw.Message) string {
+		if m.Method == "tools/call" {
+			m.Send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`)
 		}
-		return nil
-	}
+		return ""
+	}}
 	told := make(chan string, 100)
 	follow := func(name string) func(facade.ElicitationComplete) {
 		return func(done facade.ElicitationComplete) { told <- name + " " + done.Server + " " + done.ElicitationID }
 	}
-	host := func(name string) facade.Option {
-		return facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) { follow(name)(done) })
-	}
-	c := newClient(t, facade.WithDefaultWaitReady(), host("host"))
-	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: serve}}))
+	c := newClient(t, facade.WithDefaultWaitReady())
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: inMemory(server)}))
 	c.FollowElicitations(follow("client"))
 	copied, err := c.CopyServer("a")
 	require.NoError(t, err)
 	copied.FollowElicitations(follow("copy"))
-	other, err := c.CopyServer("a", host("other host"))
+	other, err := c.CopyServer("a")
 	require.NoError(t, err)
 	for _, row := range []struct {
 		by   *facade.Client
 		want []string
-	}{{copied, []string{"copy a e1", "host a e1"}}, {c, []string{"client a e1", "host a e1"}}, {other, []string{"other host a e1"}}} {
+	}{{other, nil}, {copied, []string{"copy a e1"}}, {c, []string{"client a e1"}}} {
 		_, err := row.by.CallTool(ctx, "a/end", nil)
 		require.NoError(t, err)
 		for _, want := range row.want { // the next row begins only when all are told

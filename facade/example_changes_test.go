@@ -7,25 +7,11 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
-
-// started returns a client with one test server.
-func started(name string) (*facade.Client, context.Context) {
-	ctx := context.Background()
-	c, err := facade.New()
-	if err == nil {
-		err = c.Register(ctx, mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})})
-	}
-	if err != nil {
-		panic(err)
-	}
-	return c, ctx
-}
 
 // A server announces that its tools have changed, and the listing follows.
 func ExampleClient_Watch_changes() {
-	c, ctx := started("demo")
+	c, ctx := newExampleClient(), context.Background()
 	defer func() { _ = c.Close(ctx) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -44,7 +30,7 @@ func ExampleClient_Watch_changes() {
 
 // Refresh reads the lists of a server that does not announce changes.
 func ExampleClient_Refresh() {
-	c, ctx := started("demo")
+	c, ctx := newExampleClient(), context.Background()
 	defer func() { _ = c.Close(ctx) }()
 	fmt.Println(c.Refresh(ctx, "demo"))
 	// Output: <nil>
@@ -52,7 +38,7 @@ func ExampleClient_Refresh() {
 
 // A subscription is made again for each incarnation.
 func ExampleClient_Subscribe() {
-	c, ctx := started("demo")
+	c, ctx := newExampleClient(), context.Background()
 	defer func() { _ = c.Close(ctx) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -80,7 +66,7 @@ func ExampleClient_Subscribe() {
 
 // Log messages of a server go to the client's logger and to watchers.
 func ExampleClient_SetLoggingLevel() {
-	c, ctx := started("demo")
+	c, ctx := newExampleClient(), context.Background()
 	defer func() { _ = c.Close(ctx) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -105,7 +91,7 @@ func ExampleClient_SetLoggingLevel() {
 // Each progress notification restarts the call's timeout: a tool that works may take its
 // time, one that hangs may not.
 func ExampleWithProgress() {
-	c, ctx := started("demo")
+	c, ctx := newExampleClient(), context.Background()
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallTool(ctx, "demo/slow_progress", map[string]any{"steps": 3},
 		facade.WithTimeout(10*time.Second),
@@ -121,20 +107,13 @@ func ExampleWithProgress() {
 // The server completes an argument of a prompt.
 func ExampleClient_Complete() {
 	ctx := context.Background()
-	c, err := facade.New()
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: rawServer(func(method, _ string) string {
+	c := exampleClient(mcpvisor.ServerSpec{InMemory: rawServer(func(method, _ string) string {
 		if method == "completion/complete" {
 			return `{"completion":{"values":["Ada","Alan"]}}`
 		}
 		return ""
 	})})
-	if err != nil {
-		panic(err)
-	}
+	defer func() { _ = c.Close(ctx) }()
 	names, err := c.Complete(ctx, "demo", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
 	fmt.Println(names.Values, err)
 	// Output: [Ada Alan] <nil>

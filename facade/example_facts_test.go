@@ -93,21 +93,14 @@ func ExampleClient_WatchFrom() {
 // The last lines that a live server wrote to stderr.
 func ExampleClient_Stderr() {
 	ctx := context.Background()
-	c, err := facade.New()
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = c.Close(ctx) }()
 	inner := mcptest.InMemory(mcptest.Script{})
-	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Secrets: []string{"hunter2"}, InMemory: &mcpvisor.InMemory{
+	c := exampleClient(mcpvisor.ServerSpec{Name: "s", Secrets: []string{"hunter2"}, InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
 			fmt.Fprintln(stderr, "cache is cold")
 			fmt.Fprintln(stderr, "the password is hunter2")
 			return inner.Serve(ctx, in, out, stderr)
 		}}})
-	if err != nil {
-		panic(err)
-	}
+	defer func() { _ = c.Close(ctx) }()
 	stderr, _ := c.Stderr("s")
 	lines, _ := stderr.After(0)
 	for _, line := range lines {
@@ -146,14 +139,8 @@ func (printingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
 // An observer sees each request at its start and its end.
 func ExampleWithObserver() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithObserver(printingObserver{}))
-	if err != nil {
-		panic(err)
-	}
+	c := newExampleClient(facade.WithObserver(printingObserver{}))
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		panic(err)
-	}
 	_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
 	_, _ = c.CallTool(ctx, "demo/crash", nil)
 	// Output:

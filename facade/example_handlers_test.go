@@ -6,26 +6,18 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // A server may ask the user for input while it works on a call. The handler shows which
 // server asks, and the call continues with the answer, in every protocol version.
 func ExampleWithElicitationHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+	c := newExampleClient(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		fmt.Printf("%s asks: %s\n", r.Server, r.Message)
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 	}))
-	if err != nil {
-		panic(err)
-	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		panic(err)
-	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
 		"message":         "Who are you?",
 		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
@@ -41,17 +33,11 @@ func ExampleWithElicitationHandler() {
 
 func ExampleWithSamplingHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	c := newExampleClient(facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 		prompt := r.Messages[0].Content[0].(*mcp.TextContent).Text
 		return &mcp.CreateMessageWithToolsResult{Model: "parrot", Content: []mcp.Content{&mcp.TextContent{Text: prompt + ", " + prompt}}}, nil
 	}))
-	if err != nil {
-		panic(err)
-	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		panic(err)
-	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{
 		"maxTokens": 10,
 		"messages":  []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": "hello"}}},
@@ -79,27 +65,17 @@ func ExampleClient_SetRoots() {
 }
 
 // A server may ask the user to visit a URL, for example to log in at another service. The
-// handler only asks for consent; the server reports the end of the visit.
+// handler only asks for consent.
 func ExampleWithURLElicitationHandler() {
 	ctx := context.Background()
 	done := make(chan struct{})
-	client, err := facade.New(
-		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-			fmt.Printf("%s asks to visit %s: %s\n", r.Server, r.URL, r.Message)
-			close(done)
-			return &mcp.ElicitResult{Action: "accept"}, nil
-		}),
-		facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) {
-			fmt.Println(done.Server, "is done with", done.ElicitationID) // not every server reports it
-		}))
-	if err != nil {
-		panic(err)
-	}
+	client := newExampleClient(facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		fmt.Printf("%s asks to visit %s: %s\n", r.Server, r.URL, r.Message)
+		close(done)
+		return &mcp.ElicitResult{Action: "accept"}, nil
+	}))
 	defer func() { _ = client.Close(ctx) }()
-	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		panic(err)
-	}
-	_, err = client.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
+	_, err := client.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
 		"mode": "url", "message": "log in", "url": "https://example.org/login", "elicitationId": "e1"}})
 	<-done
 	fmt.Println(err)

@@ -10,29 +10,16 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // askForName has the server ask for the user's name.
 var askForName = json.RawMessage(`{"method":"elicitation/create","params":{"message":"Who are you?",
 	"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`)
 
-// newRelayClient returns a client with one server, "demo".
-func newRelayClient(opts ...facade.Option) *facade.Client {
-	c, err := facade.New(opts...)
-	if err != nil {
-		panic(err)
-	}
-	if err := c.Register(context.Background(), mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
-		panic(err)
-	}
-	return c
-}
-
 // The trace of a request continues at the server.
 func ExampleWithMeta() {
 	ctx := context.Background()
-	c := newRelayClient()
+	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallToolRaw(ctx, "demo/echo", json.RawMessage(`{"text":"hello"}`),
 		facade.WithMeta(json.RawMessage(`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)))
@@ -47,7 +34,7 @@ func ExampleWithMeta() {
 // One client serves many users, and each is asked for its own calls.
 func ExampleWithCallHandlers() {
 	ctx := context.Background()
-	c := newRelayClient(facade.WithDeclared(facade.Declared{Elicitation: true})) // servers before 2026-07-28 are told once
+	c := newExampleClient(facade.WithDeclared(facade.Declared{Elicitation: true})) // servers before 2026-07-28 are told once
 	defer func() { _ = c.Close(ctx) }()
 	for _, user := range []string{"Ada", "Grace"} {
 		handlers := &facade.CallHandlers{Elicitation: func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
@@ -71,7 +58,7 @@ func ExampleWithCallHandlers() {
 // A gateway passes on what a server requires, and the answer of its own client.
 func ExampleWithRelay() {
 	ctx := context.Background()
-	c := newRelayClient()
+	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	next := facade.Continuation{}
 	for {
@@ -96,7 +83,7 @@ func ExampleWithRelay() {
 
 func ExampleWithLogMessages() {
 	ctx := context.Background()
-	c := newRelayClient()
+	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallToolRaw(ctx, "demo/log", json.RawMessage(`{"level":"warning","text":"disk is almost full"}`),
 		facade.WithLogMessages("info", func(m mcpvisor.LogMessage) { fmt.Println(m.Level, m.Text) }))
@@ -109,7 +96,7 @@ func ExampleWithLogMessages() {
 // A host that passes lists on has what it does not know itself, too.
 func ExampleClient_Catalogs_raw() {
 	ctx := context.Background()
-	c := newRelayClient()
+	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	for catalog := range c.Catalogs() {
 		fmt.Println(catalog.Server, catalog.Version > 0, strings.HasPrefix(string(catalog.Tools[0].Raw), `{"name":"add",`))

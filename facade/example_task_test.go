@@ -17,19 +17,10 @@ import (
 // The task asks the user, and the host has no handler: it answers by hand.
 func ExampleTask_Answer() {
 	ctx := context.Background()
-	client, err := facade.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = client.Close(ctx) }()
-	err = client.Register(ctx, mcpvisor.ServerSpec{Name: "files",
+	client := exampleClient(mcpvisor.ServerSpec{Name: "files",
 		InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"}, Tools: []mcptest.ToolDef{{Name: "delete", Text: "deleted",
 			Task: &mcptest.TaskDef{Input: json.RawMessage(`{"sure":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}`)}}}})})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	defer func() { _ = client.Close(ctx) }()
 	task, err := client.StartTask(ctx, "files/delete", nil)
 	if err != nil {
 		fmt.Println(err)
@@ -65,19 +56,10 @@ func ExampleTask_Answer() {
 // The server crashes while it works on a task. The handle asks the next incarnation for it.
 func ExampleClient_StartTask() {
 	ctx := context.Background()
-	client, err := facade.New()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = client.Close(ctx) }()
-	err = client.Register(ctx, mcpvisor.ServerSpec{Name: "builds", Policy: mcpvisor.Retry(3, time.Millisecond),
+	client := exampleClient(mcpvisor.ServerSpec{Name: "builds", Policy: mcpvisor.Retry(3, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{Tools: append(mcptest.DefaultTools(),
 			mcptest.ToolDef{Name: "run", Text: "built", Task: &mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}})})})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	defer func() { _ = client.Close(ctx) }()
 	task, err := client.StartTask(ctx, "builds/run", nil)
 	if err != nil {
 		fmt.Println(err)
@@ -96,4 +78,26 @@ func ExampleClient_StartTask() {
 	// Output:
 	// builds run working
 	// built
+}
+
+// A host that calls for its own clients hands the task over, and asks for it when it is asked.
+func ExampleWithTaskRelay() {
+	ctx := context.Background()
+	server := mcptest.InMemory(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "build", As: "echo", Task: &mcptest.TaskDef{}}}})
+	client := exampleClient(mcpvisor.ServerSpec{Name: "ci", InMemory: server})
+	defer func() { _ = client.Close(ctx) }()
+	var made facade.TaskRelay
+	if _, err := client.CallToolRaw(ctx, "ci/build", []byte(`{"text":"main"}`), facade.WithTaskRelay(&made)); err != nil {
+		panic(err)
+	}
+	task, err := client.TaskOf(made.Server, made.ID, facade.WithTaskOrigin(made.Origin)) // in another process, too
+	if err != nil {
+		panic(err)
+	}
+	answer, err := task.Ask(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(made.Server, answer.State)
+	// Output: ci completed
 }

@@ -54,9 +54,7 @@ func requireFenced(t *testing.T, c *facade.Client) {
 	for _, opts := range [][]facade.CallOption{nil, {facade.WithWaitReady()}} {
 		_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}, opts...)
 		check(err)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		requireOutcome(t, err, mcpvisor.OutcomeNotSent)
 	}
 	check(c.Restart(t.Context(), "s"))
 	check(c.WaitReady(t.Context(), "s"))
@@ -71,8 +69,7 @@ func requireFenced(t *testing.T, c *facade.Client) {
 // history, and what operators see.
 func TestRestart_is_no_crash(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		for _, cause := range []*supervisor.Cause{nil, {Kind: supervisor.CauseMoved, Message: "the server runs on node b now"}} {
 			require.NoError(t, c.WaitReady(t.Context(), "s"))
 			lost := startCall(t, c)
@@ -81,9 +78,7 @@ func TestRestart_is_no_crash(t *testing.T) {
 			err := <-lost
 			require.ErrorIs(t, err, mcpvisor.ErrEnded)
 			require.NotContains(t, err.Error(), "crash")
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			requireOutcome(t, err, mcpvisor.OutcomeUnknown)
 			down := <-events
 			require.True(t, down.Cause.Asked())
 			require.Equal(t, mcpvisor.SeverityInfo, down.Severity())
@@ -101,16 +96,13 @@ func TestRestart_is_no_crash(t *testing.T) {
 // starts the server, and a second registration does.
 func TestFence(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		lost := startCall(t, c)
 		require.NoError(t, c.Fence(t.Context(), "s", "the lease is over"))
 
 		err := <-lost
 		require.ErrorIs(t, err, mcpvisor.ErrEnded)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		requireOutcome(t, err, mcpvisor.OutcomeUnknown)
 		require.ErrorContains(t, err, "the lease is over")
 		requireFenced(t, c)
 		require.NoError(t, c.Fence(t.Context(), "s", "once more"), "a second fence changes nothing")
@@ -155,13 +147,6 @@ func TestFence_during_first_start(t *testing.T) {
 	require.ErrorContains(t, err, "the lease is over")
 	_, known := c.ServerStatus("s")
 	require.False(t, known)
-}
-
-func TestFence_unknown(t *testing.T) {
-	c := newClient(t)
-	require.ErrorIs(t, c.Fence(t.Context(), "s", ""), mcpvisor.ErrUnknownServer)
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, c.Fence(t.Context(), "s", ""))
 }
 
 // TestEpoch: a process learns the number of its incarnation, which each restart increments;

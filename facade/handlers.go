@@ -78,8 +78,8 @@ func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*
 
 // WithURLElicitationHandler sets the handler that asks the user to visit a URL, http or
 // https. Show the whole URL, and do not open it without consent. The result's Action
-// "accept" means that the user agrees to visit it; [WithElicitationCompleteHandler]
-// learns of the end. Otherwise as [WithElicitationHandler].
+// "accept" means that the user agrees to visit it; [Client.FollowElicitations] learns of
+// the end. Otherwise as [WithElicitationHandler].
 func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitURL = elicitationHandler(f) }
 }
@@ -94,48 +94,29 @@ func elicitationHandler(f func(context.Context, ElicitationRequest) (*mcp.Elicit
 	}
 }
 
-// WithElicitationCompleteHandler sets the function that is called when a server
-// reports that the interaction at a URL has ended. Not every server reports it.
-// Default, and for nil: such notifications are ignored.
-func WithElicitationCompleteHandler(f func(ctx context.Context, done ElicitationComplete)) Option {
-	return func(o *options) {
-		o.handlers.Elicited = nil
-		if f == nil {
-			return
-		}
-		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitationComplete{server, id}) }
-	}
-}
-
 // elicitationFollowers are the functions that [Client.FollowElicitations] has added to one client. Safe for concurrent
 // use.
 type elicitationFollowers struct {
-	host func(ctx context.Context, server, id string) // its handler, or nil; read only
-
 	mu  sync.Mutex // guards all
 	all map[*func(ElicitationComplete)]struct{}
 }
 
-// followElicitations makes the list of followers, empty at first. Followers are told of the ends of URL elicitations
-// before the handler of the host is.
+// followElicitations makes the list of followers of the ends of URL elicitations, empty at first.
 func followElicitations(o *options) {
-	e := &elicitationFollowers{host: o.handlers.Elicited}
+	e := new(elicitationFollowers)
 	o.elicitations = e
-	o.handlers.Elicited = func(ctx context.Context, server, id string) {
+	o.handlers.Elicited = func(_ context.Context, server, id string) {
 		e.mu.Lock()
 		all := slices.Collect(maps.Keys(e.all))
 		e.mu.Unlock()
 		for _, f := range all {
 			(*f)(ElicitationComplete{server, id})
 		}
-		if e.host != nil {
-			e.host(ctx, server, id)
-		}
 	}
 }
 
 // FollowElicitations calls f when a server reports that the interaction at a URL has ended, until stop is
-// called, beside the handler of [WithElicitationCompleteHandler]. A copy ([Client.CopyServer]) has followers of its own.
+// called. Not every server reports it. A copy ([Client.CopyServer]) has followers of its own.
 // A gateway uses it to pass that on to its own client. f must not wait, and may be called once more after stop.
 func (c *Client) FollowElicitations(f func(done ElicitationComplete)) (stop func()) {
 	e := c.opts.elicitations

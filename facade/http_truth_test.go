@@ -1,12 +1,24 @@
 package facade_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +26,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -137,9 +150,8 @@ func (s *breakable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // register registers the server and breaks it. A ping has succeeded before, if it can.
 func (s *breakable) register(t *testing.T, policy supervisor.Policy) *facade.Client {
 	t.Helper()
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "h", HTTP: &mcpvisor.HTTP{URL: s.URL}, Policy: policy,
-		Probe: mcpvisor.Probe{Interval: 10 * time.Millisecond, Timeout: 30 * time.Second, Failures: 2}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "h", HTTP: &mcpvisor.HTTP{URL: s.URL}, Policy: policy,
+		Probe: mcpvisor.Probe{Interval: 10 * time.Millisecond, Timeout: 30 * time.Second, Failures: 2}})
 	s.waitFor(t, "ping", 1)
 	_, err := c.CallTool(t.Context(), "h/break", nil)
 	require.NoError(t, err)
@@ -164,7 +176,7 @@ func requireState(t *testing.T, c *facade.Client, want supervisor.State) mcpviso
 // testWait is longer than a busy machine needs.
 const testWait = time.Minute
 
-var everything = func(string) bool { return true }
+var anyMethod = func(string) bool { return true }
 
 // An answer that no MCP server has given in the session is no sign of life.
 func TestHTTP_probe_of_dead_backend_fails(t *testing.T) {
@@ -191,8 +203,9 @@ func TestHTTP_probe_of_dead_backend_fails(t *testing.T) {
 		"500 for everything": status(500, "text/plain", "internal error"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
-			s.breaks = everything
+			s.breaks = anyMethod
 			c := s.register(t, supervisor.Retry(3, time.Hour))
 			got := requireState(t, c, supervisor.StateBackoff)
 			require.Contains(t, []supervisor.CauseKind{supervisor.CauseProbe, supervisor.CauseClosed}, got.LastCause.Kind, got.LastCause.Message)
@@ -209,8 +222,9 @@ func TestHTTP_probe_of_dead_backend_fails_beside_a_stream(t *testing.T) {
 		"progress":      `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":1}}` + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, status(502, "text/plain", "no backend"))
-			s.breaks, s.stream = everything, stream
+			s.breaks, s.stream = anyMethod, stream
 			requireState(t, s.register(t, supervisor.Retry(3, time.Hour)), supervisor.StateBackoff)
 		})
 	}
@@ -219,7 +233,7 @@ func TestHTTP_probe_of_dead_backend_fails_beside_a_stream(t *testing.T) {
 // Failing calls do not put the probes off.
 func TestHTTP_failing_calls_are_no_sign_of_life(t *testing.T) {
 	s := newBreakable(t, status(502, "text/plain", "no backend"))
-	s.breaks = everything
+	s.breaks = anyMethod
 	c := s.register(t, supervisor.Retry(3, time.Hour))
 	require.Eventually(t, func() bool {
 		_, _ = c.CallTool(t.Context(), "h/hello", nil)
@@ -232,8 +246,9 @@ func TestHTTP_failing_calls_are_no_sign_of_life(t *testing.T) {
 func TestHTTP_probe_refused_is_unauthorized(t *testing.T) {
 	for _, code := range []int{401, 403, 407} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, status(code, "text/plain", "who are you"))
-			s.breaks = everything
+			s.breaks = anyMethod
 			got := requireState(t, s.register(t, supervisor.Retry(3, time.Hour)), supervisor.StateUnauthorized)
 			require.Equal(t, supervisor.CauseAuth, got.LastCause.Kind)
 		})
@@ -252,6 +267,7 @@ func TestHTTP_server_without_pings_stays_ready(t *testing.T) {
 		"429":                 status(429, "text/plain", "slow down"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks, s.broken = func(method string) bool { return method == "ping" }, true
 			c := s.register(t, supervisor.NoRetry())
@@ -270,7 +286,7 @@ func TestHTTP_probe_limited_is_alive(t *testing.T) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	s.breaks = everything
+	s.breaks = anyMethod
 	c := s.register(t, supervisor.NoRetry())
 	s.waitFor(t, "ping", 10)
 	requireState(t, c, supervisor.StateReady)
@@ -294,6 +310,7 @@ func TestHTTP_lost_session_is_replaced(t *testing.T) {
 		"event with an error": status(200, "text/event-stream", "data: "+`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"gone"}}`+"\n\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			c := s.register(t, supervisor.Retry(3, time.Millisecond))
 			require.Eventually(t, func() bool { got, _ := c.ServerStatus("h"); return got.Epoch == 2 }, testWait, time.Millisecond)
@@ -316,6 +333,7 @@ func TestHTTP_server_that_refuses_later_pings_is_replaced_once(t *testing.T) {
 		"403":      status(403, "text/plain", "no more pings"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks = func(method string) bool { return method == "ping" && s.received[method]%7 != 0 }
 			c := s.register(t, supervisor.Retry(1, time.Millisecond, supervisor.WithStableAfter(time.Millisecond)))
@@ -340,6 +358,7 @@ func TestHTTP_session_with_failing_calls_is_kept(t *testing.T) {
 		"410":      status(410, "text/plain", "that file is gone"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newBreakable(t, refuse)
 			s.breaks = func(method string) bool { return method == "tools/call" }
 			c := s.register(t, supervisor.NoRetry())
@@ -352,4 +371,61 @@ func TestHTTP_session_with_failing_calls_is_kept(t *testing.T) {
 			require.EqualValues(t, 1, got.Epoch)
 		})
 	}
+}
+
+// The cause of a server whose probes fail because of its certificate names the
+// certificate.
+func TestProbe_cause_names_expired_certificate(t *testing.T) {
+	mcp := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(mcp.Close)
+	target, err := url.Parse(mcp.URL)
+	require.NoError(t, err)
+	valid, roots := certificate(t, time.Now().Add(time.Hour))
+	expired, _ := certificate(t, time.Now().Add(-time.Hour))
+	var served atomic.Pointer[tls.Certificate]
+	served.Store(valid)
+	front := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.URL.Path = target.Path }})
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*served.Load()}, MinVersion: tls.VersionTLS12}, nil
+	}}
+	front.StartTLS()
+	t.Cleanup(front.Close)
+
+	c := registered(t, mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(3, time.Hour),
+		HTTP: &mcpvisor.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}},
+		Probe: mcpvisor.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}})
+	served.Store(expired)
+	front.CloseClientConnections()
+	var cause string
+	require.Eventually(t, func() bool {
+		s, ok := c.ServerStatus("web")
+		if !ok || s.LastCause == nil {
+			return false
+		}
+		cause = s.LastCause.Message
+		return true
+	}, 10*time.Second, 5*time.Millisecond)
+	require.Contains(t, cause, "liveness probes")
+	require.Contains(t, cause, "has expired")
+}
+
+// certificate makes a certificate for 127.0.0.1, valid until end, and the pool
+// that trusts it.
+func certificate(t *testing.T, end time.Time) (*tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: end.Add(-24 * time.Hour), NotAfter: end, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,62 +100,64 @@ func TestWithJournal_that_misbehaves(t *testing.T) {
 				if way == "hangs" && where == "unlock " {
 					t.Skip("the context is that of Lock")
 				}
-				j, dir := new(faultyJournal), t.TempDir()
-				c, err := facade.New(facade.WithJournal(j, ""))
-				require.NoError(t, err)
-				require.NoError(t, c.Register(t.Context(), countServer(dir)))
-				call := func(within time.Duration) error {
-					ctx, cancel := context.WithTimeout(t.Context(), within)
-					defer cancel()
-					_, err := c.CallTool(ctx, "s/job", jobArgs, facade.WithKey("k"))
-					return err
-				}
-				j.set(func(ctx context.Context, verb string, state mcpvisor.JournalState) error {
-					if verb+" "+string(state) == where {
-						return misbehave(ctx)
-					}
-					return nil
-				})
-				err = call(time.Second)
-				_, plain := c.CallTool(t.Context(), "s/job", map[string]any{"key": "plain"})
-				require.NoError(t, plain)
-				if where == "entries " {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-					_, listed := c.JournalEntries(ctx)
-					cancel()
-					require.Equal(t, way == "is slow", listed == nil, "%v", listed)
-				}
-				before := where == "lock " || where == "get " || where == "put sent"
-				switch {
-				case way == "is slow" || !before:
-					require.NoError(t, err, "the answer has come")
-				case way == "hangs":
-					require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-					requireOutcome(t, err, mcpvisor.OutcomeNotSent)
-				default:
-					require.ErrorIs(t, err, mcpvisor.ErrJournal)
-					requireOutcome(t, err, mcpvisor.OutcomeNotSent)
-				}
-				j.set(nil)
-				if way == "hangs" && where == "put ended" { // until the end is stored, the key is locked
-					require.ErrorIs(t, call(20*time.Millisecond), mcpvisor.ErrCanceled)
-				}
-				if way == "hangs" {
-					ctx, cancel := context.WithCancel(t.Context())
-					cancel()
-					_ = c.Close(ctx) // gives up what hangs
-					c = journaled(t, j, "")
+				synctest.Test(t, func(t *testing.T) {
+					j, dir := new(faultyJournal), t.TempDir()
+					c, err := facade.New(facade.WithJournal(j, ""))
+					require.NoError(t, err)
 					require.NoError(t, c.Register(t.Context(), countServer(dir)))
-				} else {
-					defer func() { require.NoError(t, c.Close(context.Background())) }()
-				}
-				switch err = call(time.Minute); {
-				case where != "put ended" || way == "is slow":
-					require.NoError(t, err, "the key is usable")
-				default: // the journal could not note it
-					require.ErrorIs(t, err, mcpvisor.ErrInterrupted)
-				}
-				require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
+					call := func(within time.Duration) error {
+						ctx, cancel := context.WithTimeout(t.Context(), within)
+						defer cancel()
+						_, err := c.CallTool(ctx, "s/job", jobArgs, facade.WithKey("k"))
+						return err
+					}
+					j.set(func(ctx context.Context, verb string, state mcpvisor.JournalState) error {
+						if verb+" "+string(state) == where {
+							return misbehave(ctx)
+						}
+						return nil
+					})
+					err = call(time.Second)
+					_, plain := c.CallTool(t.Context(), "s/job", map[string]any{"key": "plain"})
+					require.NoError(t, plain)
+					if where == "entries " {
+						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+						_, listed := c.JournalEntries(ctx)
+						cancel()
+						require.Equal(t, way == "is slow", listed == nil, "%v", listed)
+					}
+					before := where == "lock " || where == "get " || where == "put sent"
+					switch {
+					case way == "is slow" || !before:
+						require.NoError(t, err, "the answer has come")
+					case way == "hangs":
+						require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+						requireOutcome(t, err, mcpvisor.OutcomeNotSent)
+					default:
+						require.ErrorIs(t, err, mcpvisor.ErrJournal)
+						requireOutcome(t, err, mcpvisor.OutcomeNotSent)
+					}
+					j.set(nil)
+					if way == "hangs" && where == "put ended" { // until the end is stored, the key is locked
+						require.ErrorIs(t, call(20*time.Millisecond), mcpvisor.ErrCanceled)
+					}
+					if way == "hangs" {
+						ctx, cancel := context.WithCancel(t.Context())
+						cancel()
+						_ = c.Close(ctx) // gives up what hangs
+						c = journaled(t, j, "")
+						require.NoError(t, c.Register(t.Context(), countServer(dir)))
+					} else {
+						defer func() { require.NoError(t, c.Close(context.Background())) }()
+					}
+					switch err = call(time.Minute); {
+					case where != "put ended" || way == "is slow":
+						require.NoError(t, err, "the key is usable")
+					default: // the journal could not note it
+						require.ErrorIs(t, err, mcpvisor.ErrInterrupted)
+					}
+					require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
+				})
 			})
 		}
 	}
@@ -163,88 +166,91 @@ func TestWithJournal_that_misbehaves(t *testing.T) {
 // The end of a call is stored, however long the store takes: the caller has its answer before. The next
 // call with the key sees the end.
 func TestWithKey_of_a_slow_store(t *testing.T) {
-	j, dir := new(faultyJournal), t.TempDir()
-	c := journaled(t, j, "")
-	require.NoError(t, c.Register(t.Context(), countServer(dir)))
-	free := make(chan struct{})
-	j.set(func(_ context.Context, verb string, state mcpvisor.JournalState) error {
-		if state == mcpvisor.JournalEnded {
-			<-free // whatever its context says
+	synctest.Test(t, func(t *testing.T) {
+		j, dir := new(faultyJournal), t.TempDir()
+		c := journaled(t, j, "")
+		require.NoError(t, c.Register(t.Context(), countServer(dir)))
+		free := make(chan struct{})
+		j.set(func(_ context.Context, verb string, state mcpvisor.JournalState) error {
+			if state == mcpvisor.JournalEnded {
+				<-free // whatever its context says
+			}
+			return nil
+		})
+		call := func() error {
+			_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+			return err
 		}
-		return nil
+		require.NoError(t, call())
+		again := make(chan error, 1)
+		go func() { again <- call() }()
+		other := journaled(t, j, "") // shares the store
+		require.NoError(t, other.Register(t.Context(), countServer(dir)))
+		go func() { _, err := other.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k")); again <- err }()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close(context.Background()) }() // waits for the end
+		require.Never(t, func() bool { return len(closed) > 0 }, 50*time.Millisecond, time.Millisecond)
+		close(free)
+		require.NoError(t, <-closed)
+		for range 2 {
+			if err := <-again; err != nil {
+				require.ErrorIs(t, err, mcpvisor.ErrClosed) // never ErrInterrupted
+			}
+		}
+		require.Equal(t, mcpvisor.JournalEnded, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
+		require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
 	})
-	call := func() error {
-		_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-		return err
-	}
-	require.NoError(t, call())
-	again := make(chan error, 1)
-	go func() { again <- call() }()
-	other := journaled(t, j, "") // shares the store
-	require.NoError(t, other.Register(t.Context(), countServer(dir)))
-	go func() { _, err := other.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k")); again <- err }()
-	closed := make(chan error, 1)
-	go func() { closed <- c.Close(context.Background()) }() // waits for the end
-	require.Never(t, func() bool { return len(closed) > 0 }, 50*time.Millisecond, time.Millisecond)
-	close(free)
-	require.NoError(t, <-closed)
-	for range 2 {
-		if err := <-again; err != nil {
-			require.ErrorIs(t, err, mcpvisor.ErrClosed) // never ErrInterrupted
-		}
-	}
-	require.Equal(t, mcpvisor.JournalEnded, j.entries[mcpvisor.JournalKey{Key: "k"}].State)
-	require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
 }
 
 // What waits for a store that hangs is bounded in bytes: beyond, ends are stored without results.
 func TestWithKey_ends_that_wait_are_bounded(t *testing.T) {
-	j := new(faultyJournal)
-	c := newClient(t, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	free := make(chan struct{})
-	j.set(func(_ context.Context, verb string, state mcpvisor.JournalState) error {
-		if state == mcpvisor.JournalEnded {
-			<-free
-		}
-		return nil
-	})
-	const n = 8
-	args := map[string]any{"text": strings.Repeat("x", 500_000)}
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			_, err := c.CallTool(t.Context(), "s/echo", args, facade.WithKey(fmt.Sprint(i)))
-			require.NoError(t, err)
-		})
-	}
-	wg.Wait()
-	// Those without room give up their results within three seconds.
-	time.AfterFunc(5*time.Second, func() { close(free) })
-	<-free
-	kept, ended := 0, 0
-	require.Eventually(t, func() bool {
-		all, err := c.JournalEntries(t.Context())
-		require.NoError(t, err)
-		ended = 0
-		for _, e := range all {
-			if e.State == mcpvisor.JournalEnded {
-				ended++
+	synctest.Test(t, func(t *testing.T) {
+		j := new(faultyJournal)
+		c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
+		free := make(chan struct{})
+		j.set(func(_ context.Context, verb string, state mcpvisor.JournalState) error {
+			if state == mcpvisor.JournalEnded {
+				<-free
 			}
+			return nil
+		})
+		const n = 8
+		args := map[string]any{"text": strings.Repeat("x", 500_000)}
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				_, err := c.CallTool(t.Context(), "s/echo", args, facade.WithKey(fmt.Sprint(i)))
+				require.NoError(t, err)
+			})
 		}
-		return ended == n
-	}, time.Minute, time.Millisecond, "all ends are stored")
-	for i := range n {
-		e, ok, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: fmt.Sprint(i)})
-		require.NoError(t, err)
-		require.True(t, ok)
-		if len(e.Result) > 0 {
-			kept += len(e.Result)
+		wg.Wait()
+		// Those without room give up their results within three seconds.
+		time.Sleep(5 * time.Second)
+		close(free)
+		kept, ended := 0, 0
+		require.Eventually(t, func() bool {
+			all, err := c.JournalEntries(t.Context())
+			require.NoError(t, err)
+			ended = 0
+			for _, e := range all {
+				if e.State == mcpvisor.JournalEnded {
+					ended++
+				}
+			}
+			return ended == n
+		}, time.Minute, time.Millisecond, "all ends are stored")
+		for i := range n {
+			e, ok, err := j.Get(t.Context(), mcpvisor.JournalKey{Key: fmt.Sprint(i)})
+			require.NoError(t, err)
+			require.True(t, ok)
+			if len(e.Result) > 0 {
+				kept += len(e.Result)
+			}
+			require.Greater(t, e.ResultBytes, 500_000)
 		}
-		require.Greater(t, e.ResultBytes, 500_000)
-	}
-	require.Positive(t, kept)
-	require.LessOrEqual(t, kept, 3*600_000, "a quarter of the buffer, and one more; each counts three times")
+		require.Positive(t, kept)
+		require.LessOrEqual(t, kept, 3*600_000, "a quarter of the buffer, and one more; each counts three times")
+	})
 }
 
 // Two clients that share a store execute each key once.
@@ -392,12 +398,6 @@ func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `"taskId":"`)
 		id, _, _ := strings.Cut(rest, `"`)
 		switch method {
-		case "initialize":
-			return failure + `{"code":-32601,"message":"no"}`
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 		case "tools/call":
 			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:0%dZ","pollIntervalMs":20}`, calls.Add(1), calls.Load())
 		case "tasks/get":
@@ -412,7 +412,7 @@ func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
 			}
 			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"createdAt":"2026-01-01T00:00:0%sZ","pollIntervalMs":20,"status":%s}`, id, n, status)
 		}
-		return `{"resultType":"complete"}`
+		return modernTasks(method)
 	})
 	j := new(memoryJournal)
 	key := mcpvisor.JournalKey{Key: "k"}
@@ -447,56 +447,53 @@ func TestTask_that_ends_when_its_key_is_of_another_call(t *testing.T) {
 
 // Results whose end waits for a note of the journal are within the bound of the client.
 func TestWithKey_ends_behind_a_note_are_bounded(t *testing.T) {
-	j := new(faultyJournal)
-	c := newClient(t, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
-	const n, size = 40, 2_000_000
-	before := heapInUse()
-	big := strings.Repeat("x", size)
-	var calls atomic.Int32
-	server := rawServer(func(method, line string) string {
-		_, rest, _ := strings.Cut(line, `"taskId":"`)
-		id, _, _ := strings.Cut(rest, `"`)
-		switch method {
-		case "initialize":
-			return failure + `{"code":-32601,"message":"no"}`
-		case "server/discover":
-			return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
-		case "tools/call":
-			return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:00Z","pollIntervalMs":20}`, calls.Add(1))
-		case "tasks/get":
-			return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"completed","createdAt":"2026-01-01T00:00:00Z","result":{"content":[{"type":"text","text":%q}]}}`, id, big)
-		}
-		return `{"resultType":"complete"}`
-	})
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
-	free := make(chan struct{})
-	j.set(func(_ context.Context, _ string, state mcpvisor.JournalState) error {
-		if state == mcpvisor.JournalTask {
-			<-free
-		}
-		return nil
-	})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithKey(fmt.Sprint(i)))
-			require.NoError(t, err)
-		})
-	}
-	wg.Wait()
-	// Results that find no room are dropped after a while.
-	require.Eventually(t, func() bool { return heapInUse()-before < 30<<20 }, time.Minute, 50*time.Millisecond)
-	close(free)
-	require.Eventually(t, func() bool {
-		all, _ := c.JournalEntries(t.Context())
-		ended := 0
-		for _, e := range all {
-			if e.State == mcpvisor.JournalEnded {
-				ended++
+	synctest.Test(t, func(t *testing.T) {
+		j := new(faultyJournal)
+		c := newClient(t, facade.WithJournal(j, ""), facade.WithMaxBufferBytes(8<<20))
+		const n, size = 24, 2_000_000
+		before := heapInUse()
+		big := strings.Repeat("x", size)
+		var calls atomic.Int32
+		server := rawServer(func(method, line string) string {
+			_, rest, _ := strings.Cut(line, `"taskId":"`)
+			id, _, _ := strings.Cut(rest, `"`)
+			switch method {
+			case "tools/call":
+				return fmt.Sprintf(`{"resultType":"task","taskId":"secret-%d","status":"working","createdAt":"2026-01-01T00:00:00Z","pollIntervalMs":20}`, calls.Add(1))
+			case "tasks/get":
+				return fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"completed","createdAt":"2026-01-01T00:00:00Z","result":{"content":[{"type":"text","text":%q}]}}`, id, big)
 			}
+			return modernTasks(method)
+		})
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
+		free := make(chan struct{})
+		j.set(func(_ context.Context, _ string, state mcpvisor.JournalState) error {
+			if state == mcpvisor.JournalTask {
+				<-free
+			}
+			return nil
+		})
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithKey(fmt.Sprint(i)))
+				require.NoError(t, err)
+			})
 		}
-		return ended == n
-	}, time.Minute, 10*time.Millisecond)
+		wg.Wait()
+		// Results that find no room are dropped after a while.
+		time.Sleep(5 * time.Second)
+		require.Less(t, heapInUse()-before, 30<<20)
+		close(free)
+		require.Eventually(t, func() bool {
+			all, _ := c.JournalEntries(t.Context())
+			ended := 0
+			for _, e := range all {
+				if e.State == mcpvisor.JournalEnded {
+					ended++
+				}
+			}
+			return ended == n
+		}, time.Minute, 10*time.Millisecond)
+	})
 }

@@ -1,13 +1,9 @@
 package facade_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -15,28 +11,19 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // heavy is the spec of a legacy server in memory that reports progress and answers each
 // call with a text of the given size.
 func heavy(name string, size int, limits mcpvisor.Limits) mcpvisor.ServerSpec {
-	return mcpvisor.ServerSpec{Name: name, Era: mcpvisor.EraLegacy, Limits: limits,
-		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-			lines := bufio.NewScanner(in)
-			for lines.Scan() {
-				var m incoming
-				if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
-					continue
-				}
-				result := shakeHands(m.Method)
-				if m.Method == "tools/call" {
-					fmt.Fprintf(out, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`+"\n", m.ID)
-					result = `{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}]}`
-				}
-				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
-			}
-			return nil
-		}}}
+	return mcpvisor.ServerSpec{Name: name, Era: mcpvisor.EraLegacy, Limits: limits, InMemory: inMemory(&raw.Server{Answer: func(m *raw.Message) string {
+		if m.Method != "tools/call" {
+			return ""
+		}
+		m.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, m.ID)
+		return raw.Text(strings.Repeat("x", size))
+	}})}
 }
 
 // Large answers of one server wait for each other when the buffer is full, whether it is
@@ -87,22 +74,6 @@ func TestWithMaxBufferBytes(t *testing.T) {
 	}
 }
 
-// Of many large results at once all are decoded.
-func TestCallTool_many_large_results(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
-	var all sync.WaitGroup
-	for range 16 {
-		all.Go(func() {
-			res, err := c.CallTool(t.Context(), "s/x", nil)
-			if err != nil || len(res.Content) != 1 {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	all.Wait()
-}
-
 func ExampleWithMaxBufferBytes() {
 	// A host with little memory: large answers of all servers together hold about
 	// 64 MiB while they are read and decoded, those of one server about 16 MiB.
@@ -123,20 +94,13 @@ func ExampleWithMaxBufferBytes() {
 
 // padded is the spec of a legacy server whose answers hold result, in a line of 300 KiB.
 func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
-	return mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: limits,
-		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-			for lines := bufio.NewScanner(in); lines.Scan(); {
-				var m incoming
-				switch {
-				case json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil:
-				case m.Method == "resources/read", m.Method == "prompts/get", m.Method == "completion/complete", m.Method == "tools/call":
-					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"pad":"%s","result":%s}`+"\n", m.ID, strings.Repeat("x", 300<<10), result)
-				default:
-					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, shakeHands(m.Method))
-				}
-			}
-			return nil
-		}}}
+	return mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: limits, InMemory: inMemory(&raw.Server{Answer: func(m *raw.Message) string {
+		switch m.Method {
+		case "resources/read", "prompts/get", "completion/complete", "tools/call":
+			return `"pad":"` + strings.Repeat("x", 300<<10) + `","result":` + result
+		}
+		return rawMembers(m)
+	}})}
 }
 
 // A small result in a large message releases its share of the buffer, whether it can be

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,8 +39,7 @@ func readAsModel(t *testing.T, res *mcp.CallToolResult) modelResult {
 }
 
 func TestCallForModel_result_is_unchanged(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})})
 	res := c.CallToolForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
 	require.False(t, res.IsError)
 	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
@@ -186,10 +184,8 @@ func TestCallForModel_over_HTTP_says_what_happened_and_not_where(t *testing.T) {
 		}, "the server of s/x gave no usable answer.", mcpvisor.ErrProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := rawHTTP(t, func(*http.Request) {}, tc.call)
-			srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}, Era: mcpvisor.EraLegacy}))
+			server := rawCalls(t, "", tc.call)
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", HTTP: server, Era: mcpvisor.EraLegacy})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.Error(t, err)
 			if tc.want != nil {
@@ -197,17 +193,14 @@ func TestCallForModel_over_HTTP_says_what_happened_and_not_where(t *testing.T) {
 			}
 			text := readAsModel(t, c.ErrorForModel("s/x", err)).Fault.Message
 			require.True(t, strings.HasPrefix(text, "Internal Error: "+tc.text), "%s\nof %v", text, err)
-			for _, never := range []string{"127.0.0.1", "http", "EOF", private, "TypeError", strings.TrimPrefix(srv.URL, "http://")} {
+			for _, never := range []string{"127.0.0.1", "http", "EOF", private, "TypeError", strings.TrimPrefix(server.URL, "http://")} {
 				require.NotContains(t, text, never)
 			}
 		})
 	}
 
 	t.Run("not reachable", func(t *testing.T) {
-		srv := rawHTTP(t, func(*http.Request) {}, nil)
-		c := newClient(t)
-		srv.Close()
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}, StartSupervised: true, Policy: supervisor.Retry(3, time.Hour)}))
+		c := registered(t, mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1"}, StartSupervised: true, Policy: supervisor.Retry(3, time.Hour)})
 		text := readAsModel(t, c.CallToolForModel(t.Context(), "s/x", nil)).Fault.Message
 		require.Contains(t, text, "the server of s/x is not available at the moment; nothing was done.")
 		require.NotContains(t, text, "127.0.0.1")

@@ -77,8 +77,7 @@ const traceMeta = `{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b716
 func TestWithObserver_meta_reaches_the_server(t *testing.T) {
 	onEveryMetaServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		o := &recordingObserver{meta: traceMeta}
-		c := newClient(t, facade.WithObserver(o))
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, facade.WithObserver(o))
 		check := func(text string) {
 			var meta map[string]any
 			require.NoError(t, json.Unmarshal([]byte(text), &meta))
@@ -152,8 +151,7 @@ func TestWithObserver(t *testing.T) {
 // A call that waits for its server is one pair, and names the incarnation that got it.
 func TestWithObserver_wait_ready(t *testing.T) {
 	o := new(recordingObserver)
-	c := newClient(t, facade.WithObserver(o))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 50*time.Millisecond)}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 50*time.Millisecond)}, facade.WithObserver(o))
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	o.take(t, "")
@@ -274,8 +272,7 @@ func TestWithObserver_that_fails(t *testing.T) {
 // A call whose Progress function panics ends for the observer and for the facts.
 func TestWithObserver_panic_of_the_caller(t *testing.T) {
 	o := new(recordingObserver)
-	c := newClient(t, facade.WithObserver(o))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithObserver(o))
 	require.Panics(t, func() {
 		_, _ = c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 2, "ms": 1}, facade.WithProgress(func(mcpvisor.Progress) { panic("mine") }))
 	})
@@ -288,8 +285,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 // A request keeps the observer that saw its start, and the next one has the new observer.
 func TestUpdateObserver(t *testing.T) {
 	first, second := &recordingObserver{}, &recordingObserver{}
-	c := newClient(t, facade.WithObserver(first))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithObserver(first))
 	c.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
 		require.Same(t, first, now)
 		return second

@@ -38,6 +38,20 @@ type options struct {
 	err            error        // what is wrong with the options, for New to return
 }
 
+// apply changes options as the caller has asked for, and checks them.
+func (o *options) apply(opts []Option) error {
+	for _, opt := range opts {
+		if opt != nil {
+			opt(o)
+		}
+	}
+	followElicitations(o)
+	if o.err == nil {
+		o.err = o.journal.check()
+	}
+	return o.err
+}
+
 // WithEra sets the era of the servers whose spec leaves it open. It is for a copy
 // ([Client.CopyServer]) that serves clients of that era. Default: EraAuto.
 func WithEra(era mcpvisor.Era) Option { return func(o *options) { o.era = era } }
@@ -78,7 +92,7 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 
 // WithDefaultWaitReady makes every call wait for a server that is not ready, as
 // [WithWaitReady] does for one call: only its context bounds that wait, so give each call a
-// deadline. [WithoutWaitReady] switches it off for one call. Default: such calls fail at once.
+// deadline. Default: such calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
 // WithStickyTools keeps the tools of a server that is down in [Client.Tools], [Client.AllTools]

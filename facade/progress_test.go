@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,62 +16,47 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // progressing starts a legacy server over HTTP whose tool reports progress once and
 // answers after 300 ms. While gone is set, the next request gets 404.
-func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
+func progressing(t *testing.T, gone *atomic.Bool) *mcpvisor.HTTP {
 	t.Helper()
 	quit := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			incoming
-			Params struct {
+	server := overHTTP(t, &raw.Server{Answer: func(m *raw.Message) string {
+		switch {
+		case gone != nil && gone.Swap(false):
+			m.W.WriteHeader(http.StatusNotFound)
+			return raw.None
+		case m.Method == "initialize":
+			m.W.Header().Set("Mcp-Session-Id", fmt.Sprint("s", time.Now().UnixNano()))
+		case m.Method == "tools/call":
+			var p struct {
 				Meta struct {
 					ProgressToken json.RawMessage `json:"progressToken"`
 				} `json:"_meta"`
-			} `json:"params"`
-		}
-		switch err := json.Unmarshal(body, &m); {
-		case gone != nil && gone.Swap(false):
-			w.WriteHeader(http.StatusNotFound)
-		case err != nil || r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case m.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-		case m.Method == "server/discover":
-			w.WriteHeader(http.StatusBadRequest)
-		case m.Method == "tools/call":
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", m.Params.Meta.ProgressToken)
-			w.(http.Flusher).Flush()
+			}
+			_ = json.Unmarshal(m.Params, &p)
+			m.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, p.Meta.ProgressToken)
 			select {
 			case <-time.After(300 * time.Millisecond):
 			case <-quit:
 			}
-			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", m.ID)
-		default:
-			if m.Method == "initialize" {
-				w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", time.Now().UnixNano()))
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, shakeHands(m.Method))
 		}
-	}))
-	t.Cleanup(srv.Close)
+		return rawMembers(m)
+	}})
 	t.Cleanup(func() { close(quit) })
-	return srv
+	return server
 }
 
 // A callback that panics, and whose panic the host recovers as net/http does, releases its
 // slot of Limits.MaxInFlight.
 func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
-		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}})
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
 		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { panic("in the host's function") }))
@@ -95,9 +78,8 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 // A slow callback delays its own call, and not Unregister.
 func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -116,9 +98,8 @@ func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 // A callback may unregister the server of its own call.
 func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	var err error
 	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -133,9 +114,8 @@ func TestWithProgress_callback_may_Unregister(t *testing.T) {
 func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
-		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -156,8 +136,7 @@ func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testi
 // All 50 progress notifications are delivered before CallTool returns.
 func TestWithProgress_on_every_transport(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		var seen []float64
 		r, err := c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
 			facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
@@ -172,14 +151,9 @@ func TestWithProgress_on_every_transport(t *testing.T) {
 // Limits.MaxBufferBytes: later answers find room.
 func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 	padding := strings.Repeat("x", 1<<20)
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
 		InMemory: rawServer(func(method, line string) string {
 			switch method {
-			case "server/discover":
-				return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-			case "tools/list":
-				return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 			case "tools/call":
 				if !strings.Contains(line, `"as":"task"`) {
 					return `{"content":[{"type":"text","text":"` + padding + `"}],"resultType":"complete"}`
@@ -188,8 +162,8 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 			case "tasks/get":
 				return `{"resultType":"complete","taskId":"one","status":"working","statusMessage":"half done","pollIntervalMs":1,"_meta":{"padding":"` + padding + `"}}`
 			}
-			return `{"resultType":"complete"}`
-		})}))
+			return modernTasks(method)
+		})})
 	for range 3 {
 		require.PanicsWithValue(t, "of the host", func() {
 			_, _ = c.CallTool(t.Context(), "s/x", map[string]any{"as": "task"}, facade.WithTimeout(10*time.Second),

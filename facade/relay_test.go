@@ -1,9 +1,11 @@
 package facade_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,8 +97,7 @@ func TestCallToolRaw_byte_for_byte(t *testing.T) {
 		}
 		return ""
 	}, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		rapid.Check(t, func(rt *rapid.T) {
 			text := `{"_meta":{` + drawMembers(rt, "meta") + `},"resultType":"complete",` + drawMembers(rt, "members") + `}`
 			want := text
@@ -122,8 +123,7 @@ func TestCallToolRaw_byte_for_byte(t *testing.T) {
 // Rounds that the caller makes reach the end, on every transport. Legacy servers ask handlers.
 func TestWithRelay_on_every_transport(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t, everythingDeclared)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec, everythingDeclared)
 		modern := strings.Contains(t.Name(), "2026")
 		most := 1 // of which the bridge of the go-sdk makes requests
 		if modern {
@@ -167,8 +167,7 @@ func TestWithRelay_on_every_transport(t *testing.T) {
 // other.
 func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 	var last string
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
 		switch method {
 		case "server/discover":
 			return rawDiscover
@@ -177,7 +176,7 @@ func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 			return `{"content":[],"resultType":"complete"}`
 		}
 		return ""
-	})}))
+	})})
 	theirs := `{"extensions":{"io.modelcontextprotocol/ui":{"v":1.0}},"sampling":{}}`
 	meta := facade.WithMeta(json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":` + theirs + `}`))
 	raw := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return nil, nil }}
@@ -200,8 +199,7 @@ func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 }
 
 func TestWithRelay_invalid(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})})
 	state := facade.Continuation{RequestState: json.RawMessage(`"s"`)}
 	for i, next := range []facade.Continuation{{InputResponses: json.RawMessage(`[]`)}, {InputResponses: json.RawMessage(`{`)}, {RequestState: json.RawMessage(`"a`)}, {RequestState: json.RawMessage(`"a","b":1`)}} {
 		_, err := c.CallToolRaw(t.Context(), "s/echo", nil, facade.WithRelay(next))
@@ -231,4 +229,270 @@ func TestReadInputRequired(t *testing.T) {
 			require.Equal(t, *want, got, text)
 		}
 	}
+}
+
+// onEveryRawServer runs f with a server whose results are the texts that answer returns, as
+// rawServer, over each transport and in each era. It gives answers byte for byte.
+func onEveryRawServer(t *testing.T, answer func(method, line string) string, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
+	t.Helper()
+	modern := func(method, line string) string {
+		text := answer(method, line)
+		if text == "" && method == "server/discover" {
+			return rawDiscover
+		}
+		return text
+	}
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"memory legacy": {Era: mcpvisor.EraLegacy, InMemory: rawServer(answer)},
+		"memory modern": {Era: mcpvisor.EraModern, InMemory: rawServer(modern)},
+		"custom legacy": {Era: mcpvisor.EraLegacy, Transport: overTransport(rawServer(answer))},
+		"custom modern": {Era: mcpvisor.EraModern, Transport: overTransport(rawServer(modern))},
+		"HTTP legacy":   {Era: mcpvisor.EraLegacy, HTTP: overHTTP(t, rawOf(answer))},
+		"HTTP modern":   {Era: mcpvisor.EraModern, HTTP: overHTTP(t, rawOf(modern))},
+	} {
+		spec.Name = "s"
+		t.Run(name, func(t *testing.T) { f(t, spec) })
+	}
+}
+
+// textsOfJSON are values of which a client that decodes and encodes them makes other bytes.
+var textsOfJSON = rapid.SampledFrom([]string{"1.0", "9223372036854775808", "-0", "1e400", "0.10", "1E+2", `"<&>"`, `"\u0041\/"`, `"é"`, `"\ud83d\ude00"`,
+
+	"null", "true", `{"b":1,"a":2}`, `{"a":1,"a":2}`, `[ 1 ,2.50 ]`, `{}`, `""`, `{"io.modelcontextprotocol/ui":{"resourceUri":"ui://x"}}`})
+
+// drawMembers draws the text of members of a JSON object, without braces.
+func drawMembers(t *rapid.T, label string) string {
+	names := rapid.SampledFrom([]string{"a", "com.example/x", "traceparent", `\u0061b`, "annotations", "é", "x y"})
+	space := rapid.SampledFrom([]string{"", " ", "\t"})
+	text := ""
+	for i := range rapid.IntRange(1, 6).Draw(t, label) {
+		if i > 0 {
+			text += "," + space.Draw(t, "space")
+		}
+		text += `"` + names.Draw(t, "name") + fmt.Sprint(i) + `"` + space.Draw(t, "space") + ":" + textsOfJSON.Draw(t, "value")
+	}
+	return text
+}
+
+// passed returns what becomes of params on the way to the server: a transport of the go-sdk encodes
+// them itself, without white space between values. Elsewhere they stay, and results always do.
+func passed(spec mcpvisor.ServerSpec, text string) string {
+	var compact bytes.Buffer
+	if spec.Transport == nil || json.Compact(&compact, []byte(text)) != nil {
+		return text
+	}
+	return compact.String()
+}
+
+// Members of _meta reach the server with a call, and with a prompt, beside those of the client.
+func TestWithMeta_reaches_the_server(t *testing.T) {
+	meta := json.RawMessage(`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","com.example/n":{"deep":[1,null]},` +
+		`"progressToken":"the caller's","io.modelcontextprotocol/protocolVersion":"1999-01-01","io.modelcontextprotocol/clientInfo":{"name":"the caller"}}`)
+	onEveryMetaServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := registered(t, spec)
+		result, err := c.CallTool(t.Context(), "s/meta", nil, facade.WithMeta(meta))
+		require.NoError(t, err)
+		prompt, err := c.GetPrompt(t.Context(), "s/meta", nil, facade.WithMeta(meta))
+		require.NoError(t, err)
+		for _, text := range []string{result.Content[0].(*mcp.TextContent).Text, prompt.Messages[0].Content.(*mcp.TextContent).Text} {
+			var got map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal([]byte(text), &got))
+			require.JSONEq(t, `"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`, string(got["traceparent"]))
+			require.JSONEq(t, `{"deep":[1,null]}`, string(got["com.example/n"]))
+			require.NotContains(t, text, "the caller")
+			require.NotContains(t, text, "1999")
+			require.Contains(t, got, "progressToken")
+		}
+	})
+}
+
+func TestWithMeta_invalid(t *testing.T) {
+	c := newClient(t)
+	calls := 0
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: rawServer(func(method, _ string) string {
+		if method == "tools/call" || strings.HasSuffix(method, "/read") {
+			calls++
+		}
+		return ""
+	})}))
+	deep := strings.Repeat(`{"a":`, 9001) + "1" + strings.Repeat("}", 9001)
+	for name, meta := range map[string]string{"a list": `[1]`, "cut off": `{"a":1`, "two": `{}{}`, "too long": `{"a":"` + strings.Repeat("x", 64<<10) + `"}`, "too deep": deep} {
+		_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithMeta(json.RawMessage(meta)))
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid, name)
+		_, err = c.ReadResourceRaw(t.Context(), "s", "x:y", facade.WithMeta(json.RawMessage(meta)))
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid, name)
+		requireOutcome(t, err, mcpvisor.OutcomeNotSent)
+	}
+	require.Zero(t, calls)
+	_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithMeta(nil), facade.WithMeta(json.RawMessage(" {} ")))
+	require.NoError(t, err)
+}
+
+// Members of _meta reach the server byte for byte, with each kind of request.
+func TestWithMeta_byte_for_byte(t *testing.T) {
+	var mu sync.Mutex
+	var last string
+	answer := func(method, line string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		switch method {
+		case "resources/read":
+			last = line
+			return `{"contents":[],"resultType":"complete"}`
+		case "prompts/get":
+			last = line
+			return `{"messages":[],"resultType":"complete"}`
+		case "completion/complete":
+			last = line
+			return `{"completion":{"values":[]},"resultType":"complete"}`
+		case "tools/call":
+			last = line
+			return `{"content":[],"resultType":"complete"}`
+		}
+		return ""
+	}
+	onEveryRawServer(t, answer, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := registered(t, spec)
+		rapid.Check(t, func(rt *rapid.T) {
+			kept, more := drawMembers(rt, "members"), drawMembers(rt, "more")
+			own := rapid.SampledFrom([]string{"", `,"progressToken":7`, `,"\u0070rogressToken": {"a":1}`, `,"io.modelcontextprotocol/clientInfo":{}`}).Draw(rt, "own")
+			meta := facade.WithMeta(json.RawMessage("{" + kept + own + "," + more + "}"))
+			for name, call := range map[string]func() error{
+				"call": func() error {
+					_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"z":1}`), meta)
+					return err
+				},
+				"read":   func() error { _, err := c.ReadResourceRaw(t.Context(), "s", "x:y", meta); return err },
+				"prompt": func() error { _, err := c.GetPromptRaw(t.Context(), "s/p", nil, meta); return err },
+				"complete": func() error {
+					_, err := c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"}, meta)
+					return err
+				},
+			} {
+				require.NoError(rt, call(), name)
+				mu.Lock()
+				line := last
+				mu.Unlock()
+				want := strings.Trim(passed(spec, "{"+kept+","+more+"}"), "{}") // nothing more: some values end with a brace
+				if own != "" {                                                  // white space goes with a member that is left out
+					between := strings.NewReplacer(", ", ",", ",\t", ",")
+					line, want = between.Replace(line), between.Replace(want)
+				}
+				require.Contains(rt, line, want, name)
+				require.Equal(rt, 1, strings.Count(line, "rogressToken"), "%s: one token in %s", name, line)
+			}
+		})
+	})
+}
+
+// The observer's members win over those of the caller, and a tracestate goes with its traceparent.
+func TestWithMeta_beside_an_observer(t *testing.T) {
+	var last string
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: rawServer(func(method, line string) string {
+		if method == "tools/call" {
+			last = line
+		}
+		return ""
+	})}, facade.WithObserver(metaObserver{[]byte(`{"traceparent":"ours","com.example/ours":1}`)}))
+	_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithMeta(json.RawMessage(`{"traceparent":"theirs","tracestate":"theirs","baggage":"theirs"}`)))
+	require.NoError(t, err)
+	require.Contains(t, last, `"traceparent":"ours","com.example/ours":1,"baggage":"theirs"`)
+	require.Equal(t, 1, strings.Count(last, "theirs"))
+	_, err = c.CallToolRaw(t.Context(), "s/x", nil, facade.WithMeta(json.RawMessage(`{"traceparent":"theirs"}`)))
+	require.NoError(t, err)
+	require.Contains(t, last, `"traceparent":"ours","com.example/ours":1}`)
+}
+
+// metaObserver has members of _meta travel with each request.
+type metaObserver struct{ meta []byte }
+
+func (o metaObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
+	return ctx, o.meta
+}
+func (metaObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {}
+
+// onlyCatalog returns what the one server of a client offers.
+func onlyCatalog(t require.TestingT, c *facade.Client) mcpvisor.Catalog {
+	all := slices.Collect(c.Catalogs())
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// Entries are kept as the server sent them, after each reading of the lists.
+func TestCatalogs_are_as_sent(t *testing.T) {
+	var mu sync.Mutex
+	lists := map[string]string{}
+	onEveryRawServer(t, func(method, _ string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return lists[method]
+	}, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		mu.Lock()
+		clear(lists)
+		mu.Unlock()
+		c := registered(t, spec)
+		version := onlyCatalog(t, c).Version
+		readings := 0 // entries that say the same would stay as they are
+		rapid.Check(t, func(rt *rapid.T) {
+			readings++
+			entry := func(identity string) string {
+				text := "{" + identity + fmt.Sprintf(`,"reading":%d`, readings) + `,"inputSchema":{"type":"object","default":1.0},"x":` + textsOfJSON.Draw(rt, "value")
+				return text + "," + drawMembers(rt, "members") + "}"
+			}
+			tools := []string{entry(`"name":"a"`), entry(`"name" : "b"`)}
+			resource, template, prompt := entry(`"uri":"x:a","name":"n"`), entry(`"uriTemplate":"x:{a}","name":"n"`), entry(`"name":"p"`)
+			mu.Lock()
+			lists["tools/list"] = fmt.Sprintf(`{"resultType":"complete","tools":[%s , %s]}`, tools[1], tools[0])
+			lists["resources/list"] = `{"resultType":"complete","resources":[` + resource + `]}`
+			lists["resources/templates/list"] = `{"resultType":"complete","resourceTemplates":[` + template + `]}`
+			lists["prompts/list"] = `{"resultType":"complete","prompts":[` + prompt + `]}`
+			mu.Unlock()
+			require.NoError(rt, c.Refresh(t.Context(), "s"))
+			got := onlyCatalog(rt, c)
+			require.Len(rt, got.Tools, 2)
+			require.Equal(rt, tools[0], string(got.Tools[0].Raw))
+			require.Equal(rt, tools[1], string(got.Tools[1].Raw))
+			require.Equal(rt, resource, string(got.Resources[0].Raw))
+			require.Equal(rt, template, string(got.Templates[0].Raw))
+			require.Equal(rt, prompt, string(got.Prompts[0].Raw))
+			require.NotEqual(rt, version, got.Version)
+			require.Equal(rt, got.Version, onlyCatalog(rt, c).Version)
+			version = got.Version
+			tool, ok := c.Tool("s/a")
+			require.True(rt, ok)
+			require.Equal(rt, tools[0], string(tool.Raw))
+		})
+	})
+}
+
+// A member that only the raw entry has is a change, too, and a server that is down keeps its
+// entries.
+func TestCatalogs_change_of_a_member(t *testing.T) {
+	var mu sync.Mutex
+	const first = `{"name":"a","inputSchema":{},"later":1.0}`
+	text := first
+	server := rawServer(func(method, _ string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if method == "tools/list" {
+			return `{"tools":[` + text + `]}`
+		}
+		return ""
+	})
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server, Policy: mcpvisor.NoRetry()})
+	events := watch(t, c, mcpvisor.EventChanged)
+	set := func(next string) {
+		mu.Lock()
+		text = next
+		mu.Unlock()
+		require.NoError(t, c.Refresh(t.Context(), "s"))
+	}
+	set(`{"name":"a","inputSchema":{},"later":1}`)
+	set(`{"name":"a","inputSchema":{},"later":1,"title":"t"}`)
+	require.Equal(t, []string{"s/a"}, next(t, events).Change.Tools.Changed)
+	require.Equal(t, []string{"s/a"}, next(t, events).Change.Tools.Changed)
+	require.Empty(t, events)
+	require.NoError(t, c.Restart(t.Context(), "s"))
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
+	require.True(t, json.Valid(onlyCatalog(t, c).Tools[0].Raw))
 }

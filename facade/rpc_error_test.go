@@ -1,13 +1,8 @@
 package facade_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -34,23 +29,13 @@ func TestErrRPC_with_malformed_members(t *testing.T) {
 		`{"code":[],"message":["no such file: a.txt"],"data":{"a":1}}`:            jsonrpc.CodeInternalError,
 	} {
 		t.Run(errorm, func(t *testing.T) {
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
-				InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-					r := bufio.NewScanner(in)
-					for r.Scan() {
-						var m incoming
-						if json.Unmarshal(r.Bytes(), &m) != nil || m.ID == nil {
-							continue
-						}
-						if m.Method == "tools/call" {
-							fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":%s}`+"\n", m.ID, errorm)
-							continue
-						}
-						fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, shakeHands(m.Method))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
+				InMemory: rawServer(func(method, _ string) string {
+					if method == "tools/call" {
+						return failure + errorm
 					}
-					return nil
-				}}}))
+					return ""
+				})})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			require.ErrorContains(t, err, "no such file: a.txt")
@@ -67,13 +52,12 @@ func TestErrRPC_with_malformed_members(t *testing.T) {
 func TestErrRPC_with_large_data(t *testing.T) {
 	for _, status := range []int{200, 400} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			srv := rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
+			server := rawCalls(t, "", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad","data":%q}}`, strings.Repeat("x", 100<<10))
 			})
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: server})
 			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			var rpc *jsonrpc.Error
@@ -87,24 +71,26 @@ func TestErrRPC_with_large_data(t *testing.T) {
 // What a server sends in an error is kept for the caller of the failed request and for no one
 // else: neither causes, events and histories nor rejected subscriptions hold its data.
 func TestErrRPC_data_is_not_kept(t *testing.T) {
-	const size, times = 1 << 20, 8
+	const size, times = 1 << 19, 8
 	data := strings.Repeat("x", size)
 	for _, refused := range []string{"initialize", "/list", "resources/subscribe"} {
 		var refuses atomic.Bool
-		answer := func(m incoming) string {
-			if m.Method == "server/discover" || refuses.Load() && strings.HasSuffix(m.Method, refused) {
-				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no","data":%q}}`, m.ID, data)
+		server := rawOf(func(method, _ string) string {
+			switch {
+			case method == "server/discover" || refuses.Load() && strings.HasSuffix(method, refused):
+				return fmt.Sprintf(failure+`{"code":-32603,"message":"no","data":%q}`, data)
+			case method == "initialize":
+				return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`
 			}
-			result := strings.Replace(shakeHands(m.Method), `"resources":{}`, `"resources":{"subscribe":true}`, 1)
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
-		}
-		for _, overHTTP := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/http=%v", refused, overHTTP), func(t *testing.T) {
+			return ""
+		})
+		for _, web := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/http=%v", refused, web), func(t *testing.T) {
 				spec := mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Policy: supervisor.Retry(1, time.Millisecond), StartSupervised: true}
-				if overHTTP {
-					spec.HTTP = &mcpvisor.HTTP{URL: answeringHTTP(t, answer)}
+				if web {
+					spec.HTTP = overHTTP(t, server)
 				} else {
-					spec.InMemory = answeringInMemory(answer)
+					spec.InMemory = inMemory(server)
 				}
 				c := newClient(t)
 				refuses.Store(refused != "resources/subscribe")
@@ -130,43 +116,6 @@ func TestErrRPC_data_is_not_kept(t *testing.T) {
 			})
 		}
 	}
-}
-
-// answeringInMemory is a server whose answers, as whole lines, answer returns.
-func answeringInMemory(answer func(incoming) string) *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		r := bufio.NewScanner(in)
-		for r.Scan() {
-			var m incoming
-			if json.Unmarshal(r.Bytes(), &m) != nil || m.ID == nil {
-				continue
-			}
-			if _, err := io.WriteString(out, answer(m)+"\n"); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-}
-
-// answeringHTTP is answeringInMemory over Streamable HTTP. It returns the URL.
-func answeringHTTP(t *testing.T, answer func(incoming) string) string {
-	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m incoming
-		switch err := json.Unmarshal(body, &m); {
-		case err != nil || r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case m.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, answer(m))
-		}
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL
 }
 
 func heapInUse() int {

@@ -1,7 +1,6 @@
 package facade_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
@@ -87,29 +87,25 @@ func TestSecrets_in_memory(t *testing.T) {
 	secrets := []string{secret, "-----BEGIN PRIVATE KEY-----\n" + keyLine + "\n-----END PRIVATE KEY-----\n"}
 	quoted := `se\"cret/0815`
 	serve := func(end func() error) func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error {
-		return func(_ context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+		server := &raw.Server{Answer: func(m *raw.Message) string {
+			switch {
+			case m.ID == nil:
+				return ""
+			case end != nil && m.Method == "tools/call":
+				return m.End(end())
+			case end == nil && m.Method == "initialize":
+				return fmt.Sprintf(`"error":{"code":-32000,"message":"no %s","data":{"key":"%s"}}`, quoted, quoted)
+			}
+			m.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"%s","logger":"%s","data":"%s"}}`, quoted, quoted, quoted)
+			return rawMembers(m)
+		}}
+		return func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
 			for _, part := range []string{"loading " + keyLine[:10], keyLine[10:] + "\nand " + quoted[:5], quoted[5:] + "\n"} { // split over writes
 				if _, err := io.WriteString(stderr, part); err != nil {
 					return err
 				}
 			}
-			r := bufio.NewScanner(in)
-			for r.Scan() {
-				var m incoming
-				if json.Unmarshal(r.Bytes(), &m) != nil || m.ID == nil {
-					continue
-				}
-				if m.Method == "tools/call" || end == nil && m.Method == "initialize" {
-					if end != nil {
-						return end()
-					}
-					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":"%s"}}}`+"\n", m.ID, quoted, quoted)
-					continue
-				}
-				fmt.Fprintf(out, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"%s","logger":"%s","data":"%s"}}`+"\n", quoted, quoted, quoted)
-				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, shakeHands(m.Method))
-			}
-			return nil
+			return server.Serve(ctx, in, out, stderr)
 		}
 	}
 	failed := errors.New("cannot use " + secret + " nor " + keyLine)

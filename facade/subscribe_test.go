@@ -2,13 +2,24 @@ package facade_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -69,19 +80,6 @@ func TestSubscribe_and_logging_level_survive_restarts(t *testing.T) {
 	})
 }
 
-// A subscription may be made before the server is ready.
-func TestSubscribe_while_the_server_is_down(t *testing.T) {
-	c := newClient(t)
-	events := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
-		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
-			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Starts: []int{1, 2}}}})}))
-	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
-	require.NoError(t, c.WaitReady(t.Context(), "s"))
-	call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
-	require.Equal(t, "mcptest://text", next(t, events).URI)
-}
-
 func TestSubscribe_errors(t *testing.T) {
 	c := newClient(t)
 	refuses := &mcpvisor.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
@@ -97,4 +95,265 @@ func TestSubscribe_errors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = c.Subscribe(ctx, "raw", "x:y") // the context or the answer may be first
+}
+
+// sdkServer is a go-sdk server that accepts every subscription but that of x:bad.
+func sdkServer() *mcp.Server {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
+		SubscribeHandler: func(_ context.Context, r *mcp.SubscribeRequest) error {
+			if r.Params.URI == "x:bad" {
+				return errors.New("no such resource")
+			}
+			return nil
+		},
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+	})
+	addTool(srv, "first")
+	srv.AddResource(&mcp.Resource{URI: "x:a", Name: "a"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{}, nil
+	})
+	return srv
+}
+
+func addTool(srv *mcp.Server, name string) {
+	mcp.AddTool(srv, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{}, nil, nil
+	})
+}
+
+// overPipeAndHTTP registers such a server on a pipe, where it keeps its subscribers by
+// session, and over HTTP, where each stream is a request of its own.
+func overPipeAndHTTP(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Server)) {
+	t.Helper()
+	run := func(name string, reach func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := sdkServer()
+			spec := reach(t, srv)
+			spec.Name = "s"
+			c := registered(t, spec)
+			st, _ := c.ServerStatus("s")
+			require.Equal(t, "2026-07-28", st.Session.ProtocolVersion)
+			f(t, c, srv)
+		})
+	}
+	run("pipe", func(_ *testing.T, srv *mcp.Server) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+			return srv.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
+		}}}
+	})
+	run("HTTP", func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec {
+		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
+		t.Cleanup(web.Close)
+		return mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}
+	})
+}
+
+func requireListed(t *testing.T, c *facade.Client, srv *mcp.Server, name string) {
+	t.Helper()
+	addTool(srv, name)
+	require.Eventually(t, func() bool { return lists(c, "s/"+name) }, 10*time.Second, time.Millisecond, "the client missed list_changed of %s", name)
+}
+
+func requireUpdate(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri string) {
+	t.Helper()
+	for len(updates) > 0 { // of streams that replaced others
+		<-updates
+	}
+	require.NoError(t, srv.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: uri}))
+	for e := next(t, updates); e.URI != uri; e = next(t, updates) {
+	}
+}
+
+// A rejected subscription affects neither list announcements nor other subscriptions.
+func TestSubscribe_rejection_affects_no_other_subscription(t *testing.T) {
+	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
+		updates := watch(t, c, mcpvisor.EventResourceUpdated)
+		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+		requireListed(t, c, srv, "second")
+		for i := range 10 {
+			require.ErrorContains(t, c.Subscribe(t.Context(), "s", "x:bad"), "no such resource")
+			requireListed(t, c, srv, fmt.Sprint("third", i))
+			requireUpdate(t, srv, updates, "x:a")
+		}
+	})
+}
+
+// Updates of all subscribed resources arrive while others are added and removed.
+func TestSubscribe_and_Unsubscribe_many(t *testing.T) {
+	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
+		updates := watch(t, c, mcpvisor.EventResourceUpdated)
+		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+		for i := range 20 { // more than there are streams
+			uri := fmt.Sprint("x:", i)
+			require.NoError(t, c.Subscribe(t.Context(), "s", uri))
+			if i%3 == 0 {
+				requireListed(t, c, srv, fmt.Sprint("t", i))
+			}
+			requireUpdate(t, srv, updates, "x:a")
+			requireUpdate(t, srv, updates, uri)
+			if i%5 == 4 {
+				require.NoError(t, c.Unsubscribe(t.Context(), "s", fmt.Sprint("x:", i-3)))
+				requireListed(t, c, srv, fmt.Sprint("u", i))
+				requireUpdate(t, srv, updates, fmt.Sprint("x:", i-1))
+			}
+		}
+	})
+}
+
+// A tool that a server adds or removes is listed or unlisted in one step, also after a
+// restart.
+func TestListChanged_on_every_transport(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newClient(t)
+		changes := watch(t, c, mcpvisor.EventChanged)
+		require.NoError(t, c.Register(t.Context(), spec))
+		before := len(c.Tools())
+		for round := range 2 {
+			call(t, c, "s/add_tool", map[string]any{"name": "fresh"})
+			e := next(t, changes)
+			require.Equal(t, mcpvisor.Delta{Added: []string{"s/fresh"}}, e.Change.Tools)
+			require.Equal(t, before+1, e.Tools)
+			require.True(t, lists(c, "s/fresh"))
+			call(t, c, "s/fresh", nil)
+
+			call(t, c, "s/remove_tool", map[string]any{"name": "fresh"})
+			require.Equal(t, mcpvisor.Delta{Removed: []string{"s/fresh"}}, next(t, changes).Change.Tools)
+			require.False(t, lists(c, "s/fresh"))
+			if round == 0 {
+				require.NoError(t, c.Restart(t.Context(), "s"))
+				require.NoError(t, c.WaitReady(t.Context(), "s"))
+			}
+		}
+	})
+}
+
+// A thousand announcements cause few readings of the list.
+func TestListChanged_flood_is_coalesced(t *testing.T) {
+	var listed, added atomic.Int64
+	const announcements = 1000
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		switch method {
+		case "initialize":
+			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "tools/list":
+			listed.Add(1)
+			return fmt.Sprintf(`{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"n%d","inputSchema":{"type":"object"}}]}`, added.Load())
+		case "tools/call":
+			added.Add(1)
+			return `{"content":[]}}` + "\n" + strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n", announcements/10) + `{"x":1`
+		}
+		return ""
+	})})
+	before := listed.Load()
+	for range 10 {
+		call(t, c, "s/x", nil)
+	}
+	require.Eventually(t, func() bool { return lists(c, "s/n10") }, 20*time.Second, time.Millisecond, "the listing equals that of the server in the end")
+	require.LessOrEqual(t, listed.Load()-before, int64(10))
+}
+
+func TestRefresh(t *testing.T) {
+	c := newClient(t)
+	var tool atomic.Value
+	tool.Store("old")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		if method == "tools/list" {
+			switch name := tool.Load().(string); name {
+			case "broken":
+				return `"no list"`
+			default:
+				return `{"tools":[{"name":"` + name + `"}]}`
+			}
+		}
+		return ""
+	})}))
+	tool.Store("new")
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.True(t, lists(c, "s/new") && !lists(c, "s/old"))
+	tool.Store("broken")
+	require.NoError(t, c.Refresh(t.Context(), "s"), "the other lists were read")
+	require.True(t, lists(c, "s/new"), "a list that cannot be read stays as it is")
+	tool.Store("newer")
+	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
+
+	require.ErrorIs(t, c.Refresh(t.Context(), "unknown"), mcpvisor.ErrUnknownServer)
+}
+
+// cutServer is a server of 2025-11-25 whose standalone stream can be cut, as proxies do.
+// What it announces meanwhile reaches no client.
+type cutServer struct {
+	mu      sync.Mutex
+	tool    string
+	streams int
+	cut     chan struct{}
+	ids     bool // its streams can be resumed
+}
+
+// answer is that of the raw server.
+func (s *cutServer) answer(m *raw.Message) string {
+	switch m.Method {
+	case http.MethodGet:
+		s.stream(m.W, m.R)
+		return raw.None
+	case "initialize":
+		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
+	case "tools/list":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return `"result":{"tools":[{"name":"` + s.tool + `","inputSchema":{"type":"object"}}]}`
+	}
+	return rawMembers(m)
+}
+
+func (s *cutServer) stream(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.streams++
+	first := s.streams == 1
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	if s.ids {
+		_, _ = fmt.Fprint(w, "id: 1\ndata: \n\n")
+		if r.Header.Get("Last-Event-ID") == "1" { // the event that the client missed
+			_, _ = fmt.Fprint(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"x:missed\"}}\n\n")
+		}
+	}
+	_ = http.NewResponseController(w).Flush()
+	if first {
+		<-s.cut
+		return
+	}
+	<-r.Context().Done()
+}
+
+func (s *cutServer) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tool = "new"
+	close(s.cut)
+}
+
+func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
+	s := &cutServer{tool: "old", cut: make(chan struct{})}
+	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
+	c := newClient(t)
+	updates := watch(t, c, mcpvisor.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+	s.lose()
+	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
+	require.Eventually(t, func() bool { return lists(c, "s/new") }, 20*time.Second, time.Millisecond)
+}
+
+// A stream that is resumed where it was cut has no gap.
+func TestStandaloneStream_resumed_by_event_id(t *testing.T) {
+	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
+	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
+	c := newClient(t)
+	updates := watch(t, c, mcpvisor.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+	s.lose()
+	require.Equal(t, "x:missed", next(t, updates).URI)
+	require.Empty(t, updates)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -23,6 +24,7 @@ import (
 type bridge struct {
 	*httptest.Server
 	server *mcpvisor.InMemory
+	ids    atomic.Int64 // requests so far
 
 	mu      sync.Mutex
 	session int
@@ -38,6 +40,12 @@ type bridged struct {
 	cancel  context.CancelFunc
 	mu      sync.Mutex
 	waiting map[string]chan []byte // by id; "" is the standalone stream
+}
+
+// incoming is a JSON-RPC message that a server receives.
+type incoming struct {
+	ID     json.RawMessage
+	Method string
 }
 
 // subscription is the id of the subscriptions/listen that a notification names; empty if none.
@@ -152,14 +160,20 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	answer := make(chan []byte, 100)
+	answer, restore := make(chan []byte, 100), func(line []byte) []byte { return line }
 	if r.Method == http.MethodGet || m.Method != "" && len(m.ID) > 0 {
+		own := ""
+		if m.ID != nil { // two sessions may use one id
+			own = strconv.FormatInt(7e9+b.ids.Add(1), 10)
+			body = bytes.Replace(body, []byte(`"id":`+string(m.ID)), []byte(`"id":`+own), 1)
+			restore = func(line []byte) []byte { return bytes.ReplaceAll(line, []byte(own), m.ID) }
+		}
 		i.mu.Lock()
-		i.waiting[string(m.ID)] = answer
+		i.waiting[own] = answer
 		i.mu.Unlock()
 	}
 	if r.Method == http.MethodGet {
-		i.stream(w, r, answer)
+		i.stream(w, r, answer, restore)
 		return
 	}
 	if _, err := i.stdin.Write(append(bytes.ReplaceAll(body, []byte("\n"), nil), '\n')); err != nil {
@@ -170,13 +184,13 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case m.Method == "subscriptions/listen":
-		i.stream(w, r, answer)
+		i.stream(w, r, answer, restore)
 		return
 	}
 	select {
 	case line := <-answer:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(line)
+		_, _ = w.Write(restore(line))
 	case <-i.ended:
 		panic(http.ErrAbortHandler)
 	case <-r.Context().Done():
@@ -184,14 +198,14 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream sends what the server sends as events, until the client or the server ends.
-func (i *bridged) stream(w http.ResponseWriter, r *http.Request, messages <-chan []byte) {
+func (i *bridged) stream(w http.ResponseWriter, r *http.Request, messages <-chan []byte, restore func([]byte) []byte) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	for {
 		_ = http.NewResponseController(w).Flush()
 		select {
 		case line := <-messages:
-			_, _ = w.Write(append([]byte("data: "), append(line, '\n')...))
+			_, _ = w.Write(append([]byte("data: "), append(restore(line), '\n')...))
 		case <-i.ended:
 			return
 		case <-r.Context().Done():

@@ -86,24 +86,19 @@ func askingTaskServer(update func(line string) string) *mcpvisor.InMemory {
 // askingTask answers as a modern server whose task always asks.
 func askingTask(method string) string {
 	switch method {
-	case "server/discover":
-		return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
-	case "tools/list":
-		return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 	case "tools/call":
 		return `{"resultType":"task","taskId":"secret-1","status":"input_required","pollIntervalMs":1}`
 	case "tasks/get":
 		return `{"resultType":"complete","taskId":"secret-1","status":"input_required","statusMessage":"secret-1 waits","pollIntervalMs":1,"inputRequests":` + string(oneQuestion) + `}`
 	}
-	return `{"resultType":"complete"}`
+	return modernTasks(method)
 }
 
 // A server that refuses an answer is not asked again and again: the call ends with the reason. By
 // hand, another answer may follow.
 func TestTask_Answer_refused(t *testing.T) {
 	refuses := func(string) string { return failure + `{"code":-32602,"message":"secret-1 takes numbers only"}` }
-	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return accepted, nil }))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return accepted, nil }))
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 	requireOutcome(t, err, mcpvisor.OutcomeUnknown)

@@ -2,12 +2,14 @@ package facade_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,8 +25,8 @@ import (
 // a task, in both eras, in memory, behind a transport of the go-sdk, as a process and over HTTP.
 func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger), faults ...mcptest.Fault) {
 	t.Helper()
-	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		for _, kind := range []string{"memory", "custom", "process", "HTTP"} {
+	for i, version := range []string{"2025-11-25", "2026-07-28"} {
+		for n, kind := range []string{"memory", "custom", "process", "HTTP"} {
 			t.Run(kind+" "+version, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
@@ -42,17 +44,18 @@ func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec 
 				default:
 					spec.Stdio, calls = mcptest.Stdio(script), nil
 				}
-				f(t, spec, taskLedger{dir: dir, calls: calls})
+				f(t, spec, taskLedger{dir: dir, calls: calls, number: 4*i + n})
 			})
 		}
 	}
 }
 
 // taskLedger is what a server of onTaskServers has seen: dir has its executions. calls counts
-// the tool calls that it has read; nil for a process.
+// the tool calls that it has read; nil for a process. number is that of the server.
 type taskLedger struct {
-	dir   string
-	calls *atomic.Int64
+	dir    string
+	calls  *atomic.Int64
+	number int
 }
 
 const jobKey = "order"
@@ -66,8 +69,7 @@ var jobArgs = map[string]any{"key": jobKey}
 // with, and it is executed once.
 func TestCallTool_as_a_task(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		var progress []string
 		got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithProgress(func(p mcpvisor.Progress) { progress = append(progress, p.Message) }))
 		require.NoError(t, err)
@@ -93,9 +95,7 @@ func requireLost(t *testing.T, err error, id string) {
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.ErrorContains(t, err, "did not survive")
 	require.NotContains(t, err.Error(), id, "the id is a secret")
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
 }
 
 // A server that is given up ends the calls that it made tasks of, without a wait for the next
@@ -106,8 +106,7 @@ func TestCallTool_as_a_task_of_a_server_that_is_given_up(t *testing.T) {
 			t.Skip("the next request starts the server again")
 		}
 		spec.Policy = supervisor.NoRetry()
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
 		require.NoError(t, err)
 		began := time.Now()
@@ -122,8 +121,7 @@ func TestCallTool_as_a_task_of_a_server_that_is_given_up(t *testing.T) {
 // The end of the context cancels the task; nothing else of the call goes to the server.
 func TestCallTool_as_a_task_canceled(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		ctx, cancel := context.WithCancel(t.Context())
 		called := make(chan error, 1)
 		go func() {
@@ -138,9 +136,7 @@ func TestCallTool_as_a_task_canceled(t *testing.T) {
 		cancel()
 		err := <-called
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		requireOutcome(t, err, mcpvisor.OutcomeUnknown)
 		require.Eventually(t, func() bool { return strings.Contains(taskFiles(t, saw.dir), `"Cancelled":true`) }, 10*time.Second, time.Millisecond)
 
 		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
@@ -180,14 +176,11 @@ func TestCallTool_as_a_task_of_which_the_server_tells(t *testing.T) {
 // A task that has failed gives the error of the call.
 func TestCallTool_as_a_task_that_fails(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Fail: "no such order"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
 		require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		require.ErrorContains(t, err, "no such order")
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+		requireOutcome(t, err, mcpvisor.OutcomeAnswered)
 	})
 }
 
@@ -195,8 +188,7 @@ func TestCallTool_as_a_task_that_fails(t *testing.T) {
 func TestCallTool_as_a_task_bounded(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Takes: 1100 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		spec.Timeouts.CallTotal = 500 * time.Millisecond
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
+		c := registered(t, spec)
 		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
 		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 		require.ErrorContains(t, err, "Timeouts.CallTotal (500ms)")
@@ -242,9 +234,8 @@ func TestCallTool_as_a_task_that_asks(t *testing.T) {
 		})
 	}
 	t.Run("no handler", func(t *testing.T) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"},
-			Tools: []mcptest.ToolDef{{Name: "job", Task: &mcptest.TaskDef{Input: []byte(input)}}}})}))
+		c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"},
+			Tools: []mcptest.ToolDef{{Name: "job", Task: &mcptest.TaskDef{Input: []byte(input)}}}})})
 		_, err := c.CallTool(t.Context(), "s/job", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 		require.ErrorContains(t, err, "WithElicitationHandler")
@@ -253,9 +244,8 @@ func TestCallTool_as_a_task_that_asks(t *testing.T) {
 
 // In 2025-11-25 a tool that allows tasks is called without one, but by StartTask.
 func TestStartTask_of_a_tool_that_allows_tasks(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2025-11-25"},
-		Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "echo", Task: &mcptest.TaskDef{Optional: true}})})}))
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2025-11-25"},
+		Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "echo", Task: &mcptest.TaskDef{Optional: true}})})})
 	support := map[string]string{}
 	for _, tool := range c.Tools() {
 		support[tool.OriginalName] = tool.TaskSupport
@@ -300,8 +290,7 @@ func TestTask_Wait_of_a_server_that_is_removed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
-				c := newClient(t)
-				require.NoError(t, c.Register(t.Context(), spec))
+				c := registered(t, spec)
 				task, err := c.StartTask(t.Context(), "s/job", jobArgs)
 				require.NoError(t, err)
 				require.Len(t, c.Tasks(), 1)
@@ -313,9 +302,7 @@ func TestTask_Wait_of_a_server_that_is_removed(t *testing.T) {
 				require.NoError(t, end(c))
 				err = <-waited
 				require.ErrorIs(t, err, mcpvisor.ErrClosed)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				requireOutcome(t, err, mcpvisor.OutcomeUnknown)
 				require.Empty(t, c.Tasks())
 			})
 		})
@@ -329,10 +316,6 @@ func legacyTask(status string, result func(n int) string) *mcpvisor.InMemory {
 	return rawServer(func(method, _ string) string {
 		task := `"taskId":"secret-1","status":"` + status + `","pollInterval":1`
 		switch method {
-		case "initialize":
-			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "tools/list":
-			return `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`
 		case "tools/call":
 			return `{"task":{` + task + `}}`
 		case "tasks/get":
@@ -341,7 +324,7 @@ func legacyTask(status string, result func(n int) string) *mcpvisor.InMemory {
 			n++
 			return result(n)
 		}
-		return ""
+		return legacyTasks(method)
 	})
 }
 
@@ -359,11 +342,10 @@ func TestCallTool_as_a_task_whose_result_is_refused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: legacyTask(row.status, func(n int) string {
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: legacyTask(row.status, func(n int) string {
 				asked = n
 				return failure + row.failure
-			})}))
+			})})
 			task, err := c.StartTask(t.Context(), "s/x", nil)
 			require.NoError(t, err)
 			_, err = task.Wait(t.Context())
@@ -444,23 +426,138 @@ func TestResumeTask_leaves_nothing(t *testing.T) {
 
 // Some servers answer with another error than the protocol names for a task that they do not know.
 func TestTask_Wait_of_a_task_that_the_next_incarnation_fails_for(t *testing.T) {
-	starts := 0
-	c := newClient(t)
-	server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
-		if starts == 1 {
-			return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+	synctest.Test(t, func(t *testing.T) {
+		starts := 0
+		c := newClient(t)
+		server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
+			if starts == 1 {
+				return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+			}
+			return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+		})
+		serve := server.Serve
+		server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
+			starts++
+			return serve(ctx, in, out, errs)
 		}
-		return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
+		task, err := c.StartTask(t.Context(), "s/x", nil)
+		require.NoError(t, err)
+		require.NoError(t, c.Restart(t.Context(), "s"))
+		_, err = task.Wait(t.Context())
+		requireLost(t, err, "secret-1")
 	})
-	serve := server.Serve
-	server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
-		starts++
-		return serve(ctx, in, out, errs)
-	}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
-	task, err := c.StartTask(t.Context(), "s/x", nil)
+}
+
+// A task is handed to the caller as the server has sent it, and is asked for by its names alone.
+func TestWithTaskRelay(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond, Optional: true}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
+		c := registered(t, spec)
+		relay := &facade.TaskRelay{TTL: time.Minute}
+		raw, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		require.NoError(t, err)
+		require.Equal(t, "s", relay.Server)
+		require.Contains(t, string(raw), relay.ID)
+		status, _ := c.ServerStatus("s")
+		require.Equal(t, status.Session.ProtocolVersion >= "2026-07-28", relay.Modern)
+		require.Empty(t, c.Tasks(), "the client does not follow it")
+
+		task, err := c.TaskOf(relay.Server, relay.ID)
+		require.NoError(t, err)
+		answer, err := task.Ask(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, string(answer.JSON), relay.ID)
+		require.Equal(t, relay.Modern, answer.Modern)
+		raw, err = task.WaitRaw(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, string(raw), `"executions":1`)
+		again, err := c.TaskOf(relay.Server, relay.ID)
+		require.NoError(t, err)
+		answer, err = again.Ask(t.Context())
+		require.NoError(t, err)
+		require.True(t, answer.Ended())
+		require.Equal(t, "completed", answer.State)
+		require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(saw.dir))
+
+		unknown, err := c.TaskOf("s", "no-such-task")
+		require.NoError(t, err)
+		_, err = unknown.Ask(t.Context())
+		require.ErrorIs(t, err, mcpvisor.ErrRPC)
+		require.NotContains(t, err.Error(), "no-such-task")
+	})
+}
+
+// A call without a task leaves the relay empty, and a task cannot go to two.
+func TestWithTaskRelay_without_a_task(t *testing.T) {
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})})
+	relay := &facade.TaskRelay{}
+	_, err := c.CallToolRaw(t.Context(), "s/echo", []byte(`{"text":"x"}`), facade.WithTaskRelay(relay))
 	require.NoError(t, err)
-	require.NoError(t, c.Restart(t.Context(), "s"))
-	_, err = task.Wait(t.Context())
-	requireLost(t, err, "secret-1")
+	require.Empty(t, relay.ID)
+	_, err = c.StartTask(t.Context(), "s/echo", json.RawMessage(`{"text":"x"}`), facade.WithTaskRelay(relay))
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	_, err = c.TaskOf("unknown", "id")
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+	for _, id := range []string{"", strings.Repeat("x", 1025)} {
+		_, err = c.TaskOf("s", id)
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	}
+}
+
+// A task that has failed is an answer, and what the task asks for is answered as it is.
+func TestTask_Ask(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Input: oneQuestion, Fail: "the disk is full"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		c := registered(t, spec)
+		relay := &facade.TaskRelay{}
+		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		require.NoError(t, err)
+		task, err := c.TaskOf(relay.Server, relay.ID)
+		require.NoError(t, err)
+		answer, err := task.Ask(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "input_required", answer.State)
+		require.ErrorIs(t, task.Respond(t.Context(), json.RawMessage(`[]`)), mcpvisor.ErrInvalid)
+		err = task.Respond(t.Context(), json.RawMessage(`{"a":{"action":"decline"}}`))
+		if !relay.Modern {
+			require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+			return
+		}
+		require.NoError(t, err)
+		answer, err = task.Ask(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "failed", answer.State)
+		require.Contains(t, string(answer.JSON), "the disk is full")
+	})
+}
+
+// A task is watched over the end of its server, until it has ended.
+func TestTask_Watch(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Second, Notify: true, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		if spec.HTTP != nil {
+			t.Skip("its sessions end without the server")
+		}
+		c := registered(t, spec)
+		relay := &facade.TaskRelay{}
+		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		require.NoError(t, err)
+		task, err := c.TaskOf(relay.Server, relay.ID)
+		require.NoError(t, err)
+		states := make(chan string, 100)
+		watched := make(chan error, 1)
+		go func() { watched <- task.Watch(t.Context(), func(a facade.TaskAnswer) { states <- a.State }) }()
+		require.Equal(t, "working", <-states)
+		if relay.Modern { // the next incarnation of the fixture tells of a task of 2025-11-25 only if it is changed
+			_, err = c.CallTool(t.Context(), "s/crash", nil)
+			require.Error(t, err)
+		}
+		deadline := time.After(25 * time.Second) // the task is asked for every 30 s in any case
+		for state := "working"; state != "completed"; {
+			select {
+			case state = <-states:
+			case <-deadline:
+				require.FailNow(t, "the end was not told")
+			}
+		}
+		require.NoError(t, <-watched)
+	})
 }

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 )
+
+var everything = flag.Bool("everything", false, "cut the file at every byte, and damage it at many; without it a part of them")
 
 // rewrite changes a value in a journal that is not open.
 func rewrite(t *testing.T, path string, bucket, key, value []byte) {
@@ -46,12 +50,12 @@ func recordSteps(t *testing.T, path string) []step {
 			}
 			require.NoError(t, j.Put(t.Context(), e))
 			entries[e.Key] = state
-			steps = append(steps, step{read(t, path), copyOf(entries)})
+			steps = append(steps, step{read(t, path), maps.Clone(entries)})
 		}
 	}
 	require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "key 0"}))
 	delete(entries, "key 0")
-	steps = append(steps, step{read(t, path), copyOf(entries)})
+	steps = append(steps, step{read(t, path), maps.Clone(entries)})
 	require.NoError(t, j.Close())
 	return steps
 }
@@ -61,14 +65,6 @@ func read(t *testing.T, path string) []byte {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return b
-}
-
-func copyOf(m map[string]mcpvisor.JournalState) map[string]mcpvisor.JournalState {
-	own := map[string]mcpvisor.JournalState{}
-	for k, v := range m {
-		own[k] = v
-	}
-	return own
 }
 
 // writesBetween are the pages that changed from one state of the file to the next, in the
@@ -103,13 +99,10 @@ func TestJournal_cut_at_every_byte(t *testing.T) {
 	for i := 1; i < len(steps); i++ {
 		from, to := steps[i-1], steps[i]
 		file := append(slices.Clone(from.file), make([]byte, max(0, len(to.file)-len(from.file)))...)
-		stride := 1
-		if testing.Short() { // of data pages, which nothing refers to before the metadata is written
-			stride = 61
-		}
 		for _, at := range writesBetween(from.file, to.file) {
-			if at < 2*os.Getpagesize() {
-				stride = 1
+			stride := 1
+			if data := at >= 2*os.Getpagesize(); data && !*everything { // nothing refers to it before the metadata is written
+				stride = 61
 			}
 			for n := range os.Getpagesize() {
 				before := file[at+n]
@@ -186,7 +179,11 @@ func TestOpen_damaged(t *testing.T) {
 	}
 	require.Greater(t, damaged, 10)
 	damaged = 0
-	for at := 0; at < len(whole.file); at += 13 {
+	stride := 61
+	if *everything {
+		stride = 13
+	}
+	for at := 0; at < len(whole.file); at += stride {
 		file := slices.Clone(whole.file)
 		file[at] ^= 0xff
 		try(file, "changed", at)

@@ -2,18 +2,25 @@ package telemetry
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	promclient "github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // The exporter of OpenTelemetry gives the metrics the names of docs/metrics.md, and their
@@ -175,4 +182,283 @@ func TestDeploy_alerts_are_explained(t *testing.T) {
 	slices.Sort(explained)
 	slices.Sort(alerts)
 	require.Equal(t, alerts, explained)
+}
+
+// promToken matches one token of PromQL, after the variables of Grafana were replaced.
+var promToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*|[0-9.]+[a-z]*(?::[0-9]+[a-z])?|=~|!~|!=|==|>=|<=|\S`)
+
+var (
+	promFunctions = []string{"rate", "increase", "histogram_quantile", "max_over_time", "min_over_time", "sum_over_time", "sum", "max", "avg", "topk"}
+	promWords     = []string{"by", "and", "or", "unless", "bool"}
+
+	opening, closing = []string{"(", "[", "{"}, []string{")", "]", "}"}
+
+	// targetLabels are set by Prometheus.
+	targetLabels = []string{"job", "instance"}
+)
+
+// checkQuery returns the metrics of the table that a query uses. It fails the test if the
+// query names a metric, a label or a value of a label that does not exist.
+func checkQuery(t require.TestingT, query string) (used []string) {
+	query = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$job", ".*", "$server", ".*").Replace(query)
+	require.NotContains(t, query, "$", query)
+	tokens := promToken.FindAllString(query, -1)
+	var open, grouped []string
+	var labels [][]string // of each metric that the query names
+	for i := 0; i < len(tokens); i++ {
+		token, next := tokens[i], ""
+		if i+1 < len(tokens) {
+			next = tokens[i+1]
+		}
+		switch {
+		case slices.Contains(opening, token):
+			open = append(open, token)
+		case slices.Contains(closing, token):
+			require.NotEmpty(t, open, query)
+			require.Equal(t, slices.Index(closing, token), slices.Index(opening, open[len(open)-1]), query)
+			open = open[:len(open)-1]
+		case token == "by", token == "on":
+			require.Equal(t, "(", next, query)
+			for i += 2; tokens[i] != ")"; i++ {
+				if tokens[i] != "," {
+					grouped = append(grouped, tokens[i])
+				}
+			}
+		case !regexp.MustCompile(`^[a-zA-Z_:]`).MatchString(token) || slices.Contains(promWords, token):
+		case slices.Contains(promFunctions, token):
+			require.Contains(t, []string{"(", "by"}, next, query)
+		case next == "(":
+			require.Fail(t, "unknown function", "%s in %s", token, query)
+		default:
+			def, has := metricOf(t, token, query)
+			used, labels = append(used, def.name), append(labels, has)
+			if next == "{" {
+				i = checkSelector(t, tokens, i+2, has, query)
+			}
+		}
+	}
+	require.Empty(t, open, query)
+	for _, label := range grouped {
+		for _, has := range labels {
+			require.Contains(t, has, label, "no such label of a metric in %s", query)
+		}
+	}
+	require.NotEmpty(t, used, query)
+	return used
+}
+
+// metricOf returns the metric that Prometheus has under a name, and its labels.
+func metricOf(t require.TestingT, name, query string) (def metricDef, labels []string) {
+	if slices.Contains([]string{"up", "mcpvisor_config_usable"}, name) { // of Prometheus, and of mcpvisor run
+		return def, targetLabels
+	}
+	for _, def := range table {
+		suffix, ok := strings.CutPrefix(name, def.prometheusName())
+		wanted := []string{""}
+		if def.kind == histogram {
+			wanted = []string{"_bucket", "_sum", "_count"}
+		}
+		if !ok || !slices.Contains(wanted, suffix) {
+			continue
+		}
+		for _, key := range def.attributes {
+			labels = append(labels, strings.ReplaceAll(string(key), ".", "_"))
+		}
+		if suffix == "_bucket" {
+			labels = append(labels, "le")
+		}
+		return def, append(labels, targetLabels...)
+	}
+	require.Fail(t, "unknown metric", "%s in %s", name, query)
+	return def, nil
+}
+
+// checkSelector checks the matchers from tokens[i] on, and returns the index of their end.
+func checkSelector(t require.TestingT, tokens []string, i int, labels []string, query string) int {
+	for ; tokens[i] != "}"; i += 3 {
+		if tokens[i] == "," {
+			i++
+		}
+		require.Contains(t, labels, tokens[i], query)
+		require.Contains(t, []string{"=", "!=", "=~", "!~"}, tokens[i+1], query)
+		for _, value := range strings.Split(strings.Trim(tokens[i+2], `"`), "|") {
+			if known := labelValues(tokens[i]); known != nil && value != "" && value != ".*" {
+				require.Contains(t, known, value, query)
+			}
+		}
+	}
+	return i
+}
+
+// labelValues are all values of a label; nil if it can have others.
+func labelValues(label string) (values []string) {
+	switch label {
+	case "mcpvisor_server_state":
+		for _, s := range supervisor.States() {
+			values = append(values, string(s))
+		}
+	case "mcpvisor_cause_kind":
+		for _, c := range causeKinds {
+			values = append(values, string(c))
+		}
+	case "error_type":
+		values = []string{toolError}
+		for _, k := range mcpvisor.ErrorKinds() {
+			values = append(values, string(k))
+		}
+	case "mcp_method_name":
+		values = []string{"tools/call", "resources/read", "prompts/get", "completion/complete", "tools/list"}
+	}
+	return values
+}
+
+// checkQuery finds what is wrong, and accepts what is not.
+func TestCheckQuery(t *testing.T) {
+	for query, wrong := range map[string]bool{
+		`sum by (mcpvisor_server_name) (rate(mcpvisor_server_ends_total{mcpvisor_cause_kind="exit"}[5m])) > 1`: false,
+		`mcpvisor_server_ends`:                                             true,
+		`rate(mcpvisor_server_ends_total{kind="exit"}[5m])`:                true,
+		`mcpvisor_server_ends_total{mcpvisor_cause_kind=~"exit|exits"}`:    true,
+		`sum by (tool) (mcpvisor_server_ends_total)`:                       true,
+		`rate(mcpvisor_server_ends_total[5m]`:                              true,
+		`rates(mcpvisor_server_ends_total[5m])`:                            true,
+		`rate(mcp_client_operation_duration_seconds[5m])`:                  true,
+		`sum by (le) (mcp_client_operation_duration_seconds_count)`:        true,
+		`mcpvisor_server_state{mcpvisor_server_state="ready", job="$job"}`: false,
+	} {
+		var found failure
+		func() {
+			defer func() { _ = recover() }() // of FailNow
+			checkQuery(&found, query)
+		}()
+		require.Equal(t, wrong, found != "", "%s: %s", query, found)
+	}
+}
+
+// failure is a test that keeps what it fails with.
+type failure string
+
+func (f *failure) Errorf(format string, args ...any) { *f = failure(fmt.Sprintf(format, args...)) }
+func (f *failure) FailNow()                          { panic(*f) }
+
+var update = flag.Bool("update", false, "rewrite docs/metrics.md from the table of metrics")
+
+// What is emitted is in the table, and what is in the table is emitted: names, units,
+// kinds, buckets, attributes.
+func TestTable_is_what_is_emitted(t *testing.T) {
+	f := newFixture(t)
+	f.scenario()
+	emitted := f.metrics()
+	for _, def := range table {
+		m, ok := emitted[def.name]
+		if !ok && runtime.GOOS != "linux" && (def.name == nameMemory || def.name == nameCPU) {
+			continue
+		}
+		require.True(t, ok, "%s is in the table and not emitted", def.name)
+		delete(emitted, def.name)
+		require.Equal(t, def.unit, m.Unit, def.name)
+		require.Equal(t, def.description, m.Description, def.name)
+		requireKind(t, def, m.Data)
+		var keys []attribute.Key
+		for _, p := range points(m) {
+			for _, kv := range p.attributes.ToSlice() {
+				require.Contains(t, def.attributes, kv.Key, "%s has an attribute that is not in the table", def.name)
+				require.Equal(t, attribute.STRING, kv.Value.Type())
+				keys = append(keys, kv.Key)
+			}
+		}
+		slices.Sort(keys)
+		require.ElementsMatch(t, def.attributes, slices.Compact(keys), "%s: each attribute of the table occurs", def.name)
+	}
+	require.Empty(t, emitted, "metrics that are not in the table")
+}
+
+func requireKind(t *testing.T, def metricDef, data metricdata.Aggregation) {
+	t.Helper()
+	sum := func(monotonic bool, temporality metricdata.Temporality) {
+		require.Equal(t, def.kind == counter, monotonic, def.name)
+		require.Contains(t, []kind{counter, upDownCounter}, def.kind, def.name)
+		require.Equal(t, metricdata.CumulativeTemporality, temporality, def.name)
+	}
+	switch d := data.(type) {
+	case metricdata.Histogram[float64]:
+		require.Equal(t, histogram, def.kind, def.name)
+		for _, p := range d.DataPoints {
+			require.Equal(t, def.buckets, p.Bounds, def.name)
+		}
+	case metricdata.Sum[int64]:
+		sum(d.IsMonotonic, d.Temporality)
+	case metricdata.Sum[float64]:
+		sum(d.IsMonotonic, d.Temporality)
+		require.Equal(t, "s", def.unit, def.name)
+	case metricdata.Gauge[int64], metricdata.Gauge[float64]:
+		require.Equal(t, gauge, def.kind, def.name)
+	default:
+		require.Fail(t, "unknown kind of data", "%s: %T", def.name, data)
+	}
+}
+
+func TestTable_descriptions_are_sentences(t *testing.T) {
+	seen := map[string]bool{}
+	for _, def := range table {
+		require.False(t, seen[def.name], "%s has two rows", def.name)
+		seen[def.name] = true
+		require.Regexp(t, `^[A-Z1].*[.)]$`, def.description, def.name)
+		require.Equal(t, def.kind == histogram, len(def.buckets) > 0, def.name)
+	}
+}
+
+// docs/metrics.md holds the table of metrics, between marks.
+func TestTable_documented(t *testing.T) {
+	const path, begin, end = "../docs/metrics.md", "<!-- BEGIN METRICS -->\n", "<!-- END METRICS -->\n"
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	head, rest, begins := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	require.True(t, begins && ends, "%s has the marks %s and %s", path, begin, end)
+	text := head + begin + tableText() + end + tail
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return
+	}
+	require.Equal(t, text, strings.ReplaceAll(string(page), "\r\n", "\n"), "%s is out of date; run: go test ./telemetry -run TestTable -update", path)
+}
+
+// tableText is the table as a page shows it.
+func tableText() string {
+	var b strings.Builder
+	b.WriteString("| metric | Prometheus | kind, unit | attributes | series | meaning |\n|---|---|---|---|---|---|\n")
+	for _, def := range table {
+		attributes := make([]string, 0, len(def.attributes))
+		for _, key := range def.attributes {
+			attributes = append(attributes, "`"+string(key)+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s, %s | %s | %s | %s |\n", def.name, def.prometheusName(), def.kind, def.unit,
+			strings.Join(attributes, ", "), def.series, def.description)
+	}
+	b.WriteString("\nThe buckets of all histograms, in seconds: ")
+	for i, bound := range seconds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, bound)
+	}
+	b.WriteString(".\n")
+	return b.String()
+}
+
+// prometheusName is the name that the Prometheus exporter of OpenTelemetry gives a metric.
+// TestDeploy compares it with what the exporter does.
+func (def metricDef) prometheusName() string {
+	name := strings.ReplaceAll(def.name, ".", "_")
+	switch def.unit {
+	case "s":
+		name += "_seconds"
+	case "By":
+		name += "_bytes"
+	}
+	if def.kind == counter {
+		name += "_total"
+	}
+	return name
 }

@@ -6,6 +6,8 @@ import (
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -50,4 +52,57 @@ func ExampleAttach() {
 		}
 	}
 	// Output: mcp.client.operation.duration s echo 1
+}
+
+// tracedClient is a client with one server. The recorder stands for an exporter.
+func tracedClient(ctx context.Context) (client *facade.Client, provider *sdktrace.TracerProvider, spans *tracetest.SpanRecorder) {
+	spans = tracetest.NewSpanRecorder()
+	provider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	client, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	if _, err = telemetry.Attach(client, telemetry.WithTracerProvider(provider)); err != nil {
+		panic(err)
+	}
+	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	return client, provider, spans
+}
+
+// Each request has a span, below the span of its caller. The server can join the trace.
+func ExampleWithTracerProvider() {
+	client, provider, spans := tracedClient(context.Background())
+	defer func() { _ = client.Close(context.Background()) }()
+	ctx, turn := provider.Tracer("agent").Start(context.Background(), "turn")
+	if _, err := client.CallTool(ctx, "demo/echo", map[string]any{"text": "hello"}); err != nil {
+		panic(err)
+	}
+	turn.End()
+	ended := spans.Ended()
+	call := ended[len(ended)-2]
+	fmt.Println(call.Name(), call.SpanKind(), call.Parent().SpanID() == turn.SpanContext().SpanID())
+	// Output: tools/call echo client true
+}
+
+// A framework for agents has made a span for the execution of the tool. The call adds its
+// attributes to that one.
+func ExampleJoinSpan() {
+	client, provider, spans := tracedClient(context.Background())
+	defer func() { _ = client.Close(context.Background()) }()
+	ctx, tool := provider.Tracer("agent").Start(context.Background(), "execute_tool echo")
+	if _, err := client.CallTool(telemetry.JoinSpan(ctx), "demo/echo", map[string]any{"text": "hello"}); err != nil {
+		panic(err)
+	}
+	tool.End()
+	ended := spans.Ended()
+	for _, kv := range ended[len(ended)-1].Attributes() {
+		if kv.Key == "mcp.method.name" || kv.Key == "gen_ai.tool.name" {
+			fmt.Println(kv.Key, kv.Value.AsString())
+		}
+	}
+	// Output:
+	// mcp.method.name tools/call
+	// gen_ai.tool.name echo
 }

@@ -2,10 +2,12 @@ package events
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -138,4 +140,25 @@ func TestHub_Stats(t *testing.T) {
 		_, after := h.Stats()
 		require.Equal(t, missed, after)
 	})
+}
+
+type goexitOnce struct{ writes int }
+
+func (w *goexitOnce) Write(p []byte) (int, error) {
+	if w.writes++; w.writes == 1 {
+		runtime.Goexit() // as t.FailNow does in the handler of a test
+	}
+	return len(p), nil
+}
+
+// A writer that ends its goroutine costs one line, and not all later ones.
+func TestLogger_writer_that_ends_its_goroutine(t *testing.T) {
+	hub, w := NewHub(), &goexitOnce{}
+	l := NewLogger(hub, zerolog.New(w))
+	for range 3 {
+		hub.Publish(mcpvisor.Event{Kind: mcpvisor.EventReady, Server: "s"})
+	}
+	hub.Close()
+	<-l.written
+	require.Equal(t, 3, w.writes)
 }

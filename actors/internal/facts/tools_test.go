@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func TestTools(t *testing.T) {
@@ -99,15 +101,116 @@ func TestKindCounts(t *testing.T) {
 	require.EqualValues(t, 1, c.Counts()[""])
 }
 
-func BenchmarkTool_Add(b *testing.B) {
-	var tools Tools
-	var room Room
-	tools.Of("echo", &room)
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		record := mcpvisor.CallRecord{Took: 50 * time.Microsecond}
-		for p.Next() {
-			tools.Find("echo").Add(&record)
+// The counts of an incarnation stay when it is gone, and count once.
+func TestIncarnations(t *testing.T) {
+	var i Incarnations
+	var first, second mcpvisor.Discarded
+	totals := func() (t mcpvisor.Totals) {
+		i.AddTo(&t)
+		return t
+	}
+	i.Started(1, func() mcpvisor.Discarded { return first })
+	i.Started(2, func() mcpvisor.Discarded { return second })
+	first.Unmatched, second.Malformed, second.Unmatched = 2, 3, 1
+	require.Equal(t, mcpvisor.Totals{Starts: 2, Discarded: mcpvisor.Discarded{Unmatched: 3, Malformed: 3}}, totals())
+	i.Ended(supervisor.CauseExit)
+	first.Unmatched = 4 // after its end
+	i.Released(1)
+	first.Unmatched = 100 // after its release: not looked at any more
+	i.Released(1)
+	want := mcpvisor.Totals{Starts: 2, Ends: map[supervisor.CauseKind]int64{supervisor.CauseExit: 1},
+		Discarded: mcpvisor.Discarded{Unmatched: 5, Malformed: 3}}
+	require.Equal(t, want, totals())
+	totals().Ends[supervisor.CauseExit] = 9
+	require.Equal(t, want, totals(), "the map is a copy")
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestUnknownCalls(t *testing.T) {
+	var u UnknownCalls
+	require.Empty(t, u.Records())
+	for _, seq := range []uint64{1, 3, 2} { // callers that end at the same time overtake each other
+		u.Add(&mcpvisor.CallRecord{Seq: seq})
+	}
+	require.Equal(t, []mcpvisor.CallRecord{{Seq: 1}, {Seq: 2}, {Seq: 3}}, u.Records())
+	for i := range retention.UnknownCalls {
+		u.Add(&mcpvisor.CallRecord{Seq: uint64(i + 4)})
+	}
+	records := u.Records()
+	require.Len(t, records, retention.UnknownCalls)
+	require.EqualValues(t, 4, records[0].Seq)
+}
+
+func TestRecentCalls(t *testing.T) {
+	var r RecentCalls
+	records, missed := r.After(0)
+	require.Empty(t, records)
+	require.Zero(t, missed)
+	for i := range 3 {
+		r.Add(&mcpvisor.CallRecord{ResultBytes: i})
+	}
+	records, missed = r.After(1)
+	require.Zero(t, missed)
+	require.Equal(t, []mcpvisor.CallRecord{{Seq: 2, ResultBytes: 1}, {Seq: 3, ResultBytes: 2}}, records)
+	records, _ = r.After(3)
+	require.Empty(t, records, "nothing is new")
+	records, missed = r.After(99)
+	require.Len(t, records, 3, "a number of another client counts as 0")
+	require.Zero(t, missed)
+	require.EqualValues(t, 3, r.Last())
+}
+
+func TestRecentCalls_overwritten(t *testing.T) {
+	const limit = retention.Calls
+	var r RecentCalls
+	for range limit {
+		r.Add(&mcpvisor.CallRecord{})
+	}
+	records, missed := r.After(0)
+	require.Len(t, records, limit)
+	require.Zero(t, missed)
+	for range 7 {
+		r.Add(&mcpvisor.CallRecord{})
+	}
+	records, missed = r.After(2)
+	require.EqualValues(t, 5, missed)
+	require.Len(t, records, limit)
+	require.EqualValues(t, 8, records[0].Seq)
+	require.EqualValues(t, limit+7, records[limit-1].Seq)
+}
+
+// A reader that continues after the last Seq that it has seen gets every record once, or
+// learns that it was overwritten.
+func TestRecentCalls_reader_loses_nothing(t *testing.T) {
+	const writers, each = 4, 2000
+	var r RecentCalls
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				r.Add(&mcpvisor.CallRecord{})
+			}
+		})
+	}
+	var seen, last uint64
+	for last < writers*each {
+		records, missed := r.After(last)
+		seen += missed
+		last += missed
+		for _, record := range records {
+			require.Equal(t, last+1, record.Seq)
+			last = record.Seq
+			seen++
 		}
-	})
+	}
+	wg.Wait()
+	require.EqualValues(t, writers*each, seen)
+}
+
+func TestRecentCalls_allocates_once(t *testing.T) {
+	var r RecentCalls
+	record := &mcpvisor.CallRecord{}
+	r.Add(record)
+	require.Zero(t, testing.AllocsPerRun(1000, func() { r.Add(record) }))
 }

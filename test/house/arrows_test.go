@@ -183,6 +183,7 @@ func (a arrow) allows(path string, standard bool) bool {
 }
 
 func TestArrowsPointOneWay(t *testing.T) {
+	t.Parallel()
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		checked := 0

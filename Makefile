@@ -29,7 +29,7 @@ race: ## all tests under the race detector
 soak: ## lifecycle, actors and facade 20 times under the race detector
 	$(GO) test -race -count=20 -timeout 30m ./internal/lifecycle ./actors ./facade
 
-vet: ## go vet for Linux, Windows and macOS
+vet: ## the types for Windows and macOS; go vet of what lint leaves out
 	@.ci/run vet
 
 fmt: ## fail if a file is not formatted

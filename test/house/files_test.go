@@ -38,7 +38,7 @@ func (s source) lines() int     { return bytes.Count(s.text, []byte("\n")) }
 func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
 
 // parse parses a Go file with its comments. Do not change the result: the tests share it.
-func (s *source) parse(t *testing.T) *ast.File {
+func (s source) parse(t *testing.T) *ast.File {
 	t.Helper()
 	file, err := s.parsed()
 	require.NoError(t, err)

@@ -119,7 +119,6 @@ func (h *Handler) writeResult(w http.ResponseWriter, tool string, result json.Ra
 	}
 }
 
-// writeFailure writes an error of the client.
 func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
@@ -130,7 +129,6 @@ func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 		Message: h.inTerms(e.Error()), RetryAfterMs: e.RetryAfter.Milliseconds()})
 }
 
-// statusOf returns the HTTP status of an error.
 func statusOf(kind mcpvisor.ErrorKind) int {
 	switch kind {
 	case mcpvisor.KindUnknownServer, mcpvisor.KindUnknownTool:

@@ -74,7 +74,6 @@ func slowCalls(at time.Time, inFlight []mcpvisor.CallInFlight) map[string]callGr
 	return groups
 }
 
-// about assesses one server.
 func (f *facts) about(s *mcpvisor.ServerStatus) (all []api.Attention) {
 	add := func(kind api.AttentionKind, severity api.Severity, since *time.Time, action, format string, args ...any) {
 		all = append(all, api.Attention{Server: s.Name, Kind: kind, Severity: severity, Since: since, Action: action,
@@ -148,7 +147,6 @@ func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time)
 	return ends, last
 }
 
-// oldest names the oldest call of the group.
 func (g callGroup) oldest() string {
 	if g.count == 1 {
 		return ": " + g.target
@@ -156,7 +154,6 @@ func (g callGroup) oldest() string {
 	return ", the oldest is " + g.target
 }
 
-// calls assesses the calls of the server.
 func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
 	if g, found := f.unknown[s.Name]; found {
 		add(api.AttentionUnknownOutcome, api.SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min%s",
@@ -179,7 +176,6 @@ func waits(n int64) string {
 	return fmt.Sprintf("%d calls wait", n)
 }
 
-// session assesses what the server lists and sends.
 func session(s *mcpvisor.ServerStatus, add addFunc) {
 	if n := len(s.Catalog.Warnings); n > 0 {
 		add(api.AttentionCatalog, api.SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])

@@ -22,7 +22,6 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// asset is one file of the page.
 type asset struct {
 	contentType string
 	etag        string
@@ -30,7 +29,6 @@ type asset struct {
 	compressed  []byte // by gzip
 }
 
-// contentTypes are the types of the files of the page, by extension.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",

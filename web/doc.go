@@ -21,7 +21,8 @@
 // a secret and allows other addresses and proxies, [WithHosts] allows other names,
 // [WithControls] allows actions. Requests that change something are refused if they come from
 // another web site. Secrets of specifications are redacted before they reach this package;
-// the results of tools and their definitions are shown as the servers send them.
+// the results of tools are shown as the servers send them, and so are their definitions without
+// [WithMask].
 //
 // A reverse proxy on the same machine connects from a loopback address. Many name the user
 // in a header such as X-Forwarded-For, and are refused; nginx sets none by default, and

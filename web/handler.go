@@ -98,7 +98,6 @@ func (h *Handler) Close() {
 	h.closeOnce.Do(func() { close(h.closed) })
 }
 
-// route is one operation of the handler.
 type route struct {
 	pattern string // of http.ServeMux
 	serve   http.HandlerFunc
@@ -132,7 +131,6 @@ func (h *Handler) operations() []route {
 	}
 }
 
-// newRoutes returns the routes of the API, the probes and the page.
 func (h *Handler) newRoutes() *http.ServeMux {
 	m := http.NewServeMux()
 	for _, r := range h.operations() {

@@ -29,6 +29,7 @@ type options struct {
 	title       string
 	attention   func() []api.Attention
 	terms       func(string) string
+	mask        func(server, text string) string
 	gateway     func() clients.Status
 	fleet       func() api.FleetStatus
 }
@@ -113,6 +114,12 @@ func WithAttention(list func() []api.Attention) Option {
 // called by several goroutines at once. Default, and for nil: texts stay as they are.
 func WithTerms(f func(text string) string) Option {
 	return func(o *options) { o.terms = f }
+}
+
+// WithMask passes what servers say about their tools through a function, which hides the secrets that it knows a server to
+// repeat. It gets texts, and JSON. f is called by several goroutines at once. Default, and for nil: texts stay as they are.
+func WithMask(f func(server, text string) string) Option {
+	return func(o *options) { o.mask = f }
 }
 
 // anyHost is the name in WithHosts that accepts all names.

@@ -43,7 +43,6 @@ func answerValue[T any](h *Handler, w http.ResponseWriter, r *http.Request, make
 	h.answer(w, r, func(e *jsonanswer.Encoder) { e.Value(make()) })
 }
 
-// writeJSON writes a small answer.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	data, _ := json.Marshal(body) // small types have no raw JSON
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")

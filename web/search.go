@@ -30,16 +30,22 @@ func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
 			if r.Context().Err() != nil {
 				break
 			}
-			description := tool.Definition.Description
-			if !hasWords(words, tool.Name+" "+tool.Definition.Title+" "+description[:min(len(description), searchedBytes)]) {
+			name, original, title, description := tool.Name, tool.OriginalName, tool.Definition.Title, tool.Definition.Description
+			if h.opts.mask != nil {
+				for _, text := range []*string{&name, &original, &title, &description} {
+					*text = h.opts.mask(tool.Server, *text)
+				}
+			}
+			description = description[:min(len(description), searchedBytes)]
+			if !hasWords(words, name+" "+title+" "+description) {
 				continue
 			}
 			if len(found.Tools) == maxFound {
 				found.More++
 				continue
 			}
-			found.Tools = append(found.Tools, api.FoundTool{Server: tool.Server, Name: tool.Name, OriginalName: tool.OriginalName,
-				Description: display.Shorten(display.Line(description[:min(len(description), searchedBytes)]), shownBytes)})
+			found.Tools = append(found.Tools, api.FoundTool{Server: tool.Server, Name: name, OriginalName: original,
+				Description: display.Shorten(display.Line(description), shownBytes)})
 		}
 		return found
 	})

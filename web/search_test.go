@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -38,4 +40,21 @@ func TestSearch(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, response.StatusCode)
 		require.Contains(t, body, "at most 200 bytes")
 	}
+}
+
+// What a mask hides is neither shown nor found.
+func TestSearch_masked(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "t", Description: "Uses canary.", InputSchema: json.RawMessage(`{"type":"object","properties":{"key":{"enum":["canary"]}}}`)}}})}))
+	s := serve(t, c, web.WithMask(func(server, text string) string {
+		require.Equal(t, "s", server)
+		return strings.ReplaceAll(text, "canary", "***")
+	}))
+	for _, path := range []string{"/api/search?q=uses", "/api/servers/s/tools"} {
+		_, body := s.get(path)
+		require.Contains(t, body, "Uses ***.")
+		require.NotContains(t, body, "canary")
+	}
+	require.Empty(t, decoded[api.Search](s, "/api/search?q=canary", http.StatusOK).Tools)
 }

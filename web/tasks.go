@@ -17,7 +17,6 @@ import (
 // maxEntries is how many entries of the journal are shown.
 const maxEntries = 500
 
-// getTasks answers with the open tasks, and with what the journal knows.
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {
 	entries, err := h.client.JournalEntries(r.Context())
 	answerValue(h, w, r, func() api.Tasks {
@@ -30,7 +29,6 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// postTaskCancel asks a server to cancel a task.
 func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 	request, ok := h.taskRequest(w, r)
 	if !ok {

@@ -73,12 +73,10 @@ func groupOf(e *mcpvisor.Event) api.EventGroup {
 	return api.GroupEnds
 }
 
-// summaryOf describes a summary for readers.
 func (h *Handler) summaryOf(s *mcpvisor.EventSummary) api.EventSummary {
 	return api.EventSummary{EventSummary: *s, Last: h.eventOf(&s.Last), Text: h.inTerms(s.String())}
 }
 
-// eventOf describes an event for readers.
 func (h *Handler) eventOf(e *mcpvisor.Event) api.Event {
 	shown := api.Event{Event: *e, Text: h.inTerms(e.String()), Severity: e.Severity(), Group: groupOf(e), FromServer: e.Kind.FromServer()}
 	shown.Cause = h.causeInTerms(e.Cause)

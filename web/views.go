@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -105,13 +106,15 @@ func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 		jsonanswer.List(e, "tools", h.toolsOf(name), func(tool mcpvisor.Tool) any {
 			one := api.Tool{Tool: tool, Tokens: tool.TokenEstimate()}
 			tokens += one.Tokens
-			return one
+			if h.opts.mask == nil {
+				return one
+			}
+			return secret.MaskJSON(func(text string) string { return h.opts.mask(name, text) }, one)
 		})
 		e.Field("tokens", tokens)
 	})
 }
 
-// toolsOf yields the listed tools of a server.
 func (h *Handler) toolsOf(server string) iter.Seq[mcpvisor.Tool] {
 	return func(yield func(mcpvisor.Tool) bool) {
 		for tool := range h.client.AllTools() {

@@ -197,6 +197,7 @@ func TestRestart_calls_in_flight(t *testing.T) {
 
 // On a terminal a restart that would end calls asks first.
 func TestRestart_asks(t *testing.T) {
+	program := buildProgram(t) // before the call, which ends after a minute
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	b.await(" ready  ")
 	c, _, err := attach.Find(t.Context(), b.config)
@@ -211,7 +212,7 @@ func TestRestart_asks(t *testing.T) {
 		calls, err := c.Calls(t.Context(), 0)
 		return err == nil && len(calls.InFlight) == 1
 	}, time.Minute, 5*time.Millisecond)
-	term := newTerminal(t, shortDir(t), "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR")+" "+buildProgram(t)+" --config "+b.config+" restart one; cat")
+	term := newTerminal(t, shortDir(t), "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR")+" "+program+" --config "+b.config+" restart one; cat")
 	term.await(`(?s)the restart ends 1 call in flight, .*Restart\? \[y/N\]`)
 	term.press("n", "Enter")
 	term.await("nothing was restarted")
@@ -221,19 +222,11 @@ func TestRestart_asks(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, <-ended)
 }
 
-func jsonText(t *testing.T, v any) string {
-	t.Helper()
-	data, err := json.Marshal(v)
-	require.NoError(t, err)
-	return string(data)
-}
-
 // logs and restart do not start servers.
 func TestLogs_needs_a_run(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	dir, server := recorded(t)
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers":{"one":`+jsonText(t, server)+`}}`), 0o600))
+	path := serversFile(t, map[string]any{"one": server})
 	for _, command := range []string{"logs", "restart"} {
 		out, code := runTool(t, "-c", path, command, "one")
 		require.Equal(t, cli.ExitUnavailable, code)
@@ -312,10 +305,7 @@ func TestStatus_wait_ready(t *testing.T) {
 	servers := map[string]any{"one": entry(mcptest.Script{}), "two": entry(mcptest.Script{Faults: []mcptest.Fault{slow}})}
 	runtimeDir := shortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
-	path := filepath.Join(t.TempDir(), "c.json")
-	data, err := json.Marshal(map[string]any{"mcpServers": servers})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	path := serversFile(t, servers)
 	type result struct {
 		code      int
 		out, errs string

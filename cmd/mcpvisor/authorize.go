@@ -135,7 +135,6 @@ func openBrowser(url string) error {
 	return nil
 }
 
-// printMessage prints one line of text, or an object with --json.
 func (inv *invocation) printMessage(format string, args ...any) error {
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, map[string]string{"message": fmt.Sprintf(format, args...)})

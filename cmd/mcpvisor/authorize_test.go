@@ -31,12 +31,7 @@ func guardedConfig(t *testing.T) string {
 	t.Cleanup(web.Close)
 	guard := oauthtest.NewServer(web.URL)
 	t.Cleanup(guard.Close)
-	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
-		"web": map[string]any{"url": guard.URL, "auth": true}, "open": map[string]any{"url": web.URL}}})
-	require.NoError(t, err)
-	path := filepath.Join(dir, "servers.json")
-	require.NoError(t, os.WriteFile(path, text, 0o600))
-	return path
+	return serversFile(t, map[string]any{"web": map[string]any{"url": guard.URL, "auth": true}, "open": map[string]any{"url": web.URL}})
 }
 
 var address = regexp.MustCompile(`http://\S+/authorize\?\S+`)

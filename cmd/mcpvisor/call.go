@@ -115,33 +115,39 @@ type readCmd struct {
 
 // Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
+	var res mcp.ReadResourceResult
+	return inv.ask(cmd.Server, func(c *servers.Set) (json.RawMessage, error) { return c.ReadResource(inv.Context, cmd.Server, cmd.URI) }, &res, func() error {
+		printer := inv.contents()
+		for _, r := range res.Contents {
+			if err := printer.PrintResource(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ask asks a server, and prints the answer: as it is with --json, and else as show does when it is decoded.
+func (inv *invocation) ask(server string, get func(*servers.Set) (json.RawMessage, error), decoded any, show func() error) error {
 	inv.AskForms()
-	c, err := inv.OpenServer(cmd.Server)
+	c, err := inv.OpenServer(server)
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
-	raw, err := c.ReadResource(inv.Context, cmd.Server, cmd.URI)
-	if c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer) {
-		return c.UnknownServer(cmd.Server)
-	}
-	if err != nil {
+	raw, err := get(c)
+	switch {
+	case c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer):
+		return c.UnknownServer(server)
+	case err != nil:
 		return err
-	}
-	if inv.JSON {
+	case inv.JSON:
 		return cli.PrintIndented(inv.Out, raw)
 	}
-	var res mcp.ReadResourceResult
-	if err := json.Unmarshal(raw, &res); err != nil {
+	if err := json.Unmarshal(raw, decoded); err != nil {
 		return err
 	}
-	printer := inv.contents()
-	for _, r := range res.Contents {
-		if err := printer.PrintResource(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return show()
 }
 
 type promptCmd struct {
@@ -160,31 +166,16 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		}
 		args[key] = value
 	}
-	inv.AskForms()
-	c, err := inv.OpenServer(cmd.Server)
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
-	raw, err := c.GetPrompt(inv.Context, cmd.Server, cmd.Name, args)
-	if c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer) {
-		return c.UnknownServer(cmd.Server)
-	}
-	if err != nil {
-		return err
-	}
-	if inv.JSON {
-		return cli.PrintIndented(inv.Out, raw)
-	}
 	var res mcp.GetPromptResult
-	if err := json.Unmarshal(raw, &res); err != nil {
-		return err
-	}
-	for _, m := range res.Messages {
-		fmt.Fprintf(inv.Out, "%s: ", display.Text(string(m.Role)))
-		if err := contents.NewPrinter(inv.Out, true).Print([]mcp.Content{m.Content}); err != nil {
-			return err
+	return inv.ask(cmd.Server, func(c *servers.Set) (json.RawMessage, error) {
+		return c.GetPrompt(inv.Context, cmd.Server, cmd.Name, args)
+	}, &res, func() error {
+		for _, m := range res.Messages {
+			fmt.Fprintf(inv.Out, "%s: ", display.Text(string(m.Role)))
+			if err := contents.NewPrinter(inv.Out, true).Print([]mcp.Content{m.Content}); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -132,7 +132,6 @@ func stormError(report chaos.Report) error {
 	return &cli.ExitError{Code: code}
 }
 
-// findingTexts say what a kind of finding is, for people.
 var findingTexts = map[chaos.FindingKind]string{
 	chaos.FindingNotStarted:   "did not start",
 	chaos.FindingNotRestarted: "did not come back",
@@ -148,7 +147,6 @@ var findingTexts = map[chaos.FindingKind]string{
 // maxFindingText is the longest text of a finding, which may end with what to do about it.
 const maxFindingText = 4 * table.MaxText
 
-// printStorm prints a report as text.
 func (inv *invocation) printStorm(report chaos.Report) error {
 	var b strings.Builder
 	passed := 0

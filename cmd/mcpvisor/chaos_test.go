@@ -30,19 +30,13 @@ func stormServers(t *testing.T) (path string) {
 	for i := range restarts {
 		restarts[i] = i + 2
 	}
-	hostileOne := func(name string) *mcpvisor.Stdio {
-		m, ok := hostile.MisbehaviourNamed(name)
-		require.True(t, ok, name)
-		return m.Stdio(t.TempDir())
-	}
+	orphans, ok := hostile.MisbehaviourNamed("process/grandchild-detached")
+	require.True(t, ok)
 	entries := map[string]any{}
 	for name, stdio := range map[string]*mcpvisor.Stdio{
 		"good":    scripted(),
-		"changes": scripted(mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionBadTool, Text: `{"name":"more","inputSchema":{}}`, Starts: restarts}),
 		"lost":    scripted(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 3, Starts: restarts}),
-		"parent":  scripted(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}),
-		"orphans": hostileOne("process/grandchild-detached"),
-		"twice":   hostileOne("call/twice"),
+		"orphans": orphans.Stdio(t.TempDir()),
 	} {
 		entries[name] = map[string]any{"command": stdio.Command, "args": stdio.Args, "env": stdio.Env, "retry": "none"}
 	}
@@ -56,16 +50,13 @@ func stormServers(t *testing.T) (path string) {
 func TestChaos(t *testing.T) {
 	path := stormServers(t)
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"-c", path, "chaos", "--duration", "3s", "--seed", "7",
-		"--tool", "orphans/" + hostile.BadTool, "--args", `{"n":1}`, "--tool", "twice/" + hostile.BadTool}, strings.NewReader(""), &out, &errs)
+	code := run(t.Context(), []string{"-c", path, "chaos", "--duration", "1500ms", "--seed", "7",
+		"--tool", "orphans/" + hostile.BadTool, "--args", `{"n":1}`}, strings.NewReader(""), &out, &errs)
 	require.Equal(t, cli.ExitFailed, code, errs.String())
-	require.Contains(t, errs.String(), "a storm of 3s for copies of 6 servers")
+	require.Contains(t, errs.String(), "a storm of 1.5s for copies of 3 servers")
 	for server, want := range map[string][]string{
-		"changes": {"changed its lists: after ", "new: tool more"},
 		"lost":    {"did not come back: after ", "is evicted: server process ended with exit status 3"},
 		"orphans": {"ended by itself: server process ended with exit status 3", " of them ran on after the server had ended"},
-		"parent":  {"left processes behind: 1 of them ran on"},
-		"twice":   {"sent unasked answers: "},
 	} {
 		verdict := verdictOf(t, out.String(), server)
 		require.True(t, strings.HasPrefix(verdict, "FAIL"), verdict)
@@ -83,7 +74,7 @@ func TestChaos(t *testing.T) {
 	for _, text := range []string{"faults    ", " answered", "tools     good/look"} {
 		require.Contains(t, good, text)
 	}
-	require.True(t, strings.HasSuffix(out.String(), "1 of 6 servers passed; seed 7: --seed 7 repeats these faults\n"), out.String())
+	require.True(t, strings.HasSuffix(out.String(), "1 of 3 servers passed; seed 7: --seed 7 repeats these faults\n"), out.String())
 	require.NotContains(t, out.String(), "crash,", "a tool was called that does not say it is read-only")
 }
 
@@ -112,7 +103,7 @@ func TestChaos_json(t *testing.T) {
 }
 
 func TestChaos_exit_codes(t *testing.T) {
-	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7}))
+	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})})
 	for _, c := range []struct {
 		args []string
 		code int
@@ -144,7 +135,7 @@ func TestChaos_unknown_tool(t *testing.T) {
 // --wait bounds a start. What to do about a start that failed is not cut, however much the
 // server says.
 func TestChaos_failed_starts(t *testing.T) {
-	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll}))
+	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll})})
 	out, code := runTool(t, "-c", path, "--wait", "200ms", "chaos", "--duration", "1s")
 	require.Equal(t, cli.ExitUnavailable, code, out)
 	require.Contains(t, out, "did not start: it was not ready after 200ms\n")
@@ -152,7 +143,7 @@ func TestChaos_failed_starts(t *testing.T) {
 	require.Contains(t, out, "0 of 1 server passed; seed ")
 
 	long := strings.Repeat("a long complaint ", 40)
-	path = entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: long}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7}))
+	path = serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: long}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})})
 	out, code = runTool(t, "-c", path, "chaos", "--duration", "1s")
 	require.Equal(t, cli.ExitUnavailable, code, out)
 	require.Contains(t, out, "(exit status 7)\n")

@@ -21,7 +21,6 @@ func (schemaCmd) Run(inv *invocation) error {
 
 type configCmd struct{}
 
-// configEntry is one entry as `mcpvisor config` shows it.
 type configEntry struct {
 	Name string `json:"name"`
 	// Entry is the name of the entry in the file, if it is another one.
@@ -79,7 +78,6 @@ func (configCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// printConfig prints the files, a table of the entries, and the problems.
 func (inv *invocation) printConfig(file *config.File, entries []configEntry) error {
 	for _, path := range file.Paths {
 		if _, err := fmt.Fprintln(inv.Out, "file", table.OneLine(path, table.MaxText)); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,34 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// entryFile writes a configuration with one entry, "one".
-func entryFile(t *testing.T, entry map[string]any) string {
-	t.Helper()
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry}})
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
-	return path
-}
-
-// entryWith returns an entry with more keys, whose server has faults.
-func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
-	e := entry(mcptest.Script{Faults: faults})
-	for key, value := range keys {
-		e[key] = value
-	}
-	return e
-}
-
 // hangingStart makes a start that never ends, in either era.
 var hangingStart = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.ActionHang}, {At: mcptest.StageDiscover, Do: mcptest.ActionHang}}
-
-func runTool(t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	var buf bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &buf, &buf)
-	return buf.String(), code
-}
 
 func TestDoctor(t *testing.T) {
 	says := func(text string) mcptest.Fault {
@@ -56,7 +29,6 @@ func TestDoctor(t *testing.T) {
 	for i := range 60 {
 		usage = append(usage, says(fmt.Sprintf("  --option-%d  does something", i)))
 	}
-	t.Setenv("SOME_API_KEY", "a value of the shell")
 	clock := func(name string) map[string]any { return map[string]any{"timeouts": map[string]any{name: "1s"}} }
 	for name, c := range map[string]struct {
 		entry map[string]any
@@ -93,7 +65,7 @@ func TestDoctor(t *testing.T) {
 			[]string{`advice   add "env": {"OTHER_API_KEY": "${OTHER_API_KEY}"}, and set OTHER_API_KEY before`}, []string{"set in your shell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, code := runTool(t, append([]string{"-c", entryFile(t, c.entry)}, append(c.args, "doctor")...)...)
+			out, code := runTool(t, append([]string{"-c", serversFile(t, map[string]any{"one": c.entry})}, append(c.args, "doctor")...)...)
 			for _, text := range c.has {
 				require.Contains(t, out, text)
 			}
@@ -107,7 +79,7 @@ func TestDoctor(t *testing.T) {
 
 // Status shows the stderr of a server that is still starting, too.
 func TestStatus_stderr(t *testing.T) {
-	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
+	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1])})
 	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
 	require.Equal(t, cli.ExitUnavailable, code)
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
@@ -115,7 +87,7 @@ func TestStatus_stderr(t *testing.T) {
 
 // An interrupt ends the wait for servers. Status and doctor print what they know, and so do lists as JSON.
 func TestInterrupt_during_start(t *testing.T) {
-	path := entryFile(t, entryWith(nil, hangingStart...))
+	path := serversFile(t, map[string]any{"one": entryWith(nil, hangingStart...)})
 	for command, want := range map[string]string{
 		"status":                "one ",
 		"--json status":         `"name": "one"`,
@@ -152,11 +124,8 @@ func TestInterrupt_during_start(t *testing.T) {
 
 // The states that are known are printed although another server is still starting.
 func TestStatus_interrupted_with_servers_that_are_known(t *testing.T) {
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"a good one": entry(mcptest.Script{}), "slow": entryWith(nil, hangingStart...),
-		"broken": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})}})
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	path := serversFile(t, map[string]any{"a good one": entry(mcptest.Script{}), "slow": entryWith(nil, hangingStart...),
+		"broken": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})})
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,8 +19,8 @@ import (
 func TestDoctor_message_without_line_end(t *testing.T) {
 	for name, end := range map[string]string{"none": "", "carriage return": `\r`} {
 		t.Run(name, func(t *testing.T) {
-			path := entryFile(t, map[string]any{"command": "sh", "args": []string{"-c", `read -r line; printf '{"jsonrpc":"2.0","id":1,"result":{}}` + end + `'; cat >/dev/null`},
-				"timeouts": map[string]any{"start": "2s"}, "retry": "none"})
+			path := serversFile(t, map[string]any{"one": map[string]any{"command": "sh", "args": []string{"-c", `read -r line; printf '{"jsonrpc":"2.0","id":1,"result":{}}` + end + `'; cat >/dev/null`},
+				"timeouts": map[string]any{"start": "2s"}, "retry": "none"}})
 			out, code := runTool(t, "-c", path, "doctor")
 			require.Equal(t, cli.ExitUnavailable, code, out)
 			require.Contains(t, out, "bytes without a line end to its stdout")
@@ -67,14 +66,7 @@ func TestDoctor_tries_again(t *testing.T) {
 	const once = `for era in 1 2; do mkdir "$FOLDER/$era" 2>/dev/null && { echo "Error: Cannot find package 'zod'" >&2; exit 1; }; done`
 	const always = `echo start >>"$FOLDER/starts"; echo "Error: no licence" >&2; exit 1`
 	broken := runByNPX(t, always)
-	file := func(servers map[string]any) string {
-		data, err := json.Marshal(map[string]any{"mcpServers": servers})
-		require.NoError(t, err)
-		path := filepath.Join(t.TempDir(), "c.json")
-		require.NoError(t, os.WriteFile(path, data, 0o600))
-		return path
-	}
-	out, code := runTool(t, "-c", file(map[string]any{"one": runByNPX(t, once), "two": runByNPX(t, once), "good": entry(mcptest.Script{}), "broken": broken}), "doctor")
+	out, code := runTool(t, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once), "two": runByNPX(t, once), "good": entry(mcptest.Script{}), "broken": broken}), "doctor")
 	require.Equal(t, cli.ExitUnavailable, code, out)
 	require.Regexp(t, `(?m)^FAIL  broken: Error: no licence`, out)
 	for _, name := range []string{"one", "two"} {
@@ -84,7 +76,7 @@ func TestDoctor_tries_again(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("start\n", 4), string(starts), "it is tried twice, each time in both eras")
 
-	out, code = runTool(t, "-c", file(map[string]any{"one": runByNPX(t, once)}), "doctor")
+	out, code = runTool(t, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once)}), "doctor")
 	require.Equal(t, cli.ExitUnavailable, code, out)
 	require.NotContains(t, out, "tried again", "it was alone")
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
@@ -56,10 +55,8 @@ func TestFleet_gateway(t *testing.T) {
 	}
 	dir, certs := t.TempDir(), filepath.Join(t.TempDir(), "certs")
 	command("fleet", "certs", certs, "a", "b")
-	file, tokens := filepath.Join(dir, "fleet.json"), filepath.Join(dir, "tokens")
-	var reader struct{ Name, Token, SHA256, Profile string }
-	require.NoError(t, json.Unmarshal([]byte(command("--json", "token", "reader", "--profile", "read")), &reader))
-	require.NoError(t, os.WriteFile(tokens, []byte(reader.Name+" "+reader.SHA256+" "+reader.Profile+"\n"), 0o600))
+	file := filepath.Join(dir, "fleet.json")
+	made, tokens := makeTokens(t, []string{"reader", "--profile", "read"})
 
 	tools := []mcptest.ToolDef{{Name: "read", Text: "x"}, {Name: "write", Text: "y"}}
 	pids := map[string]string{"kept": t.TempDir(), "withdrawn": t.TempDir()}
@@ -88,7 +85,7 @@ func TestFleet_gateway(t *testing.T) {
 	command("--config", "fleet:a", "--wait", "ready", "status")
 	command("--config", "fleet:b", "--wait", "ready", "status")
 
-	read, err := connect(t, byToken, reader.Token)
+	read, err := connect(t, byToken, made["reader"])
 	require.NoError(t, err)
 	readToo, err := connect(t, byPath+"/read", "")
 	require.NoError(t, err)

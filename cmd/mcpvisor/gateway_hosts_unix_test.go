@@ -105,8 +105,11 @@ func TestGateway_hosts_with_habits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			household, p, dir := stormHousehold(t, script)
-			for _, version := range []string{"2024-11-05", "2025-11-25", "2026-07-28", "stdio"} {
+			for i, version := range []string{"2024-11-05", "stdio", "2026-07-28", "2025-11-25"} {
 				t.Run(version, func(t *testing.T) {
+					if leftOut(i) && version != "2026-07-28" {
+						t.Skip("-everything plays it")
+					}
 					var h habitual
 					if version == "stdio" {
 						session, _, _ := household.host("--no-start")

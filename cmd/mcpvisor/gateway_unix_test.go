@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,14 +122,8 @@ func requireClients(t *testing.T, b *background, url string) {
 // Tokens are asked for, and one is needed beyond this machine.
 func TestRun_mcp_tokens(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	tokens, file := makeTokens(t, []string{"ci"})
 	var out, errs bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"--json", "token", "ci"}, strings.NewReader(""), &out, &errs))
-	var made struct{ Name, Token, SHA256 string }
-	require.NoError(t, json.Unmarshal(out.Bytes(), &made))
-	file := filepath.Join(t.TempDir(), "tokens")
-	require.NoError(t, os.WriteFile(file, []byte("# of CI\n"+made.Name+" "+made.SHA256+"\n"), 0o600))
-
-	out.Reset()
 	require.Zero(t, run(t.Context(), []string{"token", "other"}, strings.NewReader(""), &out, &errs))
 	require.Regexp(t, `^other [0-9a-f]{64}\n$`, out.String(), "nothing else: the user appends it to the file")
 	require.Regexp(t, `Authorization: Bearer \w{40,}`, errs.String())
@@ -142,7 +135,7 @@ func TestRun_mcp_tokens(t *testing.T) {
 	_, err = connect(t, url, "wrong")
 	require.Error(t, err)
 	b.await(" ready  ")
-	session, err := connect(t, url, made.Token)
+	session, err := connect(t, url, tokens["ci"])
 	require.NoError(t, err)
 	echo(t, session, "with a token")
 	require.NoError(t, session.Close())

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,10 +41,7 @@ func TestRun_ends_with_its_terminal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(self, program))
 	state, server := recorded(t)
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
-	require.NoError(t, err)
-	path := filepath.Join(dir, "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	path := serversFile(t, map[string]any{"one": server})
 	term := newTerminal(t, dir, "GORACE=atexit_sleep_ms=0 XDG_RUNTIME_DIR="+dir+" exec "+program+" --config "+path+" run")
 	term.run("new-session", "-d", "-s", "other", "-n", "other", "cat") // so that tmux does not end; "t" must not be a prefix of the window's name
 	term.await(" ready  ")

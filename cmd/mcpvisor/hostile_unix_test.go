@@ -263,8 +263,11 @@ func TestHostileStdio(t *testing.T) {
 	h, p := stormHouseholdIn(t, dir, mcptest.Script{})
 	env := append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
 	other := gatewaytest.NewHost(t, p.URL(), "2025-11-25")
-	for _, name := range slices.Sorted(maps.Keys(hostileStdioRows)) {
+	for i, name := range slices.Sorted(maps.Keys(hostileStdioRows)) {
 		t.Run("stdio/"+name, func(t *testing.T) {
+			if leftOut(i) {
+				t.Skip("-everything plays it")
+			}
 			host := startHostileStdio(t, dir, "fixture__", env, h.program, "--config", h.file, "stdio", "--no-start")
 			checkHostileStdio(t, name, host)
 			require.Eventually(t, func() bool { return callsInFlight(t, h) == 0 }, slowdown*endTimeout, 10*time.Millisecond, "calls of the host live on")
@@ -273,6 +276,9 @@ func TestHostileStdio(t *testing.T) {
 			require.False(t, r.IsError)
 		})
 		t.Run("wrap/"+name, func(t *testing.T) {
+			if leftOut(i + 2) { // other rows than those of stdio
+				t.Skip("-everything plays it")
+			}
 			dir := t.TempDir()
 			server := mcptest.Stdio(mcptest.Script{StateDir: dir})
 			env := os.Environ()

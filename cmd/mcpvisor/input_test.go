@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,10 +17,7 @@ func TestCall_asks_for_its_server_in_terminal(t *testing.T) {
 	program, dir := buildProgram(t), shortDir(t)
 	mine := entry(mcptest.Script{})
 	mine["env"].(map[string]string)["MINE"] = "${input:mine}"
-	data, err := json.Marshal(map[string]any{"servers": map[string]any{"other": map[string]any{"command": "x", "args": []string{"${input:other}"}}, "one": mine}})
-	require.NoError(t, err)
-	path := filepath.Join(dir, "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	path := serversFile(t, map[string]any{"other": map[string]any{"command": "x", "args": []string{"${input:other}"}}, "one": mine})
 	term := newTerminal(t, dir, fmt.Sprintf("XDG_RUNTIME_DIR=%s %s -c %s call one/echo text=hello; echo ended with $?; cat", dir, program, path))
 	term.await(`mine \(or set MCPVISOR_INPUT_MINE\):`)
 	term.press("a", "Enter")

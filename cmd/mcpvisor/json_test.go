@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -42,33 +40,32 @@ func TestJSON(t *testing.T) {
 		script := mcptest.Script{Versions: []string{version},
 			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
 		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})
-		data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry(script), "two": broken}})
-		require.NoError(t, err)
-		path := filepath.Join(t.TempDir(), "c.json")
-		require.NoError(t, os.WriteFile(path, data, 0o600))
+		b := startRun(t, map[string]any{"one": entry(script), "two": broken}, "run")
+		code, _, errs := b.command("--wait", "any", "status")
+		require.Equal(t, cli.ExitOK, code, errs)
 		for command, list := range map[string]string{"tools": "tools", "resources": "resources", "prompts": "prompts", "status": "servers", "doctor": "findings",
 			"read one mcptest://text": "contents", "call one/t": "content", "prompt one hello": "messages"} {
 			t.Run(version+"/"+command, func(t *testing.T) {
-				var out, errs strings.Builder
-				run(t.Context(), append([]string{"--json", "-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+				_, out, errs := b.command(append([]string{"--json"}, strings.Fields(command)...)...)
 				var answer map[string]any
-				require.NoError(t, json.Unmarshal([]byte(out.String()), &answer), out.String()+errs.String())
+				require.NoError(t, json.Unmarshal([]byte(out), &answer), out+errs)
 				require.NotEmpty(t, answer[list])
 				requireCamel(t, answer)
 				for _, invented := range []string{"readOnlyHint", "idempotentHint"} {
-					require.NotContains(t, out.String(), invented)
+					require.NotContains(t, out, invented)
 				}
 				if command == "tools" {
-					require.Contains(t, out.String(), `"openWorldHint": false`)
+					require.Contains(t, out, `"openWorldHint": false`)
 				}
 				if version < "2026-07-28" {
-					require.NotContains(t, out.String(), "ttlMs")
-					require.NotContains(t, out.String(), "cacheScope")
+					require.NotContains(t, out, "ttlMs")
+					require.NotContains(t, out, "cacheScope")
 				} else if list == "contents" {
-					require.Contains(t, out.String(), `"ttlMs": 0`)
+					require.Contains(t, out, `"ttlMs": 0`)
 				}
 			})
 		}
+		b.stop()
 	}
 }
 
@@ -90,10 +87,7 @@ func TestStatus_unusable_entries(t *testing.T) {
 		"alone":           {"lost": lost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := json.Marshal(map[string]any{"mcpServers": servers})
-			require.NoError(t, err)
-			path := filepath.Join(t.TempDir(), "c.json")
-			require.NoError(t, os.WriteFile(path, data, 0o600))
+			path := serversFile(t, servers)
 			out, code := runTool(t, "-c", path, "status")
 			require.Equal(t, cli.ExitUnavailable, code, out)
 			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +"url" must be a string`, out)

@@ -18,14 +18,14 @@ func goodAndMute() map[string]any {
 	return map[string]any{"good": entry(mcptest.Script{}), "mute": entryWith(map[string]any{"timeouts": map[string]any{"start": "10m"}}, hangingStart...)}
 }
 
-// A list of a running run has what its servers offer now, and names the server that does not answer.
+// A list of a running run has what its servers offer now, and names the server that does not answer in time.
 func TestList_beside_a_mute_server(t *testing.T) {
 	b := startRun(t, goodAndMute(), "run")
 	b.await("good  ready")
 	for command, has := range map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
 		var out, errs strings.Builder
-		code := run(ctx, append([]string{"-c", b.config}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+		code := run(ctx, append([]string{"-c", b.config, "--wait", "1s"}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
 		cancel()
 		require.Equal(t, cli.ExitOK, code, errs.String())
 		require.Contains(t, out.String(), has)

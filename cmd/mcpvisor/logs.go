@@ -16,7 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// followInterval is how often a followed stderr is read.
 const followInterval = 250 * time.Millisecond
 
 type logsCmd struct {
@@ -64,7 +63,6 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// printers returns a printer for each server.
 func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinter, err error) {
 	names := []string{cmd.Server}
 	if cmd.Server == "" {
@@ -98,7 +96,6 @@ func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinte
 	return all, nil
 }
 
-// linePrinter prints the stderr of one server.
 type linePrinter struct {
 	inv    *invocation
 	server string
@@ -133,7 +130,6 @@ func (p *linePrinter) printKept(last int) error {
 	return p.printLines(lines)
 }
 
-// printNew prints the lines that were not printed yet.
 func (p *linePrinter) printNew(next api.Stderr) error {
 	if next.Epoch != p.stderr.Epoch {
 		p.inv.Note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)

@@ -34,7 +34,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
-// description is the first part of --help.
 const description = `Starts, calls and supervises the MCP servers of a configuration file.
 
 While mcpvisor run is running, status, tools, resources, prompts, call, read and prompt use its servers. Otherwise, or with --fresh, they start copies of the servers and stop them at their end.
@@ -43,7 +42,6 @@ Exit codes: 0 success, 1 the tool or the server failed or the command was interr
 
 With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
-// commandLine is the whole command line.
 type commandLine struct {
 	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" complete:"file" placeholder:"FILE"`
 	JSON   bool      `help:"Print JSON, also for errors." name:"json"`

@@ -1,19 +1,31 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/fleetcmd"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
+
+var everything = flag.Bool("everything", false, "play all rows of the hostile hosts and long storms; without it a part of them, and short ones")
+
+// leftOut reports whether row i of a long table is not played. A row that -run names is.
+func leftOut(i int) bool {
+	return !*everything && i%4 != 1 && !strings.Contains(flag.Lookup("test.run").Value.String(), "/")
+}
 
 func TestMain(m *testing.M) {
 	fleetcmd.GuardMain()
@@ -38,8 +50,10 @@ func (m ownCache) Run() int {
 			panic(err)
 		}
 	}
-	if err := os.Setenv("XDG_CACHE_HOME", dir); err != nil {
-		panic(err)
+	for name, value := range map[string]string{"XDG_CACHE_HOME": dir, "SOME_API_KEY": "a value of the shell"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
 	}
 	return m.M.Run()
 }
@@ -114,4 +128,58 @@ func writeConfigs(env *testscript.Env) error {
 func entry(s mcptest.Script) map[string]any {
 	p := mcptest.Stdio(s)
 	return map[string]any{"command": p.Command, "args": p.Args, "env": p.Env, "retry": map[string]any{"max_attempts": 2, "base": "10ms"}}
+}
+
+// entryWith returns an entry with more keys, whose server has faults.
+func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
+	e := entry(mcptest.Script{Faults: faults})
+	maps.Copy(e, keys)
+	return e
+}
+
+// serversFile writes a configuration of servers.
+func serversFile(t *testing.T, servers map[string]any) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, []byte(jsonText(t, map[string]any{"mcpServers": servers})), 0o600))
+	return path
+}
+
+// configFile writes a configuration with one scripted server, "one".
+func configFile(t *testing.T, script mcptest.Script) string {
+	t.Helper()
+	return serversFile(t, map[string]any{"one": entry(script)})
+}
+
+func jsonText(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// runTool runs a command, and returns what it prints to stdout and stderr.
+func runTool(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	var buf bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &buf, &buf)
+	return buf.String(), code
+}
+
+// makeTokens makes tokens by mcpvisor token, each with such arguments. It returns them by name, and the file of their hashes.
+func makeTokens(t *testing.T, each ...[]string) (tokens map[string]string, file string) {
+	t.Helper()
+	lines := "# of CI\n"
+	tokens = map[string]string{}
+	for _, args := range each {
+		out, code := runTool(t, append([]string{"--json", "token"}, args...)...)
+		require.Zero(t, code, out)
+		var made struct{ Name, Token, SHA256, Profile string }
+		require.NoError(t, json.Unmarshal([]byte(out), &made))
+		tokens[made.Name] = made.Token
+		lines += strings.TrimSpace(made.Name+" "+made.SHA256+" "+made.Profile) + "\n"
+	}
+	file = filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte(lines), 0o600))
+	return tokens, file
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// Servers may repeat in their lists what they were given. The commands hide that, and a value
+// Servers may repeat in their lists what they were given. The commands and the page hide that, and a value
 // that has it can be sent anyway.
 func TestLists_hide_secrets(t *testing.T) {
 	t.Setenv("PATHX", secretText)
@@ -26,10 +27,19 @@ func TestLists_hide_secrets(t *testing.T) {
 	})
 	env, _ := server["env"].(map[string]string)
 	env["THE_TOKEN"], env["OTHER"] = "${PATHX}", "${file:"+secretFile+"}"
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	b := startRun(t, map[string]any{"one": server}, "run", "--http", "127.0.0.1:0")
+	page := pageOf(b)
+	b.await(" ready  ")
+	for _, path := range []string{"api/servers/one/tools", "api/search?q=uses"} {
+		_, body := request(t, http.MethodGet, page+path, "")
+		require.Contains(t, body, "Uses *** and ***.")
+		require.NotContains(t, body, secretText)
+		require.NotContains(t, body, "From-a-file")
+	}
+	_, body := request(t, http.MethodGet, page+"api/search?q=from-a-file", "")
+	require.Contains(t, body, `"tools":[]`, "what is hidden is not found")
+	path := b.config
+	b.stop()
 	for _, args := range [][]string{{"tools"}, {"tools", "one"}, {"--json", "tools", "one/t"}, {"prompts"}, {"--json", "prompts"}} {
 		out, code := runTool(t, append([]string{"-c", path}, args...)...)
 		require.Equal(t, cli.ExitOK, code, out)

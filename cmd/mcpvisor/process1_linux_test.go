@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,12 +49,9 @@ func startProcessOne(t *testing.T) *processOne {
 	env, ok := server["env"].(map[string]string)
 	require.True(t, ok)
 	env[name] = value
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"s": server}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.json"), data, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	p.cmd = exec.CommandContext(ctx, "unshare", append(namespace, program, "--config", filepath.Join(dir, "c.json"), "run")...)
+	p.cmd = exec.CommandContext(ctx, "unshare", append(namespace, program, "--config", serversFile(t, map[string]any{"s": server}), "run")...)
 	p.cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stderr = &p.errs
 	out, err := p.cmd.StdoutPipe()

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,9 +20,7 @@ import (
 // configOf is a configuration with servers and "gateway".
 func configOf(t *testing.T, servers map[string]any, gateway string) string {
 	t.Helper()
-	data, err := json.Marshal(map[string]any{"mcpServers": servers, "gateway": json.RawMessage(gateway)})
-	require.NoError(t, err)
-	return string(data)
+	return jsonText(t, map[string]any{"mcpServers": servers, "gateway": json.RawMessage(gateway)})
 }
 
 // toolNames lists the tools of a session.
@@ -42,20 +39,7 @@ func TestRun_profiles(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", t.TempDir())
 	servers := map[string]any{"a": entry(mcptest.Script{NoPrompts: true, Tools: []mcptest.ToolDef{{Name: "read", Text: strings.Repeat("x", 5000)}, {Name: "write", Text: "y"}}}),
 		"b": entry(mcptest.Script{NoPrompts: true, Tools: []mcptest.ToolDef{{Name: "read", Text: "z"}}})}
-	var out, errs bytes.Buffer
-	file := filepath.Join(t.TempDir(), "tokens")
-	tokens := map[string]string{}
-	var lines string
-	for _, args := range [][]string{{"all"}, {"reader", "--profile", "read"}} {
-		out.Reset()
-		require.Zero(t, run(t.Context(), append([]string{"--json", "token"}, args...), strings.NewReader(""), &out, &errs))
-		var made struct{ Name, Token, SHA256, Profile string }
-		require.NoError(t, json.Unmarshal(out.Bytes(), &made))
-		tokens[made.Name] = made.Token
-		lines += made.Name + " " + made.SHA256 + " " + made.Profile + "\n"
-	}
-	require.NoError(t, os.WriteFile(file, []byte(lines), 0o600))
-
+	tokens, file := makeTokens(t, []string{"all"}, []string{"reader", "--profile", "read"})
 	b := startRun(t, servers, "run", "--mcp", "127.0.0.1:0", "--mcp-tokens", file)
 	url := mcpURL(b)
 	b.await(" ready  ")
@@ -150,8 +134,6 @@ func TestStdio_profile(t *testing.T) {
 	_, err := reader.CallTool(t.Context(), &mcp.CallToolParams{Name: "a__write"})
 	require.ErrorContains(t, err, "unknown tool")
 
-	cmd := exec.Command(h.program, "--config", h.file, "stdio", "--profile", "raed")
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
-	_, err = mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	_, err = mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: h.stdio("--profile", "raed")}, nil)
 	require.ErrorContains(t, err, `the configuration has no profile "raed"`)
 }

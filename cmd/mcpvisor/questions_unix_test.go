@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -86,11 +85,7 @@ func TestQuestions_through_commands(t *testing.T) {
 		}
 		t.Run("stdio "+version, func(t *testing.T) {
 			h := newHousehold(t, map[string]any{"fixture": entry(asksEverything)})
-			check(t, "fixture__consult", func() mcp.Transport {
-				cmd := exec.Command(h.program, "--config", h.file, "stdio")
-				cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
-				return &mcp.CommandTransport{Command: cmd}
-			})
+			check(t, "fixture__consult", func() mcp.Transport { return &mcp.CommandTransport{Command: h.stdio()} })
 		})
 		t.Run("wrap "+version, func(t *testing.T) {
 			check(t, "consult", func() mcp.Transport { return &mcp.CommandTransport{Command: wrapCommand(t, asksEverything)} })
@@ -124,9 +119,7 @@ func TestQuestions_run_is_killed(t *testing.T) {
 		awaitEnd(t, pid)
 		return &mcp.ElicitResult{Action: "decline"}, nil
 	}
-	cmd := exec.Command(h.program, "--config", h.file, "stdio")
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
-	session := open(t, &mcp.CommandTransport{Command: cmd}, "2026-07-28", opts)
+	session := open(t, &mcp.CommandTransport{Command: h.stdio()}, "2026-07-28", opts)
 	text := consult(t, session, "fixture__consult", questionsOf[0].method, questionsOf[0].params)
 	require.Contains(t, text, "was interrupted. Whether it had an effect is not known")
 	require.Equal(t, 1, kills, "the call was made once")

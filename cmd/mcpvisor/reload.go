@@ -41,7 +41,6 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 	return errors.Join(err, reloadResult(answer))
 }
 
-// printReload prints what a reload changes, by server.
 func (inv *invocation) printReload(answer control.Reload) error {
 	var rows [][]any
 	for _, c := range answer.Changes {

@@ -20,9 +20,7 @@ import (
 // write replaces the configuration of a background run.
 func (b *background) write(servers map[string]any) {
 	b.t.Helper()
-	data, err := json.Marshal(map[string]any{"mcpServers": servers})
-	require.NoError(b.t, err)
-	b.writeText(string(data))
+	b.writeText(jsonText(b.t, map[string]any{"mcpServers": servers}))
 }
 
 // writeText replaces it by another file of its name, as editors do.
@@ -88,7 +86,7 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	b.await("(3 of 3 ready)")
 	before, _ := b.status(cli.ExitOK)
 
-	const callers = 64
+	const callers = 16
 	var calls sync.WaitGroup
 	begun, stop := make(chan struct{}, callers), make(chan struct{})
 	failed := make(chan string, callers)
@@ -120,7 +118,7 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	require.Contains(t, b.await("  reload: "), "  reload: add comes; replace changes; remove goes; 1 unchanged")
 	require.Regexp(t, `  reloaded in \S+, 3 servers$`, b.await("  reloaded in "))
 	b.drain()
-	for n := range 10 { // each changes another server
+	for n := range 4 { // each changes another server
 		comes := entry(mcptest.Script{Name: fmt.Sprint(n)})
 		b.write(map[string]any{"stays": stays, "changes": changes, "comes": comes})
 		code, out, errs := b.command("reload")
@@ -256,16 +254,14 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"three": entry(mcptest.Script{})}})
-	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".cursor"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), data, 0o600))
+	require.NoError(t, os.Rename(configFile(t, mcptest.Script{}), filepath.Join(home, ".cursor", "mcp.json")))
 	code, out, errs = b.command("import", "--write", "cursor")
 	require.Equal(t, cli.ExitOK, code, out+errs)
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it`, errs)
 	code, out, errs = b.command("--wait", "ready", "status")
 	require.Equal(t, cli.ExitOK, code, out+errs)
-	require.Regexp(t, `(?m)^three +ready `, out)
+	require.Regexp(t, `(?m)^one +ready `, out)
 }
 
 // What the run prints has no reader, and it reloads anyway.

@@ -20,7 +20,6 @@ type restartCmd struct {
 	Drain   bool     `help:"Wait until the servers have no calls in flight, for 30 seconds at most. Without this flag a restart ends these calls; on a terminal it asks before."`
 }
 
-// restarted is what became of one restart.
 type restarted struct {
 	Server  string           `json:"server"`
 	State   supervisor.State `json:"state"`

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,10 +49,7 @@ func startRunIn(t *testing.T, runtimeDir string, servers map[string]any, args ..
 	before := goleak.IgnoreCurrent() // servers of the test
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
-	b := &background{t: t, config: filepath.Join(t.TempDir(), "c.json"), lines: make(chan string)}
-	data, err := json.Marshal(map[string]any{"mcpServers": servers})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(b.config, data, 0o600))
+	b := &background{t: t, config: serversFile(t, servers), lines: make(chan string)}
 	ctx, interrupt := context.WithCancel(t.Context())
 	b.interrupt = interrupt
 	r, w := io.Pipe()

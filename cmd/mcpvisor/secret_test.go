@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -91,10 +89,7 @@ func requireHidden(t *testing.T, what, text, name string) {
 // allOutput returns what the library and the commands show about a server.
 func allOutput(t *testing.T, server map[string]any, commands ...string) map[string]string {
 	t.Helper()
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
+	path := serversFile(t, map[string]any{"one": server})
 	shown := map[string]string{}
 	for _, command := range commands {
 		var out, errs bytes.Buffer

@@ -3,13 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,18 +46,7 @@ func TestRun_share(t *testing.T) {
 		}
 		return e
 	}
-	var out, errs bytes.Buffer
-	file := filepath.Join(t.TempDir(), "tokens")
-	tokens, lines := map[string]string{}, ""
-	for _, name := range []string{"ann", "bob"} {
-		out.Reset()
-		require.Zero(t, run(t.Context(), []string{"--json", "token", name}, strings.NewReader(""), &out, &errs))
-		var made struct{ Name, Token, SHA256 string }
-		require.NoError(t, json.Unmarshal(out.Bytes(), &made))
-		tokens[name] = made.Token
-		lines += made.Name + " " + made.SHA256 + "\n"
-	}
-	require.NoError(t, os.WriteFile(file, []byte(lines), 0o600))
+	tokens, file := makeTokens(t, []string{"ann"}, []string{"bob"})
 	b := startRun(t, map[string]any{"a": entryOf("client"), "b": entry(mcptest.Script{})}, "run", "--mcp", "127.0.0.1:0", "--mcp-tokens", file)
 	url := mcpURL(b)
 	b.await(" ready  ")

@@ -227,7 +227,6 @@ func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerS
 	return inv.entriesOf(file, c), err
 }
 
-// entriesOf returns the current states of the servers.
 func (inv *invocation) entriesOf(file *config.File, c *servers.Copies) (all []statusEntry) {
 	for _, s := range c.Status() {
 		e := statusEntry{ServerStatus: s}
@@ -277,7 +276,6 @@ func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
 	return all
 }
 
-// printStatus prints entries. run describes the running `mcpvisor run`; nil for copies.
 func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 	if inv.JSON {
 		list := make([]any, 0, len(all))
@@ -349,7 +347,6 @@ func (e *statusEntry) note() string {
 	return ""
 }
 
-// stateCell returns the cell of a state.
 func stateCell(s supervisor.State) table.Cell {
 	c := table.Cell{Value: s, Color: table.Quiet}
 	switch s {

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -33,20 +32,23 @@ type household struct {
 
 func newHousehold(t *testing.T, servers map[string]any) *household {
 	t.Helper()
-	h := &household{t: t, program: buildProgram(t), dir: shortDir(t), file: filepath.Join(t.TempDir(), "c.json"), progress: make(chan struct{}, 1)}
-	data, err := json.Marshal(map[string]any{"mcpServers": servers})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(h.file, data, 0o600))
-	return h
+	return &household{t: t, program: buildProgram(t), dir: shortDir(t), file: serversFile(t, servers), progress: make(chan struct{}, 1)}
+}
+
+// stdio is mcpvisor stdio as a host starts it.
+func (h *household) stdio(args ...string) *exec.Cmd {
+	cmd := exec.Command(h.program, append([]string{"--config", h.file, "stdio"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), h.env...)
+	return cmd
 }
 
 // host starts mcpvisor stdio as a host does. changed counts the changes of the list of tools.
 func (h *household) host(args ...string) (session *mcp.ClientSession, errs *syncBuffer, changed chan struct{}) {
 	h.t.Helper()
 	changed = make(chan struct{}, 100)
-	cmd := exec.Command(h.program, append([]string{"--config", h.file, "stdio"}, args...)...)
+	cmd := h.stdio(args...)
 	errs = new(syncBuffer)
-	cmd.Env, cmd.Stderr = append(append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir), h.env...), errs
+	cmd.Stderr = errs
 	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, &mcp.ClientOptions{
 		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} },
 		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
@@ -174,10 +176,8 @@ func TestStdio_call_in_flight(t *testing.T) {
 func TestStdio_run_cannot_start(t *testing.T) {
 	t.Parallel()
 	h := newHousehold(t, map[string]any{})
-	cmd := exec.Command(h.program, "--config", h.file, "stdio")
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)
 	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
-	_, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	_, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: h.stdio()}, nil)
 	require.ErrorContains(t, err, "mcpvisor run has ended: ")
 	require.ErrorContains(t, err, "has no usable server")
 }

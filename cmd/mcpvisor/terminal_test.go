@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// terminal is a terminal of 100 columns and 24 lines, made by tmux.
+// terminal is a terminal of 24 lines, made by tmux.
 type terminal struct {
 	t            *testing.T
 	tmux, socket string
@@ -22,12 +22,18 @@ type terminal struct {
 // end of the test ends the terminal.
 func newTerminal(t *testing.T, dir, command string) *terminal {
 	t.Helper()
+	return newTerminalOf(t, "100", dir, command)
+}
+
+// newTerminalOf is newTerminal with a number of columns.
+func newTerminalOf(t *testing.T, columns, dir, command string) *terminal {
+	t.Helper()
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
 		t.Skip("tmux is not installed")
 	}
 	term := &terminal{t: t, tmux: tmux, socket: filepath.Join(dir, "tmux")}
-	term.run("new-session", "-d", "-s", "t", "-x", "100", "-y", "24", command)
+	term.run("new-session", "-d", "-s", "t", "-x", columns, "-y", "24", command)
 	t.Cleanup(func() { term.run("kill-server") })
 	return term
 }
@@ -51,7 +57,7 @@ func (term *terminal) press(keys ...string) {
 func (term *terminal) await(pattern string) string {
 	term.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(40 * time.Millisecond) { // reading it takes a process
 		if term.screen = term.run("capture-pane", "-p", "-t", "t"); re.MatchString(term.screen) {
 			return term.screen
 		}

@@ -119,7 +119,6 @@ func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: text}}
 }
 
-// printTools prints a list of tools, each with its parameters.
 func (inv *invocation) printTools(data []byte) error {
 	if inv.JSON {
 		return cli.PrintIndented(inv.Out, data)

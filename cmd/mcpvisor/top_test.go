@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,10 +27,6 @@ func TestTop_without_terminal(t *testing.T) {
 // In a real terminal of 80 columns and 24 lines top shows a crash when it happens, and
 // leaves the terminal as it was.
 func TestTop_in_terminal(t *testing.T) {
-	tmux, err := exec.LookPath("tmux")
-	if err != nil {
-		t.Skip("tmux is not installed")
-	}
 	faults := []mcptest.Fault{{At: mcptest.StageStart, Starts: []int{2, 3, 4, 5}, Do: mcptest.ActionStderrLine, Text: "cannot open the database"},
 		{At: mcptest.StageStart, Starts: []int{2, 3, 4, 5}, Do: mcptest.ActionExit, Code: 7}}
 	dir, server := recorded(t, faults...)
@@ -41,42 +34,20 @@ func TestTop_in_terminal(t *testing.T) {
 	b := startRun(t, map[string]any{"files": server, "search": entry(mcptest.Script{})}, "run")
 	b.await("(2 of 2 ready)")
 
-	program := buildProgram(t)
-	socket := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tmux")
-	terminal := func(args ...string) (string, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute) // the cleanup needs it, too
-		defer cancel()
-		out, err := exec.CommandContext(ctx, tmux, append([]string{"-f", "/dev/null", "-S", socket}, args...)...).CombinedOutput()
-		return string(out), err
-	}
-	command := fmt.Sprintf("NO_COLOR=1 XDG_RUNTIME_DIR=%s %s -c %s top; echo ended with $?; cat", os.Getenv("XDG_RUNTIME_DIR"), program, b.config)
-	out, err := terminal("new-session", "-d", "-s", "t", "-x", "80", "-y", "24", command)
-	require.NoError(t, err, out)
-	t.Cleanup(func() {
-		out, err := terminal("kill-server")
-		require.NoError(t, err, out)
-	})
-	screen := ""
-	await := func(pattern string) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !regexp.MustCompile(pattern).MatchString(screen); {
-			require.True(t, time.Now().Before(deadline), "%s is not shown in\n%s", pattern, screen)
-			screen, _ = terminal("capture-pane", "-p", "-t", "t")
-		}
-	}
-	await(`▸ files +● ready .*\n  search +● ready `)
-	await(`2 of 2 ready`)
-	pid := mcptest.PIDs(dir)[0]
-	process, err := os.FindProcess(pid)
+	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	term := newTerminalOf(t, "80", runtimeDir, fmt.Sprintf("NO_COLOR=1 XDG_RUNTIME_DIR=%s %s -c %s top; echo ended with $?; cat", runtimeDir, buildProgram(t), b.config))
+	term.await(`▸ files +● ready .*\n  search +● ready `)
+	term.await(`2 of 2 ready`)
+	process, err := os.FindProcess(mcptest.PIDs(dir)[0])
 	require.NoError(t, err)
 	require.NoError(t, process.Kill())
-	await(`▸ files +↻ backoff .* \d\ds`)
-	await(`! files .*signal: killed`)
-	await(`1 of 2 ready`)
-	_, _ = terminal("send-keys", "-t", "t", "Enter")
-	await(`cause +.*signal: killed`)
-	_, _ = terminal("send-keys", "-t", "t", "q")
-	await(`ended with 0`)
+	term.await(`▸ files +↻ backoff .* \d\ds`)
+	term.await(`! files .*signal: killed`)
+	term.await(`1 of 2 ready`)
+	term.press("Enter")
+	term.await(`cause +.*signal: killed`)
+	term.press("q")
+	screen := term.await(`ended with 0`)
 	require.NotContains(t, screen, "signal: killed", "the screen of before is back")
 	require.LessOrEqual(t, strings.Count(screen, "\n"), 24)
 }

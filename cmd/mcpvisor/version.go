@@ -61,7 +61,6 @@ func (v version) String() string {
 	return text + " " + v.Go
 }
 
-// programVersion describes this program.
 func programVersion() version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

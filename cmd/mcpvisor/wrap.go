@@ -104,7 +104,6 @@ type writeNopCloser struct{ io.Writer }
 // Close implements io.Closer.
 func (writeNopCloser) Close() error { return nil }
 
-// spec describes the server of the arguments.
 func (cmd *wrapCmd) spec(inv *invocation) (mcpvisor.ServerSpec, error) {
 	spec := mcpvisor.ServerSpec{Policy: config.DefaultRetry, StartSupervised: true}
 	words := inv.Words

@@ -136,11 +136,7 @@ func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
 
 // Nodes returns the fleet that the running process is a node of.
 func (c *Client) Nodes(ctx context.Context) (n api.Nodes, err error) {
-	err = c.get(ctx, "api/nodes", &n)
-	if e := (*Error)(nil); errors.As(err, &e) && e.Kind == "" { // an older version, which has no such page and no fleet
-		return api.Nodes{}, nil
-	}
-	return n, err
+	return n, c.get(ctx, "api/nodes", &n)
 }
 
 // Summaries returns what has happened in short, as far as it has changed since the event of a
@@ -319,7 +315,6 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 	return &Error{detail}
 }
 
-// errorOf decodes an answer that is not a success.
 func errorOf(response *http.Response, data []byte) error {
 	var answer api.ErrorAnswer
 	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {

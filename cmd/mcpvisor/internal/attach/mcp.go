@@ -67,9 +67,6 @@ func upgrade(conn net.Conn, profile string) (*MCPSession, error) {
 	_ = response.Body.Close()
 	switch response.StatusCode {
 	case http.StatusSwitchingProtocols:
-		if profile != "" && response.Header.Get(control.ProfileHeader) != profile {
-			return nil, errors.New("mcpvisor run is of a version without profiles; restart it")
-		}
 	case http.StatusNotFound:
 		return nil, fmt.Errorf("the configuration has no profile %q; add it to \"profiles\" of \"gateway\", or name another one", profile)
 	case http.StatusServiceUnavailable:

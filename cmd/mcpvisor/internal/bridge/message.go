@@ -105,7 +105,6 @@ func withCursor(line, cursor []byte) []byte {
 	return withMember(line, "params", params)
 }
 
-// withID returns the line with another id.
 func (m *message) withID(id []byte) []byte { return withMember(m.line, "id", id) }
 
 // withMember returns a line with another value of one of its members.

@@ -25,7 +25,6 @@ type list struct {
 	pages  int
 }
 
-// add adds a page.
 func (l *list) add(result []byte) {
 	page := canonical.Sum(result)
 	l.digest = sha256.Sum256(append(l.digest[:], page[:]...))
@@ -92,7 +91,6 @@ func (b *bridge) noteAnswerLocked(r *request, answer message) {
 	}
 }
 
-// forgetLocked forgets a subscription.
 func (b *bridge) forgetLocked(uri string) {
 	b.subscriptionBytes -= len(b.subscriptions[uri])
 	delete(b.subscriptions, uri)

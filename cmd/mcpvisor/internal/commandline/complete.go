@@ -160,7 +160,6 @@ func commands(node *kong.Node) (all []Candidate) {
 	return all
 }
 
-// firstSentence returns the beginning of a help text.
 func firstSentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	return strings.TrimSuffix(first, ".")

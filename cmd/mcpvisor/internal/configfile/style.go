@@ -114,7 +114,6 @@ func (s style) before(last hujson.Extra, indent string, inline bool) hujson.Extr
 	return append(bytes.Clone(kept), s.newline+indent...)
 }
 
-// replace replaces the value of a member.
 func (s style) replace(l *list, i int, value any) error {
 	m := &l.object.Members[i]
 	inline := !bytes.Contains(m.Name.BeforeExtra, []byte("\n"))

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,10 +79,10 @@ type Handler struct {
 	reload   func(dryRun bool) Reload // nil if there is nothing to read again
 	withheld func() []gateway.Withheld
 	inFleet  bool
+	masks    *Masks
 
-	mu    sync.Mutex
-	info  Info
-	masks map[string]*strings.Replacer // of the secrets that a server was given, by server; replaced as a whole
+	mu   sync.Mutex
+	info Info
 
 	answers *jsonanswer.Room // of large lists and results
 	bodies  *jsonanswer.Room // of bodies of requests
@@ -98,13 +97,17 @@ const (
 // New makes a handler. The Schema of info is set here. Lists hide the secrets that their
 // servers were given by specs.
 func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	return newHandler(client, Reloading{}, info, specs)
+	masks := new(Masks)
+	masks.Update(specs...)
+	return NewReloading(client, Reloading{Masks: masks}, info)
 }
 
 // Reloading is what a handler needs of servers whose configuration can be read again.
 type Reloading struct {
 	// Reload reads it. It is called by one request at a time or by several.
 	Reload func(dryRun bool) Reload
+	// Masks hide secrets in lists.
+	Masks *Masks
 	// Settings are those of the MCP sessions. nil: none.
 	Settings *gateway.SettingsVar
 	// Withheld returns what hosts are not offered. nil: that is not known.
@@ -121,24 +124,20 @@ type Reloading struct {
 
 // NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]
 // says what has changed.
-func NewReloading(client *facade.Client, r Reloading, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	return newHandler(client, r, info, specs)
-}
-
-func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
+func NewReloading(client *facade.Client, again Reloading, info Info) (*Handler, error) {
 	if again.Hosts == nil {
 		again.Hosts = clients.New()
 	}
-	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld, inFleet: again.Fleet != nil,
+	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld, inFleet: again.Fleet != nil, masks: again.Masks,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
-	h.Update(info, specs...)
+	h.Update(info)
 	if again.Attention == nil {
 		again.Attention = func() []api.Attention {
 			present := h.full()
 			return present.Attention()
 		}
 	}
-	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(again.Attention), web.WithFleet(again.Fleet))
+	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(again.Attention), web.WithFleet(again.Fleet), web.WithMask(again.Masks.Text))
 	if err != nil {
 		return nil, err
 	}
@@ -217,13 +216,12 @@ func (i *Info) Attention() (all []api.Attention) {
 	return all
 }
 
-// Update replaces what New was given, because the configuration was read again.
-func (h *Handler) Update(info Info, specs ...mcpvisor.ServerSpec) {
+// Update replaces the info that New was given, because the configuration was read again.
+func (h *Handler) Update(info Info) {
 	info.Schema = Schema
-	masks := masksOf(specs)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.info, h.masks = info, masks
+	h.info = info
 }
 
 // ReadRequest is the body of POST /run/read.
@@ -286,7 +284,6 @@ func bodyError(err error) error {
 	return &mcpvisor.Error{Op: "read the request", Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }
 
-// write writes an answer, which build makes.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, build func(*jsonanswer.Encoder)) {
 	answer, err := h.answers.Encode(r.Context(), build)
 	if errors.Is(err, jsonanswer.ErrNoRoom) {

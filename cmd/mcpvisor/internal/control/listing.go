@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
 // Every list is an object with the list in it, and every key is in camel case, as in MCP,
@@ -43,6 +44,11 @@ func (h *Handler) entryOf(t mcpvisor.Tool, asSent bool) toolEntry {
 		return toolEntry{t, d}
 	}
 	return toolEntry{t, h.masked(t.Server, d)}
+}
+
+// masked returns what a server lists, without its secrets.
+func (h *Handler) masked(server string, definition any) any {
+	return secret.MaskJSON(func(text string) string { return h.masks.Text(server, text) }, definition)
 }
 
 // readResult is the result of resources/read. Servers before 2026-07-28 send no

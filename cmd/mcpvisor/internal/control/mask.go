@@ -1,18 +1,31 @@
 package control
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
-// masksOf returns what hides the secrets that servers were given: those of their specs, and
-// secrets in their environment, arguments, headers and URLs. A server may repeat them in what
-// it lists.
-func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
+// Masks hide the secrets that servers were given: those of their specs, and secrets in their environment,
+// arguments, headers and URLs. A server may repeat them in what it lists. The zero value hides none. Safe for
+// concurrent use.
+type Masks struct {
+	byServer atomic.Pointer[map[string]*strings.Replacer] // replaced as a whole
+}
+
+// Text returns a text of a server without its secrets.
+func (m *Masks) Text(server, text string) string {
+	if all := m.byServer.Load(); all != nil && (*all)[server] != nil {
+		return (*all)[server].Replace(text)
+	}
+	return text
+}
+
+// Update replaces the specs whose secrets are hidden.
+func (m *Masks) Update(specs ...mcpvisor.ServerSpec) {
 	lists := make(map[string]*secret.List, len(specs))
 	for _, spec := range specs { // while a server is replaced, there are two of its name
 		found := lists[spec.Name]
@@ -44,24 +57,5 @@ func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
 			masks[name] = found.Replacer()
 		}
 	}
-	return masks
-}
-
-// masked returns what a server lists, as JSON without its secrets. It is left out if that is
-// no longer JSON.
-func (h *Handler) masked(server string, definition any) any {
-	h.mu.Lock()
-	mask := h.masks[server]
-	h.mu.Unlock()
-	if mask == nil {
-		return definition
-	}
-	data, err := json.Marshal(definition)
-	if err != nil {
-		return definition // the answer as a whole fails, too
-	}
-	if data = []byte(mask.Replace(string(data))); !json.Valid(data) {
-		return struct{}{}
-	}
-	return json.RawMessage(data)
+	m.byServer.Store(&masks)
 }

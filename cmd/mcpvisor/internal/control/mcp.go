@@ -25,12 +25,8 @@ const UpgradeMCP = "mcp"
 // UntilUnusedHeader is in the answer of a run that ends when it is unused.
 const UntilUnusedHeader = "Mcpvisor-Until-Unused"
 
-// ProfileParameter names the profile of a session in the query of GET /run/mcp. The answer has it in
-// ProfileHeader: a run that knows no profiles would offer everything.
-const (
-	ProfileParameter = "profile"
-	ProfileHeader    = "Mcpvisor-Profile"
-)
+// ProfileParameter names the profile of a session in the query of GET /run/mcp.
+const ProfileParameter = "profile"
 
 // startsTimeout bounds [AwaitStarts].
 const startsTimeout = 20 * time.Second
@@ -162,9 +158,6 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeMCP + "\r\n"
-	if profile != "" {
-		head += ProfileHeader + ": " + profile + "\r\n"
-	}
 	if h.present().UntilUnused {
 		head += UntilUnusedHeader + ": true\r\n"
 	}

@@ -35,7 +35,6 @@ type changePrinter struct {
 	registered func() int
 }
 
-// count returns how many servers there are.
 func (p *changePrinter) count() int {
 	if p.registered != nil {
 		return p.registered()
@@ -49,7 +48,6 @@ func newChangePrinter(inv *servers.Opener, specs []mcpvisor.ServerSpec) *changeP
 	return p
 }
 
-// set says which servers there are.
 func (p *changePrinter) set(specs []mcpvisor.ServerSpec) {
 	p.servers, p.width = len(specs), 0
 	for _, spec := range specs {
@@ -60,7 +58,6 @@ func (p *changePrinter) set(specs []mcpvisor.ServerSpec) {
 // maxNotes is how many notes wait to be printed. Further ones are lost.
 const maxNotes = 100
 
-// later has a note printed.
 func (p *changePrinter) later(note func()) {
 	select {
 	case p.notes <- note:
@@ -160,7 +157,6 @@ func (p *changePrinter) begin(info control.Info) error {
 	return err
 }
 
-// end prints that all servers have stopped.
 func (p *changePrinter) end(took time.Duration) error {
 	if p.inv.JSON {
 		return nil

@@ -53,6 +53,7 @@ type Fleet struct {
 // concurrent use.
 type Followed struct {
 	settings *gateway.SettingsVar
+	masks    *control.Masks
 	warn     func(format string, args ...any)
 
 	mu     sync.Mutex // guards the fields below
@@ -62,7 +63,7 @@ type Followed struct {
 }
 
 func newFollowed(inv *servers.Opener) *Followed {
-	f := &Followed{settings: new(gateway.SettingsVar), specs: map[string]mcpvisor.ServerSpec{},
+	f := &Followed{settings: new(gateway.SettingsVar), masks: new(control.Masks), specs: map[string]mcpvisor.ServerSpec{},
 		warn: func(format string, args ...any) { inv.Warn("", format, args...) }}
 	_ = f.settings.Set(settingsOf(new(config.File))) // the default is valid
 	return f
@@ -73,7 +74,7 @@ func (f *Followed) Resolved(spec mcpvisor.ServerSpec) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.specs[spec.Name] = spec
-	f.updateLocked()
+	f.masks.Update(slices.Collect(maps.Values(f.specs))...)
 }
 
 // Configured sets what the gateways of the fleet offer: "gateway" of its configuration, nil without
@@ -109,7 +110,7 @@ func (f *Followed) serveOn(h *control.Handler) {
 
 func (f *Followed) updateLocked() {
 	if f.socket != nil {
-		f.socket.Update(f.info, slices.Collect(maps.Values(f.specs))...)
+		f.socket.Update(f.info)
 	}
 }
 
@@ -150,7 +151,7 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 		withheld := func() []gateway.Withheld { return lists.Status().Withheld }
 		r := &running{client: node.Client, printer: nodePrinter(inv, f.ID, node.Client), close: node.Close}
 		r.served = served{
-			settings: followed.settings, withheld: withheld, info: info, onSocket: followed.serveOn,
+			settings: followed.settings, masks: followed.masks, withheld: withheld, info: info, onSocket: followed.serveOn,
 			attention: func() []api.Attention {
 				return append(node.Attention(), followed.attention(withheld(), info.Read)...)
 			},
@@ -201,7 +202,6 @@ func nodePrinter(inv *servers.Opener, id string, c *facade.Client) *changePrinte
 	return p
 }
 
-// fleetMetrics are the metrics of a node.
 type fleetMetrics struct {
 	status                                         func() api.FleetStatus
 	nodes, draining, servers, here, fences, member *prometheus.Desc

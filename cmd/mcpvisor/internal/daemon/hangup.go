@@ -49,7 +49,6 @@ func watchHangups(inv *servers.Opener) *hangups {
 	return h
 }
 
-// stop ends the handling.
 func (h *hangups) stop() {
 	signal.Stop(h.signals)
 	close(h.signals)

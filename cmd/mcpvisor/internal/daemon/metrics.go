@@ -21,7 +21,6 @@ import (
 // each kind of cause, and the SDK's own limit of 2,000 would do for 142 servers.
 const maxSeries = 100_000
 
-// clientMetrics are the metrics of one client, for Prometheus.
 type clientMetrics struct {
 	*telemetry.Telemetry
 	provider *sdkmetric.MeterProvider

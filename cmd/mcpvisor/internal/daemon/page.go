@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -100,7 +99,6 @@ func (cmd *Serving) token() (string, error) {
 	return token, nil
 }
 
-// url returns the address to open in a browser of this machine.
 func (p *page) url() string { return urlOf(p) }
 
 func urlOf(l net.Listener) string {
@@ -115,7 +113,6 @@ func urlOf(l net.Listener) string {
 	return fmt.Sprintf("http://%s/", net.JoinHostPort(host, fmt.Sprint(address.Port)))
 }
 
-// serving are the HTTP servers of `mcpvisor run`.
 type serving struct {
 	servers  []*http.Server
 	handlers []interface{ Close() } // which end their streams
@@ -126,6 +123,7 @@ type serving struct {
 // node of a fleet.
 type served struct {
 	reload       func(dryRun bool) control.Reload
+	masks        *control.Masks
 	settings     *gateway.SettingsVar
 	withheld     func() []gateway.Withheld
 	attention    func() []api.Attention
@@ -138,7 +136,6 @@ type served struct {
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
-	specs    []mcpvisor.ServerSpec
 }
 
 // serve serves a client of servers on its socket, at the address of the page, and as an MCP server,
@@ -152,7 +149,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 		closeMetrics = func() { _ = measured.Close() }
 		p.options = append(p.options, of.pageOptions...)
-		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
+		p.options = append(p.options, web.WithMask(of.masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
 	}
 	s = new(serving)
 	defer func() {
@@ -163,7 +160,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 	}()
 	if o.own != nil {
 		key, _ := o.own.Key() // without one a call that waits for a host is lost with this process
-		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info, of.specs...)
+		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Masks: of.masks, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info)
 		if err != nil {
 			return s, closeMetrics, err
 		}
@@ -194,14 +191,12 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 	return s, closeMetrics, nil
 }
 
-// start serves a handler on a listener until close.
 func (s *serving) start(l net.Listener, h http.Handler) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0)}
 	s.servers = append(s.servers, server)
 	s.wg.Go(func() { _ = server.Serve(l) }) // its error says only that it was closed
 }
 
-// close ends the requests and the servers.
 func (s *serving) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()

@@ -26,6 +26,7 @@ type reloader struct {
 	client  *facade.Client
 	printer *changePrinter
 	socket  *control.Handler // nil without a socket
+	masks   *control.Masks   // of the servers that run or will run
 
 	settings *gateway.SettingsVar // of all gateways of this run
 	lists    *gateway.Server      // says what they withhold
@@ -63,7 +64,7 @@ func (r *reloader) usableConfig() float64 {
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
 func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar)}
+	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks)}
 	r.lists = newLists(c, r.settings)
 	r.useGateway(file, nil)
 	var kept map[string]bool
@@ -75,7 +76,6 @@ func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file 
 	return r
 }
 
-// all returns the specs of the last reading, by name.
 func (r *reloader) all() []mcpvisor.ServerSpec {
 	return slices.SortedFunc(maps.Values(r.specs), func(a, b mcpvisor.ServerSpec) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -198,7 +198,6 @@ func (r *reloader) wanted(file *config.File) (specs map[string]mcpvisor.ServerSp
 	return specs, usable, kept
 }
 
-// reasonOf returns why an entry was not usable when it was read last.
 func (r *reloader) reasonOf(name string) string {
 	for _, u := range r.info.Unusable {
 		if u.Name == name {
@@ -300,7 +299,6 @@ func (r *reloader) describe(file *config.File, kept map[string]bool) {
 	}
 }
 
-// newProblems returns the problems that the last reading did not have.
 func (r *reloader) newProblems(file *config.File) (problems []config.Problem) {
 	warned := map[string]bool{}
 	for _, p := range file.Problems {
@@ -323,7 +321,8 @@ func warn(inv *servers.Opener, problems []config.Problem) {
 func (r *reloader) publish(specs []mcpvisor.ServerSpec) {
 	info := r.info
 	r.published.Store(&info)
+	r.masks.Update(specs...)
 	if r.socket != nil {
-		r.socket.Update(r.info, specs...)
+		r.socket.Update(r.info)
 	}
 }

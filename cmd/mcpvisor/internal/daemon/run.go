@@ -80,7 +80,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		r := newReloader(inv, c, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
 			served: served{reload: r.reload, settings: r.settings, withheld: r.withheld, attention: r.attention, usableConfig: r.usableConfig,
-				onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, specs: r.all()},
+				onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, masks: r.masks},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
 					if err := endUnused(inv, r.socket); err != nil {

@@ -52,7 +52,6 @@ func (s *service) check(ctx context.Context) error {
 	return nil
 }
 
-// update says how many servers are ready.
 func (s *service) update() {
 	if s.manager != nil {
 		_ = s.manager.Send(s.status())
@@ -69,12 +68,10 @@ func (s *service) status() string {
 	return notifyStatus(fmt.Sprintf("%d of %d servers ready", ready, len(all)))
 }
 
-// stopping says that the servers are being ended.
 func (s *service) stopping() {
 	_ = s.manager.Send(notifyStopping)
 	s.stop()
 	s.alive.Wait()
 }
 
-// close ends the connection to the manager.
 func (s *service) close() { _ = s.manager.Close() }

@@ -153,7 +153,6 @@ func tryAgain(inv *servers.Opener, file *config.File, specs []mcpvisor.ServerSpe
 	return nil
 }
 
-// findingsOf waits for the servers, and diagnoses each.
 func findingsOf(inv *servers.Opener, file *config.File, c *servers.Copies) (findings []finding, err error) {
 	all, malformed, err := observeStarts(inv, c)
 	for _, s := range all {
@@ -198,7 +197,6 @@ func observeStarts(inv *servers.Opener, c *servers.Copies) (all []mcpvisor.Serve
 	}
 }
 
-// printFindings prints findings as text.
 func printFindings(inv *servers.Opener, findings []finding) error {
 	var b strings.Builder
 	for _, f := range findings {

@@ -125,7 +125,6 @@ func (cmd *Add) entry(inv *cli.Invocation) (configfile.Object, presets.Preset, e
 	return cmd.addFlags(inv, entry, preset)
 }
 
-// addFlags adds what the options say.
 func (cmd *Add) addFlags(inv *cli.Invocation, entry configfile.Object, preset presets.Preset) (configfile.Object, presets.Preset, error) {
 	_, program := entry.Get("command").(string)
 	switch {
@@ -228,7 +227,6 @@ func unknownPresetError(name string) error {
 	return cli.UsageError("there is no preset %q (%s); for a server of your own write an address, or -- and a command", name, hint)
 }
 
-// listPresets prints the presets.
 func listPresets(inv *cli.Invocation) error {
 	var rows [][]any
 	list := []map[string]any{}

@@ -111,7 +111,6 @@ func findSources(ids []string, e hosts.Environment) (sources []hosts.Source, err
 	return sources, nil
 }
 
-// findHost returns a host by its name on the command line.
 func findHost(id string) (hosts.Host, error) {
 	host, known := hosts.ByID(id)
 	if known {

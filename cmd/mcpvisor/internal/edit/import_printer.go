@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// marks stand before the entries of an import.
 var marks = map[hosts.Action]string{hosts.ActionAdd: "+", hosts.ActionSame: "=", hosts.ActionReplace: "~", hosts.ActionClash: "!", hosts.ActionRefuse: "!"}
 
 // printPlan prints what an import does, by the files of the hosts.
@@ -48,7 +47,6 @@ func printPlan(inv *cli.Invocation, plan *hosts.Plan, path string, written bool)
 	return err
 }
 
-// describeItem says what happens to an entry.
 func describeItem(i hosts.Item, path string) string {
 	from := ""
 	if i.Line > 0 {
@@ -68,7 +66,6 @@ func describeItem(i hosts.Item, path string) string {
 	return i.Target + from
 }
 
-// printVariables lists the variables that have to be set.
 func printVariables(b *strings.Builder, variables []*hosts.Variable) {
 	if len(variables) == 0 {
 		return

@@ -47,7 +47,6 @@ func (cmd *Init) Run(inv *cli.Invocation) error {
 	return err
 }
 
-// hostFile is a file of another host that has servers.
 type hostFile struct {
 	Host    string `json:"host"`
 	Name    string `json:"name"`

@@ -36,7 +36,6 @@ func target(s cli.Sources, user bool) (string, error) {
 	return config.DefaultPath, nil
 }
 
-// openTarget opens the file that a command changes. It need not exist.
 func openTarget(inv *cli.Invocation, flags targetFlags) (*configfile.File, error) {
 	path, err := target(inv.Sources, flags.User)
 	if err != nil {

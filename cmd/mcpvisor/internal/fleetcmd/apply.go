@@ -31,7 +31,6 @@ type applyCmd struct {
 	DryRun bool     `help:"Check the files and say what would change. Writes nothing."`
 }
 
-// applied is the answer of apply.
 type applied struct {
 	DryRun     bool     `json:"dryRun,omitempty"`
 	Generation uint64   `json:"generation"`
@@ -99,7 +98,6 @@ func (a *applied) print(inv *cli.Invocation) error {
 	return err
 }
 
-// difference says what a configuration changes.
 func difference(present, wanted configuration) applied {
 	a := applied{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	before := map[string]fleet.Server{}
@@ -263,7 +261,6 @@ func isNull(m *hujson.ObjectMember) bool {
 // line is the line of an offset, from 1.
 func (f *jsonFile) line(offset int) int { return 1 + bytes.Count(f.text[:offset], []byte("\n")) }
 
-// entry finds the member of a name that begins in a line.
 func (f *jsonFile) entry(v *hujson.Value, name string, line int) *hujson.Value {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -284,7 +281,6 @@ func (f *jsonFile) entry(v *hujson.Value, name string, line int) *hujson.Value {
 	return nil
 }
 
-// inputsIn returns where an entry asks the user.
 func inputsIn(v *hujson.Value) (offsets []int) {
 	for one := range v.All() {
 		if text, ok := one.Value.(hujson.Literal); ok && text.Kind() == '"' && strings.Contains(text.String(), "${input:") {

@@ -81,7 +81,6 @@ func (cmd *certsCmd) Run(inv *cli.Invocation) error {
 
 func (cmd *certsCmd) file(name, ext string) string { return filepath.Join(cmd.Dir, name+ext) }
 
-// authority reads the authority of the directory, or makes one.
 func (cmd *certsCmd) authority() (a *certs.Authority, made bool, err error) {
 	certPath, keyPath := cmd.file(authorityFile, certFile), cmd.file(authorityFile, keyFile)
 	if isNotExist(certPath) && isNotExist(keyPath) {

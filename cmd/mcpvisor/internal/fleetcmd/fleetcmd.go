@@ -29,7 +29,6 @@ type Command struct {
 	Move   moveCmd   `cmd:"" help:"Hand over a server to another node."`
 }
 
-// reach is how a command reaches the store of the fleet.
 type reach struct {
 	Etcd             []string `help:"Addresses of etcd, as in https://10.0.0.1:2379. Several are members of one cluster." env:"MCPVISOR_FLEET_ETCD" sep:"," placeholder:"URL"`
 	EtcdPrefix       string   `help:"Prefix of the keys of this fleet in etcd, so that several fleets can share one etcd (default: mcpvisor/)." env:"MCPVISOR_FLEET_PREFIX" default:"mcpvisor/" placeholder:"TEXT"`
@@ -40,7 +39,6 @@ type reach struct {
 	EtcdPasswordFile string   `help:"File with the password of that user." env:"MCPVISOR_FLEET_ETCD_PASSWORD_FILE" placeholder:"FILE" complete:"file"`
 }
 
-// name is what the fleet is called in texts.
 func (r *reach) name() string {
 	name := "the fleet at " + strings.Join(r.Etcd, ", ")
 	if r.EtcdPrefix != "mcpvisor/" {
@@ -49,7 +47,6 @@ func (r *reach) name() string {
 	return name
 }
 
-// config reads the files that the options name.
 func (r *reach) config() (etcd.Config, error) {
 	c := etcd.Config{Endpoints: r.Etcd, Prefix: r.EtcdPrefix, Username: r.EtcdUser}
 	if len(r.Etcd) == 0 {
@@ -158,7 +155,6 @@ func silentStore(after time.Duration) error {
 	return unavailable(fmt.Errorf("etcd has not answered within %v; check --etcd and the certificates, and that a majority of its members is there", after))
 }
 
-// unavailable is an error about what cannot be reached.
 func unavailable(err error) error {
 	return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: cli.KindFailed, Message: err.Error()}}
 }
@@ -179,7 +175,6 @@ func readAuthorities(option, path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// isNotExist reports whether a file is missing.
 func isNotExist(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, os.ErrNotExist)

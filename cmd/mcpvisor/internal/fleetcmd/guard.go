@@ -18,7 +18,6 @@ type ticket struct {
 	Lease store.Lease `json:"lease"`
 }
 
-// ticket returns what makes the ticket of a lease.
 func (r *reach) ticket() (func(store.Lease) ([]byte, error), error) {
 	own := *r
 	for _, path := range []*string{&own.EtcdCA, &own.EtcdCert, &own.EtcdKey, &own.EtcdPasswordFile} {

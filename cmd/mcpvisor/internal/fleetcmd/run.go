@@ -78,7 +78,6 @@ func (cmd *runCmd) Run(inv *servers.Opener) error {
 // joinNotice is how long etcd may be silent until the user is told that the node waits for it.
 const joinNotice = 3 * time.Second
 
-// join makes the node.
 func (cmd *runCmd) join(ctx context.Context, inv *cli.Invocation, config fleet.Config, options []facade.Option, followed *daemon.Followed) (none daemon.Node, err error) {
 	if config.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cmd.Listen); err != nil {
 		return none, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("other nodes cannot reach this one: %v; choose another address for --listen", err)}}
@@ -123,7 +122,6 @@ func (cmd *runCmd) join(ctx context.Context, inv *cli.Invocation, config fleet.C
 		}}, nil
 }
 
-// identity reads the certificate of the node.
 func (cmd *runCmd) identity() (peer.Identity, error) {
 	cert, key, ca := cmd.Cert, cmd.Key, cmd.CA
 	for _, one := range []struct {

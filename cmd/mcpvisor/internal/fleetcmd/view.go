@@ -129,7 +129,6 @@ func (v *view) take(s fleet.Status, now time.Time) {
 	v.last = next
 }
 
-// status is what was read last.
 func (v *view) status() api.FleetStatus {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,7 +139,6 @@ func (v *view) status() api.FleetStatus {
 // moves is on none for a moment.
 const unplacedAfter = 15 * time.Second
 
-// attention is what an operator should look at.
 func (v *view) attention() (all []api.Attention) { return v.attentionAt(time.Now()) }
 
 func (v *view) attentionAt(now time.Time) (all []api.Attention) {

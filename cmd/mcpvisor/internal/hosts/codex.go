@@ -93,7 +93,6 @@ var codexKeys = []struct{ codex, ours string }{
 	{"enabled_tools", "enabledTools"}, {"disabled_tools", "disabledTools"},
 }
 
-// codex converts an entry of Codex.
 func codex(entry object) (converted object, notes []string, err error) {
 	rest := entry
 	for _, k := range codexKeys {

@@ -124,7 +124,6 @@ func setCallTimeout(entry object, timeout any, unit time.Duration) object {
 	return entry
 }
 
-// duration reads a number of units.
 func duration(v any, unit time.Duration) (time.Duration, bool) {
 	text := fmt.Sprint(v)
 	var n float64

@@ -28,7 +28,7 @@ func planOf(t *testing.T, id, text string) (written string, p *Plan) {
 // What is likely a secret is neither written nor shown, and ordinary values stay.
 func TestPlan_likely_secrets(t *testing.T) {
 	written, p := planOf(t, "cursor", `{"mcpServers": {
-		"a": {"command": "psql-server", "args": ["-p", "pa55wordA", "-pHunter2B", "--profile", "work", "-port", "8080", "--webhook=https://chat.example/webhooks/1/hookC", "a1B2c3D4e5F6g7H8i"],
+		"a": {"command": "psql-server", "args": ["--profile", "work", "-port", "8080", "--webhook=https://chat.example/webhooks/1/hookC"],
 			"env": {"WEBHOOK": "https://hooks.slack.com/services/T000/B000/hookD", "SESSION": "plainsessionE", "LICENSE": "licenseF-F", "BASIC": "dXNlcjpwYXNzd29yZA==",
 				"LOGIN": "bG9naW46Z2dnZ2c=", "SESSION_TIMEOUT": "360000", "LICENSE_FILE": "/etc/license.txt", "MODEL": "claude-3-5-sonnet-20241022", "REGION": "us-east-1"}},
 		"b": {"url": "https://h.example/mcp", "headers": {"X-Session": "headersessionG", "X-Region": "eu-central"}},
@@ -39,14 +39,14 @@ func TestPlan_likely_secrets(t *testing.T) {
 		require.Equal(t, ActionAdd, i.Action)
 		shown += i.Target
 	}
-	for _, secret := range []string{"pa55wordA", "Hunter2B", "hookC", "a1B2c3D4", "hookD", "sessionE", "licenseF", "dXNlcj", "bG9naW", "sessionG"} {
+	for _, secret := range []string{"hookC", "hookD", "sessionE", "licenseF", "dXNlcj", "bG9naW", "sessionG"} {
 		require.NotContains(t, written, secret)
 		require.NotContains(t, shown, secret)
 	}
-	for _, plain := range []string{`"work"`, `"8080"`, `"360000"`, "/etc/license.txt", "claude-3-5-sonnet-20241022", "us-east-1", "eu-central", "@scope/server-name@1.2.3", "./hooks", `"-p${A_`} {
+	for _, plain := range []string{`"work"`, `"8080"`, `"360000"`, "/etc/license.txt", "claude-3-5-sonnet-20241022", "us-east-1", "eu-central", "@scope/server-name@1.2.3", "./hooks"} {
 		require.Contains(t, written, plain)
 	}
-	require.Len(t, p.Variables, 10)
+	require.Len(t, p.Variables, 7)
 }
 
 // A text that a host does not replace is not replaced later either.

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 )
 
 // LiteralSecret is a part of an entry that is likely a secret and is written out.
@@ -24,21 +26,48 @@ func LiteralSecrets(server string, entry *hujson.Value) (found []LiteralSecret) 
 	if !ok {
 		return nil
 	}
-	v := variables{lookup: func(string) (string, bool) { return "", false }}
-	v.protect(server, "", plain)
-	for _, one := range v.all {
-		for _, place := range one.For {
-			place, _, _ = strings.Cut(place, " of "+server+" (")
-			found = append(found, LiteralSecret{Place: place, Offset: entry.StartOffset, Variable: one.Name})
-		}
-	}
+	found = secretsOf(server, plain)
 	object, _ := entry.Value.(*hujson.Object)
 	for i := range found {
+		found[i].Offset = entry.StartOffset
 		if at := valueAt(object, found[i].Place); at != nil {
 			found[i].Offset = at.StartOffset
 		}
 	}
 	return append(found, secretDefaults("", entry)...)
+}
+
+// LikelySecrets returns the likely secrets in the command, the arguments and the address of an entry that has no file yet.
+func LikelySecrets(server string, entry configfile.Object) []LiteralSecret {
+	var plain object
+	for _, m := range entry {
+		switch words, _ := m.Value.([]string); m.Key {
+		case "args":
+			args := make([]any, len(words))
+			for i := range words {
+				args[i] = words[i]
+			}
+			m.Value = args
+		case "command", "url":
+		default:
+			continue
+		}
+		plain = append(plain, m)
+	}
+	return secretsOf(server, plain)
+}
+
+// secretsOf returns the likely secrets of an entry, without their offsets.
+func secretsOf(server string, plain object) (found []LiteralSecret) {
+	v := variables{lookup: func(string) (string, bool) { return "", false }}
+	v.protect(server, "", plain)
+	for _, one := range v.all {
+		for _, place := range one.For {
+			place, _, _ = strings.Cut(place, " of "+server+" (")
+			found = append(found, LiteralSecret{Place: place, Variable: one.Name})
+		}
+	}
+	return found
 }
 
 // valueAt returns the value at a place, as in "env.TOKEN" or "args[1]", or nil.

@@ -118,7 +118,6 @@ func sameFile(a, b string) bool {
 	return resolve(a) == resolve(b)
 }
 
-// addSource adds the entries of one file.
 func (p *Plan) addSource(s Source) error {
 	text, err := readFile(s.Path)
 	if err != nil {
@@ -162,7 +161,6 @@ func (i *Item) place() string {
 	return fmt.Sprintf("%s %s:%d", i.Host, i.Path, i.Line)
 }
 
-// convert makes the entry for the configuration. Its secrets are variables.
 func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 	if runsMcpvisor(r.entry) {
 		return nil, errors.New("it starts mcpvisor itself")
@@ -260,7 +258,6 @@ func withKnownAddress(entry object) object {
 // addressKeys are the keys of an address.
 var addressKeys = []string{"url", "serverUrl", "httpUrl"}
 
-// target describes an entry whose secrets are variables.
 func target(entry object) string {
 	for _, key := range append([]string{"command"}, addressKeys...) {
 		text, ok := entry.Get(key).(string)
@@ -317,7 +314,6 @@ func (p *Plan) place(s Source, entry object, item *Item) error {
 	return nil
 }
 
-// equal compares an entry of the configuration with a new one.
 func equal(present json.RawMessage, entry object) bool {
 	text, err := json.Marshal(entry)
 	return err == nil && canonical.Equal(present, text)
@@ -340,7 +336,6 @@ func referencesIn(entry object) (inputs, variables []string) {
 	return inputs, variables
 }
 
-// addInputs adds the declarations of the inputs that an entry uses.
 func (p *Plan) addInputs(item *Item, inputs []input) error {
 	for _, id := range item.inputs {
 		i := slices.IndexFunc(inputs, func(i input) bool { return i.id == id })

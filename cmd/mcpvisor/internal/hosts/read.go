@@ -34,7 +34,6 @@ type input struct {
 // its servers.
 const maxFile = 64 << 20
 
-// readFile reads the text of a host's file.
 func readFile(path string) ([]byte, error) {
 	text, err := regularfile.Read(path, maxFile)
 	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), err
@@ -92,7 +91,6 @@ func member(o *hujson.Object, key string) (found *hujson.Value) {
 	return found
 }
 
-// objectAt returns the object below a key, or nil.
 func objectAt(o *hujson.Object, key string) *hujson.Object {
 	v := member(o, key)
 	if v == nil {
@@ -102,7 +100,6 @@ func objectAt(o *hujson.Object, key string) *hujson.Object {
 	return inner
 }
 
-// entriesOf returns the entries of a list of servers.
 func entriesOf(text []byte, list *hujson.Object) (entries []raw) {
 	if list == nil {
 		return nil

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -58,7 +59,6 @@ type protector struct {
 // protect returns a copy of an entry in which variables stand for its secrets.
 func (v *variables) protect(server, place string, entry object) object {
 	p := &protector{variables: v, server: server, place: place}
-	command, _ := entry.Get("command").(string)
 	var out object
 	for _, m := range entry {
 		switch value := m.Value.(type) {
@@ -73,7 +73,7 @@ func (v *variables) protect(server, place string, entry object) object {
 			}
 		case []any:
 			if m.Key == "args" {
-				m.Value = p.protectArgs(command, value)
+				m.Value = p.protectArgs(value)
 			}
 		case string:
 			switch m.Key {
@@ -88,7 +88,6 @@ func (v *variables) protect(server, place string, entry object) object {
 	return out
 }
 
-// named makes the name of a variable from that of the server.
 func (p *protector) named(suffix string) string { return variableName(p.server + "_" + suffix) }
 
 func (p *protector) headerVariable(header string) string {
@@ -115,7 +114,6 @@ func variableName(text string) string {
 	return name
 }
 
-// protectMap replaces the secrets among named values.
 func (p *protector) protectMap(key string, values object, name func(string) string) object {
 	out := object{}
 	for _, m := range values {
@@ -157,7 +155,6 @@ func isSecret(name, value string) bool {
 	return !found.Empty()
 }
 
-// protectAuth replaces the client's secret.
 func (p *protector) protectAuth(key string, auth object) object {
 	out := object{}
 	for _, m := range auth {
@@ -176,8 +173,7 @@ func (p *protector) protectAuth(key string, auth object) object {
 	return out
 }
 
-// protectArgs replaces the secrets among the arguments of a program.
-func (p *protector) protectArgs(command string, args []any) []any {
+func (p *protector) protectArgs(args []any) []any {
 	plain := make([]string, len(args))
 	for i, arg := range args {
 		text, _ := arg.(string)
@@ -192,25 +188,20 @@ func (p *protector) protectArgs(command string, args []any) []any {
 		if !ok {
 			continue
 		}
-		name, before, value := "SECRET", "", ""
-		if flag, assigned, ok := strings.Cut(text, "="); ok && strings.HasPrefix(flag, "-") {
+		name, before, value, isOne := "", "", text, isLikelySecret
+		if flag, assigned, ok := strings.Cut(text, "="); ok && (strings.HasPrefix(flag, "-") || legalVariable.MatchString(flag)) {
 			name, before, value = strings.TrimLeft(flag, "-"), flag+"=", assigned
-		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") &&
-			likelyArgument(command, "", plain[i-1]) == "" { // a secret is no name
-			name, value = strings.TrimLeft(plain[i-1], "-"), text
+			if name != flag {
+				isOne = isSecret // also a short one
+			}
+		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") {
+			name, isOne = strings.TrimLeft(plain[i-1], "-"), isSecret
 		}
-		masked, last := mask.Replace(text), ""
-		if i > 0 {
-			last = plain[i-1]
-		}
-		if likely := likelyArgument(command, last, plain[i]); masked != text {
-			// what package secret finds is enough
-		} else if likely != "" {
-			masked = strings.Replace(text, likely, secret.Mask, 1)
-		} else if !strings.HasPrefix(value, "-") && isSecret(name, value) { // a short one
+		masked := mask.Replace(text)
+		if masked == text && !strings.HasPrefix(value, "-") && isOne(name, value) {
 			masked = before + secret.Mask
 		}
-		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(name))
+		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(cmp.Or(name, "SECRET")))
 	}
 	return out
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
-// maxProblems is how many problems a check finds at most.
 const maxProblems = 10
 
 // checker compares values with schemas.
@@ -34,7 +33,6 @@ func (l List) Check(ctx context.Context, arguments []byte) (problems []string) {
 	return problems
 }
 
-// describe words a violation.
 func describe(v argcheck.Violation) string {
 	text := v.Reason
 	if v.Value != nil {
@@ -69,7 +67,6 @@ func typeOf(value []byte) string {
 	return argcheck.TypeOf(value[0])
 }
 
-// accepts reports whether a value of a kind has one of the types.
 func accepts(names []string, kind string, value []byte) bool {
 	if slices.Contains(names, kind) {
 		return true
@@ -97,7 +94,6 @@ func article(names []string, nullable bool) string {
 	return display.Line(strings.Join(all, " or "))
 }
 
-// quote shows a value in a message.
 func quote(value []byte) string {
 	return display.Line(display.Shorten(string(bytes.TrimSpace(value)), 100))
 }

@@ -79,7 +79,6 @@ func paramsOf(s *schema, levels int) (all []Param) {
 	return all
 }
 
-// typeText describes the types that a value may have.
 func typeText(s *schema) string {
 	names, nullable := s.types()
 	if len(names) == 0 {
@@ -103,7 +102,6 @@ func typeText(s *schema) string {
 	return strings.Join(text, " or ")
 }
 
-// enumTypes returns the types of values.
 func enumTypes(values []json.RawMessage) (names []string) {
 	for _, value := range values {
 		if name := typeOf(value); !slices.Contains(names, name) {

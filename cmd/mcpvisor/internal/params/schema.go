@@ -95,7 +95,6 @@ func (s *schema) list(name string) (all []json.RawMessage) {
 	return all
 }
 
-// schemas returns the schemas of a list such as anyOf.
 func (s *schema) schemas(name string) (all []*schema) {
 	for _, text := range s.list(name) {
 		all = append(all, s.sub(text))
@@ -163,7 +162,6 @@ func (s *schema) titles() (titles []string) {
 	return titles
 }
 
-// items returns the schema of the items of an array.
 func (s *schema) items() *schema {
 	if raw, ok := s.members["items"]; ok {
 		return s.sub(raw)
@@ -200,7 +198,6 @@ func (s *schema) isOpen() bool {
 	return typeOf(s.members["properties"]) != "object"
 }
 
-// property is one member of "properties".
 type property struct {
 	name   string
 	schema *schema
@@ -228,7 +225,6 @@ func (s *schema) properties() (all []property) {
 	return all
 }
 
-// required returns the names of the properties that must be present.
 func (s *schema) required() (names []string) {
 	for _, raw := range s.list("required") {
 		var name string

@@ -107,7 +107,6 @@ func (l List) Parse(words []string) (json.RawMessage, error) {
 	return object(order, members), nil
 }
 
-// value reads the text of one word.
 func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {
 	if isJSON {
 		if !json.Valid([]byte(text)) {
@@ -125,7 +124,6 @@ func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {
 	return value, nil
 }
 
-// wants describes what a value may be.
 func (p Param) wants() string {
 	if len(p.Enum) > 0 {
 		return "one of " + Values(p.Enum)
@@ -272,7 +270,6 @@ func object(order []string, members map[string]json.RawMessage) json.RawMessage 
 	return append(b, '}')
 }
 
-// marshal returns a text as JSON.
 func marshal(text string) json.RawMessage {
 	data, err := json.Marshal(text)
 	if err != nil { // a text can always be encoded

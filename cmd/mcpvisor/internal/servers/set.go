@@ -144,12 +144,10 @@ func (o *Opener) OpenPartly(names ...string) (*Set, error) {
 	return c, cmp.Or(err, waited)
 }
 
-// noteFresh says that a command works with copies of servers.
 func (o *Opener) noteFresh(servers int) {
 	o.Note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
 }
 
-// ownSession returns a session of copies.
 func ownSession(own *Copies, stop func()) (*Set, error) {
 	h, err := control.New(own.Client, control.Info{}, slices.Collect(maps.Values(own.Specs))...)
 	if err != nil {
@@ -209,7 +207,6 @@ func (c *Set) UnknownServer(name string) error {
 	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
 }
 
-// serverNames returns the names of the servers, without starting any.
 func (o *Opener) serverNames() (names []string, err error) {
 	c, err := o.Attach()
 	if err == nil {

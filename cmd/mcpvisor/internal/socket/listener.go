@@ -93,7 +93,6 @@ func lockIn(dir *ownfile.Dir, path, extension string) (unlock func(), busy bool,
 	return filelock.TryLockOpened(path, func(flag int) (*os.File, error) { return dir.OpenFile(filepath.Base(path), flag) })
 }
 
-// openDirectory opens the directory of a socket.
 func openDirectory(path string, create bool) (*ownfile.Dir, error) {
 	dir, err := ownfile.OpenDir(filepath.Dir(path), create)
 	if err != nil {
@@ -113,7 +112,6 @@ func OpenBeside(path, extension string, flag int) (*os.File, error) {
 	return dir.OpenFile(withExtension(filepath.Base(path), extension), flag)
 }
 
-// listenLocked makes the socket while the lock is held.
 func listenLocked(path, group string, own *ownfile.Dir) (net.Listener, error) {
 	dir, name := own.Root(), filepath.Base(path)
 	file, err := own.OpenFile(withExtension(name, ".pid"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC)

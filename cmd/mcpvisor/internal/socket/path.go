@@ -74,7 +74,6 @@ func Find(config string) (string, error) {
 	return "", ErrNotRunning
 }
 
-// directory returns the directory of the sockets.
 func directory() (string, error) {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
 	if runtimeDir == "" {

@@ -20,7 +20,6 @@ const maxCellLength = 100
 // MaxText is the longest text of a line that is no table, in characters, for [OneLine].
 const MaxText = 400
 
-// gap is between two columns.
 const gap = "  "
 
 // Color is the colour of a cell, from the palette of the terminal.

@@ -107,7 +107,6 @@ func (t *Tool) hints() string {
 	return strings.Join(hints, ", ")
 }
 
-// indent moves the lines of a text to the right.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
 }
@@ -151,7 +150,6 @@ func PrintParams(out io.Writer, list params.List) error {
 	return Write(out, false, []string{"PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)
 }
 
-// joined joins two texts.
 func joined(a, b string) string {
 	if b == "" {
 		return a

@@ -224,7 +224,6 @@ func (m *model) pressInForm(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// send calls the tool once.
 func (m *model) send() tea.Cmd {
 	c := m.call
 	object, problem := c.arguments(m.ctx)
@@ -258,7 +257,6 @@ func (m *model) send() tea.Cmd {
 	return tea.Batch(call, report)
 }
 
-// progressed shows how far a call has come.
 func (m *model) progressed(msg progressMsg) tea.Cmd {
 	if msg.call.cancel == nil { // it has ended
 		return nil
@@ -267,10 +265,8 @@ func (m *model) progressed(msg progressMsg) tea.Cmd {
 	return msg.next
 }
 
-// linesPerField is how many lines of the form a field has.
 const linesPerField = 2
 
-// maxResultLines is how many lines of a result are shown.
 const maxResultLines = 500
 
 // called shows what came of a call. It stays until the next one.

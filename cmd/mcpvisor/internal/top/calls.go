@@ -62,12 +62,10 @@ func (m *model) endedEntries(calls []mcpvisor.CallRecord) (all []entry) {
 	return all
 }
 
-// targetOf names what a call is for.
 func targetOf(server, target, method string) string {
 	return display.Line(server + "/" + cmp.Or(target, method))
 }
 
-// endedFacts are what is known of a call that has ended.
 func (m *model) endedFacts(c *mcpvisor.CallRecord, same int) []fact {
 	text, style := outcomeSentence(c)
 	facts := []fact{

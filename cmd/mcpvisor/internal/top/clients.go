@@ -81,7 +81,6 @@ func (m *model) clientLine(s *clients.SessionStatus) string {
 	return m.clientRow(name, style, state, number(s.Calls), number(s.Failed), last, from)
 }
 
-// maxTaskLines is how many tasks of a client are shown.
 const maxTaskLines = 3
 
 // taskLines are the newest open tasks of a client.

@@ -100,7 +100,6 @@ func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap strin
 	return shown, gap, missing
 }
 
-// longestName is the width of the longest name.
 func longestName(all []*mcpvisor.ServerStatus) int {
 	longest := len("SERVER")
 	for _, s := range all {
@@ -194,7 +193,6 @@ func (m *model) usage(server string) api.ServerUsage {
 	return api.ServerUsage{}
 }
 
-// memory renders a number of bytes.
 func memory(bytes int64) string {
 	const unit = 1024
 	switch {

@@ -15,10 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// labelWidth is the width of the labels of the details.
 const labelWidth = 11
 
-// lines are the content of the screens that scroll.
 func (m *model) lines() []string {
 	if m.screen == screenHelp {
 		return m.helpLines()
@@ -228,7 +226,6 @@ func (m *model) newTools() string {
 	return "new: " + strings.Join(names, "; ")
 }
 
-// session describes a session in one line.
 func session(s *mcpvisor.SessionInfo) string {
 	if s == nil {
 		return ""
@@ -240,7 +237,6 @@ func session(s *mcpvisor.SessionInfo) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// historyLines list the incarnations that ended, the last one first.
 func (m *model) historyLines() (lines []string) {
 	history := m.data.server.Status.History
 	if len(history) == 0 {
@@ -290,7 +286,6 @@ func (m *model) earlierStderr() (lines []string) {
 	return append(lines, "", heading(fmt.Sprintf("of process %d, the latest", latest.PID)))
 }
 
-// stderrLines are what the latest process has written to its stderr.
 func (m *model) stderrLines() (lines []string) {
 	s := &m.data.server.Stderr
 	kept := int64(len(s.First) + len(s.Lines))
@@ -368,7 +363,6 @@ func (m *model) toolLines() (lines []string) {
 	return lines
 }
 
-// helpLines explain the keys and the columns.
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},

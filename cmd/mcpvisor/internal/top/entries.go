@@ -33,7 +33,6 @@ type pick struct {
 // lists reports whether a screen is a list of entries.
 func (s screen) lists() bool { return s == screenCalls || s == screenEvents }
 
-// entries are those of a list.
 func (m *model) entries(list screen) []entry {
 	if list == screenEvents {
 		return m.eventEntries()
@@ -119,7 +118,6 @@ func (m *model) revealEntry() {
 	}
 }
 
-// openEntry shows what is known of the selected entry.
 func (m *model) openEntry() tea.Cmd {
 	all := m.entries(m.screen)
 	at := m.picked(m.screen, all)

@@ -244,7 +244,6 @@ func (m *model) eventFacts(e *api.Event) []fact {
 	return facts
 }
 
-// showEvents shows the events of the server that is shown, or of all.
 func (m *model) showEvents() tea.Cmd {
 	m.eventsOf = ""
 	if m.screen != screenServers && !m.screen.aboutAll() {

@@ -72,7 +72,6 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	return m.pressInLines(name)
 }
 
-// pressInFilter edits the filter.
 func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch key.String() {
 	case "enter":
@@ -106,7 +105,6 @@ func (m *model) paste(text tea.PasteMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// pressInServers handles keys of the table.
 func (m *model) pressInServers(name string) tea.Cmd {
 	switch name {
 	case "up", "k":
@@ -135,7 +133,6 @@ func (m *model) pressInServers(name string) tea.Cmd {
 	return nil
 }
 
-// pressInLines handles keys of the screens that scroll.
 func (m *model) pressInLines(name string) tea.Cmd {
 	page := max(m.room()-1, 1)
 	if m.screen == screenTools || m.screen.lists() {

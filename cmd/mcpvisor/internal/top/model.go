@@ -33,7 +33,6 @@ const (
 	screenHelp
 )
 
-// aboutAll reports whether a screen is about all servers.
 func (s screen) aboutAll() bool {
 	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients || s == screenNodes || s == screenEntry
 }
@@ -271,7 +270,6 @@ func (m *model) servers() (all []*mcpvisor.ServerStatus) {
 	return all
 }
 
-// keepSelection selects a server that is listed.
 func (m *model) keepSelection() {
 	all := m.servers()
 	if m.index(all) < 0 && len(all) > 0 && m.screen == screenServers {
@@ -293,7 +291,6 @@ func (m *model) move(n int) tea.Cmd {
 	return m.read()
 }
 
-// show changes the screen.
 func (m *model) show(s screen) tea.Cmd {
 	if s != screenServers && !s.aboutAll() {
 		if m.selected == "" {
@@ -317,7 +314,6 @@ func (m *model) show(s screen) tea.Cmd {
 	return m.read()
 }
 
-// restart restarts servers, and says so.
 func (m *model) restart(names ...string) tea.Cmd {
 	ctx, source := m.ctx, m.source
 	text := "restarting " + strings.Join(names, ", ")

@@ -28,7 +28,6 @@ func (m *model) nodesTitle() string {
 	return fmt.Sprintf("of the fleet, as %s sees it, generation %d", m.data.nodes.Node, m.data.nodes.Generation)
 }
 
-// nodeLines list the nodes of the fleet, and the servers that none of them runs.
 func (m *model) nodeLines() (lines []string) {
 	f := &m.data.nodes
 	lines = append(lines, heading(m.nodeRow("NODE", quiet, "STATE", "SERVERS", "WEIGHT", "LABELS AND ADDRESS")))

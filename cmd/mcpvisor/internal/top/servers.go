@@ -98,7 +98,6 @@ func (m *model) selectedLines(room int) []string {
 	return lines
 }
 
-// row renders a server.
 func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, selected bool) string {
 	var cells []string
 	for _, c := range columns {
@@ -205,7 +204,6 @@ func (m *model) unfinishedEntries(server string) (all []entry) {
 	return all
 }
 
-// unfinishedLines are the first unfinishedEntries.
 func (m *model) unfinishedLines(server string, most int) []string {
 	all := m.unfinishedEntries(server)
 	if len(all) == 0 {
@@ -256,7 +254,6 @@ func (m *model) flightEntries(server string) (all []entry) {
 	return all
 }
 
-// inFlightLines are the first flightEntries.
 func (m *model) inFlightLines(server string, most int) []string {
 	all := m.flightEntries(server)
 	if len(all) == 0 {

@@ -212,5 +212,4 @@ func keys(pairs ...string) string {
 	return strings.Join(parts, quiet.Render("  "))
 }
 
-// heading renders the title of a part of a screen.
 func heading(text string) string { return quiet.Render(text) }

@@ -102,7 +102,6 @@ func (c connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// readError explains the end of a WebSocket.
 func readError(err error) error {
 	var closed websocket.CloseError
 	switch {

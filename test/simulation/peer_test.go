@@ -1,0 +1,368 @@
+package simulation
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+var versions = []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2026-07-28"}
+
+const peers = 6
+
+// A peer is a client of the gateway, which uses HTTP and nothing of the product.
+type peer struct {
+	w         *world
+	n         int
+	version   string
+	principal string
+	http      *http.Client
+
+	mu      sync.Mutex // guards the fields below
+	session string
+	nextID  int
+	open    map[string]int // calls in flight, by the id of their plan
+}
+
+func (w *world) newPeer(n int) *peer {
+	p := &peer{w: w, n: n, version: versions[n%len(versions)], principal: []string{"alice", "bob"}[n%2]}
+	p.open = map[string]int{}
+	p.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
+	return p
+}
+
+func (p *peer) modern() bool { return p.version == "2026-07-28" }
+
+var tokens = []gateway.Token{
+	{Principal: "alice", Profile: "p", SHA256: gateway.HashToken("token-of-alice")},
+	{Principal: "bob", Profile: "p", SHA256: gateway.HashToken("token-of-bob")},
+}
+
+var sessionKey = bytes.Repeat([]byte("k"), 32)
+
+// serve offers the client of the host as a gateway, until the host ends.
+func (w *world) serve(c *facade.Client) (stop func()) {
+	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSettings(w.settings), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second))
+	l := w.net.listen("gateway.sim:80")
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	w.closes.Go(func() { _ = server.Serve(l) })
+	return func() {
+		_ = server.Close()
+		_ = l.Close()
+		h.Close()
+	}
+}
+
+// offer sets what the gateway offers: all servers, or all but one.
+func (w *world) offer(hidden string) {
+	share := map[string]gateway.Share{}
+	if w.copied != "" {
+		share[w.copied] = gateway.ShareClient
+	}
+	profile := gateway.Profile{}
+	if hidden != "" {
+		profile.Servers.Deny = []string{hidden}
+	}
+	if err := w.settings.Set(gateway.Settings{ShareOf: share, Profiles: map[string]gateway.Profile{"p": profile}}); err != nil {
+		w.fail("settings: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hidden = append(w.hidden, visibility{time.Now(), hidden})
+}
+
+// visibility says which server the profile hides from a time on; empty: none.
+type visibility struct {
+	from   time.Time
+	hidden string
+}
+
+// alwaysHidden reports whether a server was hidden all the time between two instants; w.mu is locked.
+func (w *world) alwaysHidden(server string, from, to time.Time) bool {
+	for i, v := range w.hidden {
+		until := to
+		if i+1 < len(w.hidden) {
+			until = w.hidden[i+1].from
+		}
+		if !until.Before(from) && !v.from.After(to) && v.hidden != server {
+			return false
+		}
+	}
+	return true
+}
+
+var errStatus = errors.New("status")
+
+// post sends one message, and returns the answer to it: of several in a stream the last one.
+func (p *peer) post(ctx context.Context, id int, method, params, name, session string) (answer *response, newSession string, err error) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
+	if method == "" {
+		body = params
+	}
+	if id > 0 {
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.sim/mcp", strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	r.Header.Set("Authorization", "Bearer token-of-"+p.principal)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if method != "initialize" {
+		r.Header.Set("Mcp-Protocol-Version", p.version)
+	}
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	if p.modern() {
+		r.Header.Set("Mcp-Method", method)
+		if name != "" {
+			r.Header.Set("Mcp-Name", name)
+		}
+	}
+	got, err := p.http.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode >= 300 && got.Header.Get("Content-Type") != "application/json" {
+		text, _ := io.ReadAll(got.Body)
+		return nil, "", fmt.Errorf("%w %d: %s", errStatus, got.StatusCode, text)
+	}
+	if id == 0 {
+		return nil, "", nil
+	}
+	if strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") {
+		for lines := bufio.NewReader(got.Body); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return nil, "", fmt.Errorf("the stream ended before the answer: %w", err)
+			}
+			data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+			if !ok || strings.TrimSpace(data) == "" {
+				continue
+			}
+			a := new(response)
+			if err := json.Unmarshal([]byte(data), a); err != nil {
+				p.w.fail("peer %d got %q in a stream", p.n, data)
+			}
+			if a.Method == "elicitation/create" {
+				p.w.closes.Go(func() { p.answer(ctx, a, session) })
+			}
+			if a.Method == "" {
+				if string(a.ID) != fmt.Sprint(id) {
+					p.w.fail("peer %d asked %d and got the answer of %s", p.n, id, a.ID)
+				}
+				return a, got.Header.Get("Mcp-Session-Id"), nil
+			}
+		}
+	}
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		return nil, "", err
+	}
+	a := new(response)
+	if err := json.Unmarshal(text, a); err != nil {
+		p.w.fail("peer %d got status %d with %q", p.n, got.StatusCode, text)
+		return nil, "", err
+	}
+	if string(a.ID) != fmt.Sprint(id) {
+		p.w.fail("peer %d asked %d and got the answer of %s: %s", p.n, id, a.ID, text)
+	}
+	return a, got.Header.Get("Mcp-Session-Id"), nil
+}
+
+type response struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Message string `json:"message"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+// asked looks whether a question is that of a call which this peer has in flight, and returns the answer.
+func (p *peer) asked(message string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[message] == 0 {
+		p.w.fail("peer %d of %s was asked for %s, which it does not call", p.n, p.principal, message)
+	}
+	return `{"action":"accept","content":{"a":"` + message + `"}}`
+}
+
+func (p *peer) answer(ctx context.Context, question *response, session string) {
+	result := p.asked(question.Params.Message)
+	if _, _, err := p.post(ctx, 0, "", `{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":`+result+`}`, "", session); err != nil {
+		return // the call has ended meanwhile, and nothing waits for the answer
+	}
+}
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
+
+// call makes a tool call as the plan says. It opens a session if there is none.
+func (p *peer) call(ctx context.Context, e event) (text string, err error) {
+	p.mu.Lock()
+	session := p.session
+	p.nextID++
+	id := p.nextID
+	began := time.Now()
+	p.open[e.Plan.ID]++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open[e.Plan.ID]--
+	}()
+	if session == "" && !p.modern() {
+		_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
+		if err != nil || session == "" {
+			return "", &notCalled{fmt.Errorf("initialize: %w", err)}
+		}
+		if _, _, err = p.post(ctx, 0, "notifications/initialized", "{}", "", session); err != nil {
+			return "", &notCalled{fmt.Errorf("initialized: %w", err)}
+		}
+		p.mu.Lock()
+		p.session = session
+		p.nextID++
+		id = p.nextID
+		p.mu.Unlock()
+	}
+	var meta []string
+	if p.modern() {
+		meta = append(meta, modernMeta)
+	}
+	if e.Key != "" {
+		meta = append(meta, fmt.Sprintf(`"mcpvisor/key":%q`, e.Key))
+	}
+	if e.Kind == "tools" {
+		return "", p.tools(ctx, id, session, meta, began)
+	}
+	arguments, err := json.Marshal(e.Plan)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("s%d__do", e.Server)
+	params := fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}`, name, arguments, strings.Join(meta, ","))
+	a, _, err := p.post(ctx, id, "tools/call", params+"}", name, session)
+	for round := 0; err == nil && a.Error == nil && round < 3; round++ {
+		var required struct {
+			ResultType    string `json:"resultType"`
+			InputRequests map[string]struct {
+				Params struct {
+					Message string `json:"message"`
+				} `json:"params"`
+			} `json:"inputRequests"`
+			RequestState json.RawMessage `json:"requestState"`
+		}
+		if json.Unmarshal(a.Result, &required) != nil || required.ResultType != "input_required" {
+			break
+		}
+		var answers []string
+		for key, question := range required.InputRequests {
+			answers = append(answers, fmt.Sprintf("%q:%s", key, p.asked(question.Params.Message)))
+		}
+		more := `,"inputResponses":{` + strings.Join(answers, ",") + "}"
+		if required.RequestState != nil {
+			more += `,"requestState":` + string(required.RequestState)
+		}
+		p.mu.Lock()
+		p.nextID++
+		id = p.nextID
+		p.mu.Unlock()
+		a, _, err = p.post(ctx, id, "tools/call", params+more+"}", name, session)
+	}
+	if err != nil {
+		return "", err
+	}
+	if a.Error != nil {
+		return "", &rpcError{a.Error.Code, a.Error.Message}
+	}
+	var result struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		IsError    bool              `json:"isError"`
+		Structured facade.ModelError `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(a.Result, &result); err != nil || len(result.Content) != 1 {
+		p.w.fail("peer %d got the result %s", p.n, a.Result)
+		return "", errors.New("a result of another form")
+	}
+	if result.IsError {
+		return "", &modelError{result.Structured}
+	}
+	return result.Content[0].Text, nil
+}
+
+// tools lists the tools.
+func (p *peer) tools(ctx context.Context, id int, session string, meta []string, began time.Time) error {
+	a, _, err := p.post(ctx, id, "tools/list", fmt.Sprintf(`{"_meta":{%s}}`, strings.Join(meta, ",")), "", session)
+	if err != nil || a.Error != nil {
+		return err
+	}
+	var result struct {
+		Tools []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(a.Result, &result); err != nil {
+		p.w.fail("peer %d got the list %s", p.n, a.Result)
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, tool := range result.Tools {
+		server, name, _ := strings.Cut(tool.Name, "__")
+		if p.w.alwaysHidden(server, began, time.Now()) {
+			p.w.failLocked("peer %d got %s in a list that it asked for at %v, and %s was hidden", p.n, tool.Name, began.Sub(p.w.began), server)
+		}
+		if name != "do" && !strings.HasPrefix(name, "extra") {
+			p.w.failLocked("peer %d got the tool %q", p.n, tool.Name)
+		}
+	}
+	return nil
+}
+
+type notCalled struct{ error }
+
+type rpcError struct {
+	code int
+	text string
+}
+
+func (e *rpcError) Error() string { return fmt.Sprintf("%d: %s", e.code, e.text) }
+
+type modelError struct{ facade.ModelError }
+
+func (e *modelError) Error() string { return e.Code + ": " + e.Message }
+
+// claimsNotExecuted: what the peer was told means that the call was not executed.
+func claimsNotExecuted(err error) bool {
+	var model *modelError
+	var not *notCalled
+	var rpc *rpcError
+	switch {
+	case errors.As(err, &model):
+		return model.Retryable || strings.Contains(model.Message, "was not sent") || strings.Contains(model.Message, "nothing was sent")
+	case errors.As(err, &rpc):
+		return rpc.code == -32602
+	}
+	return errors.As(err, &not) || errors.Is(err, errRefused) || errors.Is(err, errStatus)
+}

@@ -1,0 +1,490 @@
+package simulation
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A plan is what one call wants of its server. The call carries it in its arguments, so that a schedule decides
+// it, and not the order in which goroutines run.
+type plan struct {
+	ID    string        `json:"id"`              // of the call, or its key: executions are counted by it
+	Form  string        `json:"form"`            // plain, task, never
+	Delay time.Duration `json:"delay,omitempty"` // from the execution to the answer
+	Fault string        `json:"fault,omitempty"` // one of faults; it happens at the first execution only
+}
+
+var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop"}
+
+// An execution is one line of the ledger: what a server has done, whatever it or the client said later.
+type execution struct {
+	ID, Server  string
+	Incarnation int
+	Session     string // over HTTP, before 2026-07-28
+	Number      int
+	At          time.Time
+}
+
+// A server is one scripted server over all its incarnations.
+type server struct {
+	w       *world
+	name    string
+	modern  bool
+	durable bool         // its tasks survive its end
+	http    *http.Client // how it is reached over HTTP; nil: it is in memory
+
+	// guarded by w.mu
+	incarnation int
+	lives       []*life // that run, the oldest first
+	tools       int     // it offers do and extra0 … extraN
+	refuses     int     // that many starts fail
+	tasks       *tasks  // of all incarnations, if they are durable
+}
+
+type tasks struct {
+	byID map[string]*task
+	last int
+}
+
+type task struct {
+	id, text string
+	created  time.Time
+	done     time.Time
+	canceled bool
+}
+
+// A life is one incarnation.
+type life struct {
+	s      *server
+	number int
+	end    context.CancelCauseFunc
+	ctx    context.Context
+	// guarded by w.mu
+	stopped   time.Time         // it reads and answers nothing before
+	listeners map[*message]bool // streams for notifications
+	sessions  map[string]bool   // over HTTP, before 2026-07-28
+	questions map[string]chan string
+	tasks     *tasks
+
+	nextSession int
+
+	out sync.Mutex
+	w   io.Writer
+}
+
+func (l *life) write(text string) {
+	l.out.Lock()
+	defer l.out.Unlock()
+	if l.ctx.Err() == nil {
+		_, _ = io.WriteString(l.w, text) // the client may have gone
+	}
+}
+
+// sleep waits in virtual time; it returns false if the life ended.
+func (l *life) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return l.ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return l.ctx.Err() == nil
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+func (l *life) stopFor(d time.Duration) {
+	l.s.w.mu.Lock()
+	defer l.s.w.mu.Unlock()
+	l.stopped = time.Now().Add(d)
+}
+
+// await waits while the life is stopped.
+func (l *life) await() bool {
+	for {
+		l.s.w.mu.Lock()
+		rest := time.Until(l.stopped)
+		l.s.w.mu.Unlock()
+		if rest <= 0 {
+			return l.ctx.Err() == nil
+		}
+		if !l.sleep(rest) {
+			return false
+		}
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// beginLocked begins an incarnation; s.w.mu is locked.
+func (s *server) beginLocked(ctx context.Context) *life {
+	s.incarnation++
+	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{}}
+	l.ctx, l.end = context.WithCancelCause(ctx)
+	s.lives = append(s.lives, l)
+	if l.tasks = s.tasks; !s.durable {
+		l.tasks = &tasks{byID: map[string]*task{}}
+	}
+	return l
+}
+
+// serve runs an incarnation that the host with that disk has started.
+func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, stdout io.WriteCloser) error {
+	if disk.isDead() {
+		return errKilled
+	}
+	s.w.mu.Lock()
+	l := s.beginLocked(ctx)
+	l.w = stdout
+	defer l.end(nil)
+	refuse := s.refuses > 0
+	if refuse {
+		s.refuses--
+	}
+	s.w.mu.Unlock()
+	defer func() {
+		s.w.mu.Lock()
+		s.lives = slices.DeleteFunc(s.lives, func(other *life) bool { return other == l })
+		s.w.mu.Unlock()
+	}()
+	if refuse {
+		return errors.New("refuses to start")
+	}
+	if !l.sleep(2 * time.Millisecond) { // two incarnations must not make tasks within one millisecond
+		return context.Cause(l.ctx)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewReader(stdin); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			if !l.await() {
+				return
+			}
+			var m message
+			if json.Unmarshal(bytes.TrimSpace(line), &m) != nil {
+				s.w.fail("server %s got what is not JSON: %q", s.name, line)
+				return
+			}
+			m.write = l.write
+			if m.Method == "" {
+				l.answered(&m)
+				continue
+			}
+			go l.handle(&m)
+		}
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-l.ctx.Done():
+		_ = stdin.Close()
+		return context.Cause(l.ctx)
+	}
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+
+	session string
+	write   func(text string) // where the answer goes, and what comes before it
+}
+
+func (l *life) reply(m *message, members string) {
+	if m.ID != nil && l.await() {
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,` + members + "}\n")
+	}
+}
+
+func (l *life) result(m *message, members string) {
+	if l.s.modern {
+		members = strings.TrimSuffix(`"resultType":"complete",`+members, ",")
+	}
+	l.reply(m, `"result":{`+members+`}`)
+}
+
+const listed = `"ttlMs":0,"cacheScope":"private",`
+
+func (l *life) handle(m *message) {
+	s := l.s
+	switch {
+	case m.Method == "initialize" && !s.modern:
+		l.result(m, `"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"sim","version":"1"}`)
+	case m.Method == "server/discover" && s.modern:
+		l.result(m, listed+`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	case m.Method == "ping" && !s.modern:
+		l.result(m, "")
+	case m.Method == "tools/list":
+		s.w.mu.Lock()
+		tools := []string{`{"name":"do","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`}
+		for i := range s.tools {
+			tools = append(tools, fmt.Sprintf(`{"name":"extra%d","inputSchema":{"type":"object"}}`, i))
+		}
+		s.w.mu.Unlock()
+		l.result(m, listed+`"tools":[`+strings.Join(tools, ",")+`]`)
+	case m.Method == "tools/call":
+		l.call(m)
+	case strings.HasPrefix(m.Method, "tasks/"):
+		l.task(m)
+	case m.Method == "subscriptions/listen" && s.modern:
+		s.w.mu.Lock()
+		l.listeners[m] = true
+		s.w.mu.Unlock()
+		m.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{"toolsListChanged":true}}}` + "\n")
+	case m.ID != nil:
+		l.reply(m, `"error":{"code":-32601,"message":"method not found"}`)
+	}
+}
+
+func (l *life) call(m *message) {
+	s := l.s
+	var params struct {
+		Arguments plan            `json:"arguments"`
+		Task      json.RawMessage `json:"task"`
+		Meta      struct {
+			Capabilities struct {
+				Elicitation json.RawMessage `json:"elicitation"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+		InputResponses map[string]struct {
+			Content struct {
+				A string `json:"a"`
+			} `json:"content"`
+		} `json:"inputResponses"`
+		RequestState string `json:"requestState"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil || params.Arguments.ID == "" {
+		s.w.fail("server %s got a call that it cannot read: %s", s.name, m.Params)
+		return
+	}
+	p := params.Arguments
+	s.w.mu.Lock()
+	first := !s.w.faulted[p.ID]
+	s.w.faulted[p.ID] = true
+	s.w.mu.Unlock()
+	fault := p.Fault
+	if !first {
+		fault = ""
+	}
+	if fault == "die_before" {
+		l.end(errKilled)
+		return
+	}
+	if l.ctx.Err() != nil {
+		return
+	}
+	asks := p.Form == "ask" && s.modern && params.Meta.Capabilities.Elicitation != nil
+	if asks && params.InputResponses == nil {
+		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
+		return
+	}
+	n := s.w.execute(p.ID, s.name, m.session, l.number)
+	text := fmt.Sprintf("%s#%d", p.ID, n)
+	if asks {
+		text += ":" + params.InputResponses["q"].Content.A
+		if params.RequestState != "of "+p.ID {
+			s.w.fail("server %s got the state %q with %s", s.name, params.RequestState, p.ID)
+		}
+	} else if p.Form == "ask" && !s.modern {
+		text += ":" + l.ask(m, p.ID, n)
+	}
+	if fault == "die_after" {
+		l.end(errKilled)
+		return
+	}
+	if fault == "stop" {
+		l.stopFor(p.Delay + 4*time.Second)
+	}
+	if p.Form == "task" && (s.modern || params.Task != nil) {
+		l.makeTask(m, p, text)
+		return
+	}
+	if !l.sleep(p.Delay) || p.Form == "never" {
+		return
+	}
+	content := `"content":[{"type":"text","text":"` + text + `"}]`
+	switch fault {
+	case "die_half":
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"conte`)
+		l.end(errKilled)
+		return
+	case "twice":
+		l.result(m, content)
+		l.result(m, `"content":[{"type":"text","text":"the second answer"}]`)
+		return
+	case "junk":
+		m.write("not JSON at all\n{\"jsonrpc\":\"2.0\"}\n")
+	case "other_id":
+		m.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `77,"result":{"content":[]}}` + "\n")
+	}
+	l.result(m, content)
+}
+
+func question(id string) string {
+	return `{"message":"` + id + `","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`
+}
+
+// ask asks the client in mid-call, and returns its answer; empty if there is none.
+func (l *life) ask(m *message, id string, n int) string {
+	name := fmt.Sprintf("q%d", n)
+	answer := make(chan string, 1)
+	l.s.w.mu.Lock()
+	l.questions[name] = answer
+	l.s.w.mu.Unlock()
+	m.write(`{"jsonrpc":"2.0","id":"` + name + `","method":"elicitation/create","params":` + question(id) + "}\n")
+	timer := time.NewTimer(3 * time.Second)
+	defer timer.Stop()
+	select {
+	case text := <-answer:
+		return text
+	case <-timer.C:
+	case <-l.ctx.Done():
+	}
+	return ""
+}
+
+// answered takes the client's answer to a question.
+func (l *life) answered(m *message) {
+	var name string
+	var result struct {
+		Content struct {
+			A string `json:"a"`
+		} `json:"content"`
+	}
+	_ = json.Unmarshal(m.ID, &name)
+	_ = json.Unmarshal(m.Result, &result)
+	l.s.w.mu.Lock()
+	defer l.s.w.mu.Unlock()
+	if answer := l.questions[name]; answer != nil {
+		delete(l.questions, name)
+		answer <- result.Content.A
+	}
+}
+
+func (l *life) makeTask(m *message, p plan, text string) {
+	s := l.s
+	s.w.mu.Lock()
+	l.tasks.last++
+	t := &task{id: fmt.Sprintf("task-%d", l.tasks.last), text: text, created: time.Now(), done: time.Now().Add(p.Delay)}
+	l.tasks.byID[t.id] = t
+	state := s.state(t)
+	s.w.mu.Unlock()
+	if s.modern {
+		l.reply(m, `"result":{"resultType":"task",`+state+`}`)
+	} else {
+		l.reply(m, `"result":{"task":{`+state+`}}`)
+	}
+}
+
+// state is that of a task; s.w.mu is locked.
+func (s *server) state(t *task) string {
+	status := "working"
+	switch {
+	case t.canceled:
+		status = "cancelled"
+	case !time.Now().Before(t.done):
+		status = "completed"
+	}
+	poll, ttl := "pollIntervalMs", "ttlMs"
+	if !s.modern {
+		poll, ttl = "pollInterval", "ttl"
+	}
+	created := t.created.UTC().Format("2006-01-02T15:04:05.000Z")
+	state := fmt.Sprintf(`"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"%s":50,"%s":600000`, t.id, status, created, created, poll, ttl)
+	if s.modern && status == "completed" {
+		state += `,"result":{"resultType":"complete","content":[{"type":"text","text":"` + t.text + `"}]}`
+	}
+	return state
+}
+
+func (l *life) task(m *message) {
+	s := l.s
+	var params struct {
+		TaskID string `json:"taskId"`
+	}
+	_ = json.Unmarshal(m.Params, &params)
+	s.w.mu.Lock()
+	t := l.tasks.byID[params.TaskID]
+	if t == nil {
+		s.w.mu.Unlock()
+		l.reply(m, `"error":{"code":-32602,"message":"unknown task"}`)
+		return
+	}
+	if m.Method == "tasks/cancel" && time.Now().Before(t.done) {
+		t.canceled = true
+	}
+	state, wait, text, canceled := s.state(t), time.Until(t.done), t.text, t.canceled
+	s.w.mu.Unlock()
+	if m.Method != "tasks/result" {
+		l.result(m, state)
+		return
+	}
+	if !canceled && !l.sleep(wait) {
+		return
+	}
+	if canceled {
+		l.reply(m, `"error":{"code":-32603,"message":"the task was cancelled"}`)
+		return
+	}
+	l.result(m, `"content":[{"type":"text","text":"`+text+`"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+params.TaskID+`"}}`)
+}
+
+// oldest is the incarnation in service; nil without one.
+func (s *server) oldest() *life {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	if len(s.lives) == 0 {
+		return nil
+	}
+	return s.lives[0]
+}
+
+// kill ends the incarnation in service.
+func (s *server) kill() {
+	if l := s.oldest(); l != nil {
+		l.end(errKilled)
+	}
+}
+
+// change sets how many tools the server offers beside the first, and says so.
+func (s *server) change(tools int) {
+	s.w.mu.Lock()
+	s.tools = tools
+	lives := slices.Clone(s.lives)
+	s.w.mu.Unlock()
+	for _, l := range lives {
+		if !s.modern && s.http == nil {
+			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n")
+			continue
+		}
+		s.w.mu.Lock()
+		listeners := slices.Collect(maps.Keys(l.listeners))
+		s.w.mu.Unlock()
+		for _, m := range listeners {
+			params := ""
+			if s.modern {
+				params = `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}`
+			}
+			m.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"` + params + "}\n")
+		}
+	}
+}

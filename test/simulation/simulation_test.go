@@ -1,0 +1,64 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	seeds     = flag.Int("simulation.seeds", 20, "how many seeds")
+	firstSeed = flag.Uint64("simulation.seed", 1, "the first seed")
+	logs      = flag.Bool("simulation.log", false, "print the log of the client")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSimulation plays seeds, and shortens the schedule of one that fails.
+func TestSimulation(t *testing.T) {
+	for i := range *seeds {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			all := schedule(seed)
+			failed := run(t, seed, all)
+			if len(failed) == 0 {
+				return
+			}
+			var left strings.Builder
+			for _, e := range shrink(t, seed, all) {
+				fmt.Fprintln(&left, e)
+			}
+			t.Errorf("seed %d:\n%s\n\nA shorter schedule that fails:\n%s", seed, strings.Join(failed, "\n"), left.String())
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		t.Log(counts[name], name)
+	}
+	if *seeds >= 20 { // it has played what it is for
+		for _, name := range []string{"call ok", "key ok", "handle ok", "post ok", "tools ok", "answered questions of call", "answered questions of post", "executions in copies"} {
+			if counts[name] == 0 {
+				t.Errorf("no %q in %d seeds", name, *seeds)
+			}
+		}
+	}
+}
+
+// shrink leaves out events as long as the schedule fails.
+func shrink(t *testing.T, seed uint64, all []event) []event {
+	for size := len(all) / 2; size > 0; size /= 2 {
+		for from := 0; from+size <= len(all); {
+			fewer := slices.Concat(all[:from], all[from+size:])
+			if len(run(t, seed, fewer)) > 0 {
+				all = fewer
+			} else {
+				from += size
+			}
+		}
+	}
+	return all
+}

@@ -46,6 +46,7 @@ func (s *heldCatalog) Commit(ctx context.Context, txn store.Txn) (store.Result, 
 // TestCatalogs_late_record_of_a_former_owner: it is written again by the owner, so that other nodes
 // still find the server.
 func TestCatalogs_late_record_of_a_former_owner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	held := &heldCatalog{Store: w.store, waiting: make(chan struct{}), done: make(chan struct{})}
 	a := w.join("a", func(c *Config) { c.Store = held })
@@ -204,6 +205,7 @@ func TestPeers_two_lives_of_a_node(t *testing.T) {
 
 // TestNode_keeps_nothing_of_removed_servers.
 func TestNode_keeps_nothing_of_removed_servers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.scripts["x"] = mcptest.Script{}
 	a := w.join("a")

@@ -16,6 +16,7 @@ import (
 
 // TestNode_a_move_starts_a_server_once: many events tell of a move, and one session begins.
 func TestNode_a_move_starts_a_server_once(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	nodes := []*Node{w.join("a"), w.join("b"), w.join("c")}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -75,6 +76,7 @@ func TestNode_leaves_servers_of_the_program(t *testing.T) {
 
 // TestNode_Close_again returns when the node has ended, as the first one does.
 func TestNode_Close_again(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.join("a")
 	ctx := context.Background()

@@ -80,6 +80,7 @@ func TestNode_guard(t *testing.T) {
 // TestNode_lost_guard: a node whose guard cannot be replaced ends its exclusive servers, and begins
 // another life with another guard.
 func TestNode_lost_guard(t *testing.T) {
+	t.Parallel()
 	ctx, a := guardedNode(t, newWorld(t), 2)
 	pid := func(server string) int {
 		status, _ := a.ServerStatus(server)
@@ -117,6 +118,7 @@ func TestNode_guard_that_cannot_start(t *testing.T) {
 // TestNode_Close_that_ends_too_soon: the guard stays while a server lives, because the program may end
 // now.
 func TestNode_Close_that_ends_too_soon(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.scripts["s0"] = mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}
 	ctx, a := guardedNode(t, w, 1)

@@ -142,6 +142,7 @@ func toolNames(n *Node) (names []string) {
 }
 
 func TestNode_Drain_loses_no_call(t *testing.T) {
+	t.Parallel()
 	ctx, a, b := twoNodes(t, 6, 3)
 
 	failed, stop, rounds := make(chan error, 1), make(chan struct{}), make(chan int)
@@ -185,6 +186,7 @@ func TestNode_Drain_loses_no_call(t *testing.T) {
 }
 
 func TestNode_Move(t *testing.T) {
+	t.Parallel()
 	ctx, a, b := twoNodes(t, 2, 1)
 	for _, name := range a.Servers() {
 		to := map[string]string{"a": "b", "b": "a"}[nodeOf(a, name)]

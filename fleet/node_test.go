@@ -36,6 +36,7 @@ func epochOf(t *testing.T, n *Node, server string) uint64 {
 }
 
 func TestNode_epoch_grows_with_every_incarnation_on_any_node(t *testing.T) {
+	t.Parallel()
 	_, a, b := onB(t, mcptest.Script{})
 	first := epochOf(t, a, "s")
 	ctx := t.Context()
@@ -47,6 +48,7 @@ func TestNode_epoch_grows_with_every_incarnation_on_any_node(t *testing.T) {
 }
 
 func TestNode_epoch_grows_with_a_move(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := w.join("a"), w.join("b")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -72,6 +74,7 @@ func TestNode_epoch_grows_with_a_move(t *testing.T) {
 }
 
 func TestNode_Close_others_take_over(t *testing.T) {
+	t.Parallel()
 	ctx, a, b := twoNodes(t, 6, 6)
 	require.NoError(t, a.Close(ctx))
 	for _, name := range b.Servers() {
@@ -187,6 +190,7 @@ func TestJoin_bad_configuration(t *testing.T) {
 // TestNode_slow_definition: a definition that takes longer than the lease to resolve delays neither
 // other servers nor the renewals.
 func TestNode_slow_definition(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
 	var resolve func(string, json.RawMessage) (mcpvisor.ServerSpec, error)
@@ -250,6 +254,7 @@ func TestNode_other_labels(t *testing.T) {
 // TestNode_Leave_lets_calls_end: a call of a node that leaves to a server of another node has its result; one that
 // comes later is not sent.
 func TestNode_Leave_lets_calls_end(t *testing.T) {
+	t.Parallel()
 	_, a, b := onB(t, mcptest.Script{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -275,6 +280,7 @@ func TestNode_Leave_lets_calls_end(t *testing.T) {
 
 // A server that is removed from the fleet ends when its calls have ended: those of its node, and those of others.
 func TestNode_removed_server_lets_calls_end(t *testing.T) {
+	t.Parallel()
 	_, a, b := onB(t, mcptest.Script{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -314,6 +320,7 @@ func (s waitingStore) Watch(ctx context.Context, prefix string, after int64) sto
 func TestNode_store_away(t *testing.T) {
 	for name, end := range map[string]func(n *Node, ctx context.Context) error{"leave": (*Node).Leave, "close": (*Node).Close} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			s := waitingStore{w.store.(*memory.Store), make(chan struct{})}
 			w.store = s

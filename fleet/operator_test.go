@@ -13,6 +13,7 @@ import (
 
 // An operator who reaches the store alone sees the fleet as its nodes do, and can drain a node.
 func TestOperator(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -21,6 +21,7 @@ import (
 
 // A server that is removed while the node follows an earlier removal is gone from it, too.
 func TestNode_follows_removals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

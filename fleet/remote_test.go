@@ -257,6 +257,7 @@ func (w steppedWatcher) Next(ctx context.Context) (store.Batch, error) {
 
 // TestRemote_catalog_that_changes_twice: a record whose catalog the owner no longer has ends no call.
 func TestRemote_catalog_that_changes_twice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stepped := steppedWatch{Store: w.store, on: new(atomic.Bool), came: make(chan struct{}), steps: make(chan struct{}), over: t.Context().Done()}
 	a := w.join("a", func(c *Config) { c.Store = stepped })

@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -149,7 +150,7 @@ func (s *server) list(r *request) ([]byte, *rpcError) {
 	}
 	page := items[first:last]
 	if f := r.faultOf(ActionBadTool); f != nil {
-		page = append(page, json.RawMessage(orDefault(f.Text, badEntry)))
+		page = append(page, json.RawMessage(cmp.Or(f.Text, badEntry)))
 	}
 	if endless != nil {
 		result["nextCursor"] = s.endlessCursor(endless.Text)
@@ -163,7 +164,7 @@ func (s *server) list(r *request) ([]byte, *rpcError) {
 
 func (s *server) endlessCursor(text string) string {
 	if text != "*" {
-		return orDefault(text, "again")
+		return cmp.Or(text, "again")
 	}
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()

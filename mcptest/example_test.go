@@ -2,6 +2,7 @@ package mcptest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -54,7 +55,7 @@ func ExampleScript() {
 			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.ActionExit, Code: 1},
 		},
 	}
-	text, err := script.MarshalJSON()
+	text, err := json.Marshal(script)
 	if err != nil {
 		log.Fatal(err)
 	}

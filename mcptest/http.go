@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -170,7 +171,7 @@ type httpIncarnation struct {
 
 func newHTTPIncarnation(h *HTTPServer, start int) *httpIncarnation {
 	l := &httpIncarnation{
-		owner: h, start: start, instance: newInstance(), served: make(chan struct{}),
+		owner: h, start: start, instance: rand.Text(), served: make(chan struct{}),
 		plan: newPlan(h.script.Faults, start), script: h.script.forStart(start),
 	}
 	l.catalog = newCatalog(l.script)

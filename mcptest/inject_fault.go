@@ -2,6 +2,8 @@ package mcptest
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +28,7 @@ func (s *server) injectStage(stage Stage) bool {
 // anyWaits reports whether one of the faults waits. Such faults must not be injected in
 // the goroutine that reads stdin.
 func anyWaits(faults []*Fault) bool {
-	for _, f := range faults {
-		if f.Do == ActionDelay || f.Do == ActionLateAnswer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(faults, func(f *Fault) bool { return f.Do == ActionDelay || f.Do == ActionLateAnswer })
 }
 
 // injectBeforeAnswer injects a fault before a request is handled. It returns false if
@@ -41,11 +38,7 @@ func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 	case ActionHang:
 		return false
 	case ActionError:
-		code := f.Code
-		if code == 0 {
-			code = jsonrpc.CodeInternalError
-		}
-		s.replyErrorCode(r, code, orDefault(f.Text, "failed as scripted"))
+		s.replyErrorCode(r, cmp.Or(f.Code, jsonrpc.CodeInternalError), cmp.Or(f.Text, "failed as scripted"))
 		return false
 	case ActionMalformed, ActionOversize, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionHalfLine:
 		r.answerFaults = append(r.answerFaults, f)
@@ -54,11 +47,7 @@ func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 		return s.pause(r.ctx, f.Delay)
 	case ActionLateAnswer:
 		r.uncancellable = true
-		delay := f.Delay
-		if delay == 0 {
-			delay = time.Second
-		}
-		return s.pause(s.ctx, delay)
+		return s.pause(s.ctx, cmp.Or(f.Delay, time.Second))
 	default:
 	}
 	s.injectFault(f)

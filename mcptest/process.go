@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"context"
 	"encoding/base64"
@@ -183,5 +184,5 @@ func holdStreams() {
 // signalName returns the name of a signal in capitals and without "SIG"; KILL by
 // default.
 func signalName(name string) string {
-	return orDefault(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "SIG"), "KILL")
+	return cmp.Or(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "SIG"), "KILL")
 }

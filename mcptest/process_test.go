@@ -3,6 +3,7 @@ package mcptest
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os/exec"
@@ -133,7 +134,7 @@ func TestStdio_large_script(t *testing.T) {
 	var s Script
 	for i := range 5000 {
 		// random text, which does not compress
-		s.Tools = append(s.Tools, ToolDef{Name: fmt.Sprintf("t%d", i), Text: newInstance() + newInstance() + newInstance()})
+		s.Tools = append(s.Tools, ToolDef{Name: fmt.Sprintf("t%d", i), Text: rand.Text() + rand.Text() + rand.Text()})
 	}
 	require.Greater(t, len(Stdio(s).Env), 5, "the script is split over variables")
 	c := startChild(t, s)

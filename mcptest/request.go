@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -152,7 +153,7 @@ func (s *server) success(r *request, members []byte) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `"resultType":"`...)
-		b = append(b, orDefault(r.resultType, "complete")...)
+		b = append(b, cmp.Or(r.resultType, "complete")...)
 		b = append(b, `","_meta":{"`...)
 		b = append(b, mcp.MetaKeyServerInfo...)
 		b = append(b, `":`...)

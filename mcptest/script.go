@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +28,7 @@ func allVersions() []string {
 }
 
 // Script describes one server. The zero value is a correct server with the default
-// tools, resources and prompts. A script can be converted to JSON and back; durations
-// are then strings ("50ms") or milliseconds.
+// tools, resources and prompts. A script can be converted to JSON and back.
 type Script struct {
 	// Name is the name in serverInfo. Default "mcptest".
 	Name string `json:"name,omitempty"`
@@ -112,13 +112,7 @@ func (s Script) Validate() error {
 
 // withDefaults fills in everything that was left empty.
 func (s Script) withDefaults() Script {
-	orText := func(p *string, def string) {
-		if *p == "" {
-			*p = def
-		}
-	}
-	orText(&s.Name, "mcptest")
-	orText(&s.Version, "1.0.0")
+	s.Name, s.Version = cmp.Or(s.Name, "mcptest"), cmp.Or(s.Version, "1.0.0")
 	if len(s.Versions) == 0 {
 		s.Versions = allVersions()
 	}
@@ -159,52 +153,4 @@ func (s Script) mustCountStarts() {
 			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory such as t.TempDir()", errScript, i, f.Starts))
 		}
 	}
-}
-
-// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
-type (
-	scriptFields Script
-	scriptJSON   struct {
-		scriptFields
-		StartDelay jsonDuration `json:"startDelay,omitempty"`
-	}
-)
-
-// MarshalJSON implements [json.Marshaler].
-func (s Script) MarshalJSON() ([]byte, error) {
-	return json.Marshal(scriptJSON{scriptFields(s), jsonDuration(s.StartDelay)})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (s *Script) UnmarshalJSON(data []byte) error {
-	var wire scriptJSON
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("reading a script: %w", err)
-	}
-	*s = Script(wire.scriptFields)
-	s.StartDelay = time.Duration(wire.StartDelay)
-	return nil
-}
-
-// jsonDuration is a duration in JSON.
-type jsonDuration time.Duration
-
-func (d jsonDuration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
-
-func (d *jsonDuration) UnmarshalJSON(data []byte) error {
-	var ms float64
-	if json.Unmarshal(data, &ms) == nil {
-		*d = jsonDuration(ms * float64(time.Millisecond))
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf("duration %s: write milliseconds or text such as \"50ms\"", data)
-	}
-	parsed, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("duration %q: %w; write milliseconds or text such as \"50ms\"", text, err)
-	}
-	*d = jsonDuration(parsed)
-	return nil
 }

@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -149,7 +150,7 @@ func (l *httpIncarnation) injectFault(ctx context.Context, f *Fault) error {
 		if code == 0 {
 			code = jsonrpc.CodeInternalError
 		}
-		return &jsonrpc.Error{Code: int64(code), Message: orDefault(f.Text, "failed as scripted")}
+		return &jsonrpc.Error{Code: int64(code), Message: cmp.Or(f.Text, "failed as scripted")}
 	case ActionDelay:
 		if backoff.Sleep(ctx, f.Delay) != nil {
 			return ctx.Err()

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -68,20 +67,13 @@ func newServer(ctx context.Context, script Script, h host, counter *statedir.Cou
 		errs = io.Discard
 	}
 	s := &server{
-		script: script, host: h, counter: counter, start: start, instance: newInstance(),
-		in: in, out: newOutput(out), errs: errs,
+		script: script, host: h, counter: counter, start: start, instance: rand.Text(),
+		in: in, out: &output{out: out}, errs: errs,
 		stopped: make(chan struct{}), plan: newPlan(script.Faults, start),
 		catalog: newCatalog(script.forStart(start)),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
-}
-
-// newInstance returns a random id, different for each incarnation.
-func newInstance() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // run serves until stdin ends, the context ends or a fault ends the server. When it
@@ -170,8 +162,6 @@ type output struct {
 	out  io.WriteCloser
 	once sync.Once
 }
-
-func newOutput(out io.WriteCloser) *output { return &output{out: out} }
 
 // writeLine writes text and a line feed in one write.
 func (w *output) writeLine(text []byte) { w.writeRaw(append(text, '\n')) }

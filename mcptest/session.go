@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -143,7 +144,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 		version = r.params.Version
 	}
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
-		version = orDefault(f.Text, "1999-01-01")
+		version = cmp.Or(f.Text, "1999-01-01")
 	}
 	s.session.mu.Lock()
 	s.session.version = version
@@ -160,7 +161,7 @@ func (s *server) discover(r *request) ([]byte, *rpcError) {
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		e := s.unsupported(version20260728)
 		e.Data = rawjson.Marshal(mcp.UnsupportedProtocolVersionData{
-			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: version20260728,
+			Supported: []string{cmp.Or(f.Text, "1999-01-01")}, Requested: version20260728,
 		})
 		return nil, e
 	}
@@ -187,13 +188,6 @@ func members(m map[string]any) []byte {
 func omitEmpty(text string) any {
 	if text == "" {
 		return nil
-	}
-	return text
-}
-
-func orDefault(text, def string) string {
-	if text == "" {
-		return def
 	}
 	return text
 }

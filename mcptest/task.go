@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,33 +39,6 @@ type TaskDef struct {
 	Fail string `json:"fail,omitempty"`
 	// Optional: in 2025-11-25 the tool may be called without a task. Default: it may not.
 	Optional bool `json:"optional,omitempty"`
-}
-
-// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
-type (
-	taskFields TaskDef
-	taskJSON   struct {
-		taskFields
-		Takes jsonDuration `json:"takes,omitempty"`
-		Poll  jsonDuration `json:"poll,omitempty"`
-		TTL   jsonDuration `json:"ttl,omitempty"`
-	}
-)
-
-// MarshalJSON implements [json.Marshaler].
-func (t TaskDef) MarshalJSON() ([]byte, error) {
-	return json.Marshal(taskJSON{taskFields(t), jsonDuration(t.Takes), jsonDuration(t.Poll), jsonDuration(t.TTL)})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (t *TaskDef) UnmarshalJSON(data []byte) error {
-	var wire taskJSON
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("reading a task: %w", err)
-	}
-	*t = TaskDef(wire.taskFields)
-	t.Takes, t.Poll, t.TTL = time.Duration(wire.Takes), time.Duration(wire.Poll), time.Duration(wire.TTL)
-	return nil
 }
 
 // taskRecord is what the server keeps of a task.
@@ -116,7 +90,7 @@ func declaresTasks(meta json.RawMessage) bool {
 // makeTask keeps the result of a call as a task, and returns the members of the answer.
 func (s *server) makeTask(r *request, def *TaskDef, result tools.Result) ([]byte, *rpcError) {
 	now := time.Now()
-	t := &taskRecord{ID: "task-" + newInstance(), Created: now, Due: now.Add(def.Takes), Def: *def,
+	t := &taskRecord{ID: "task-" + rand.Text(), Created: now, Due: now.Add(def.Takes), Def: *def,
 		Result: json.RawMessage("{" + string(result.Members()) + "}"), Responses: map[string]json.RawMessage{}}
 	if err := s.saveTask(t); err != nil {
 		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}

@@ -25,15 +25,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestRun(t *testing.T) {
-	var out bytes.Buffer
-	p := newPrinter(&out)
-	p.width = 80
-	code := run(t.Context(), p, settings{seed: 42, storm: 1500 * time.Millisecond})
-	require.Zero(t, code, out.String())
-	for line := range strings.Lines(out.String()) {
+	printed := runWithPage(t)
+	for line := range strings.Lines(printed) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
 	}
-	text := strings.Join(strings.Fields(out.String()), " ") // lines are wrapped
+	text := strings.Join(strings.Fields(printed), " ") // lines are wrapped
 	at := -1
 	for _, want := range []string{
 		"6 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a failed call)",

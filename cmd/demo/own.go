@@ -15,10 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// ownServers runs the story against the servers of configuration files: each is killed,
-// waited for, and compared with what it was. No tool is called.
-type ownServers struct{ *story }
-
 // maxWait bounds the start of one server, its return, and the end of all.
 const maxWait = time.Minute
 
@@ -28,8 +24,9 @@ var unreached = config.WithWebSocket(func(config.WebSocket) *mcpvisor.Transport 
 	return &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return nil, errors.New("it is left out") }}
 })
 
-// runOwn runs the story against the servers of files and returns the exit code: 2 if the files
-// have no server that can be used.
+// runOwn runs the story against the servers of files: each is killed, waited for, and compared with
+// what it was, and no tool is called. It returns the exit code: 2 if the files have no server that
+// can be used.
 func runOwn(ctx context.Context, p *printer, files []string) int {
 	file, err := config.LoadFiles(files, unreached)
 	if err != nil {
@@ -59,40 +56,39 @@ func runOwn(ctx context.Context, p *printer, files []string) int {
 		p.printLine(red, "FAIL  %v", err)
 		return 1
 	}
-	o := &ownServers{st}
-	o.check("the demo ran to its end", o.run(ctx, specs))
-	return o.end(ending{bound: maxWait, processes: o.processes, pass: "what was killed left the listing and came back · the others were not affected"})
+	st.check("the demo ran to its end", st.runOwn(ctx, specs))
+	return st.end(ending{bound: maxWait, processes: st.readyProcesses, pass: "what was killed left the listing and came back · the others were not affected"})
 }
 
-// run starts the servers and breaks one after the other.
-func (o *ownServers) run(ctx context.Context, specs []mcpvisor.ServerSpec) error {
-	if err := o.client.RegisterAll(ctx, specs); err != nil {
+// runOwn starts the servers and breaks one after the other.
+func (s *story) runOwn(ctx context.Context, specs []mcpvisor.ServerSpec) error {
+	if err := s.client.RegisterAll(ctx, specs); err != nil {
 		return err
 	}
 	var ready []mcpvisor.ServerSpec
 	for _, spec := range specs {
-		err := o.waitReady(ctx, spec.Name)
-		switch status, _ := o.client.ServerStatus(spec.Name); {
+		err := s.waitReady(ctx, spec.Name)
+		switch status, _ := s.client.ServerStatus(spec.Name); {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
 			ready = append(ready, spec)
 		case status.State == supervisor.StateEvicted: // an event says why
-			_ = o.await(ctx, spec.Name, mcpvisor.EventEvicted, 0)
-			o.p.printFact(red, "skip", spec.Name, "✗ left out")
+			_ = s.await(ctx, spec.Name, mcpvisor.EventEvicted, 0)
+			s.p.printFact(red, "skip", spec.Name, "✗ left out")
 		case status.LastCause != nil:
-			o.p.printFact(red, "skip", spec.Name, "✗ left out: %s", status.LastCause.Describe())
+			s.p.printFact(red, "skip", spec.Name, "✗ left out: %s", status.LastCause.Describe())
 		default:
-			o.p.printFact(red, "skip", spec.Name, "✗ left out: %v", err)
+			s.p.printFact(red, "skip", spec.Name, "✗ left out: %v", err)
 		}
 	}
-	o.p.printTable(o.client.Status())
-	o.p.printLine(plainText, "")
+	s.p.printTable(s.client.Status())
+	s.p.printLine(plainText, "")
 	if len(ready) == 0 {
 		return errors.New("no server is ready; mcpvisor doctor explains each")
 	}
 	for _, spec := range ready {
-		if err := o.breakServer(ctx, spec); err != nil {
+		if err := s.breakServer(ctx, spec); err != nil {
 			return err
 		}
 	}
@@ -101,13 +97,13 @@ func (o *ownServers) run(ctx context.Context, specs []mcpvisor.ServerSpec) error
 
 // waitReady is WaitReady with a bound. When it returns nil, the log has printed that the server
 // is ready.
-func (o *ownServers) waitReady(ctx context.Context, name string) error {
+func (s *story) waitReady(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, fmt.Errorf("not ready after %v", maxWait))
 	defer cancel()
-	err := o.client.WaitReady(ctx, name)
+	err := s.client.WaitReady(ctx, name)
 	if err == nil {
-		status, _ := o.client.ServerStatus(name)
-		_, _ = o.events.await(ctx, func(ev mcpvisor.Event) bool {
+		status, _ := s.client.ServerStatus(name)
+		_, _ = s.events.await(ctx, func(ev mcpvisor.Event) bool {
 			return ev.Server == name && ev.Kind == mcpvisor.EventReady && ev.Epoch >= status.Epoch
 		})
 	}
@@ -119,64 +115,58 @@ const noTools = "none: the server lists no tools"
 
 // breakServer kills a server that is a process, and begins a new session with another. It
 // checks the listing meanwhile, and waits until the server is ready again.
-func (o *ownServers) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) error {
+func (s *story) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	name := spec.Name
-	status, _ := o.client.ServerStatus(name)
-	before, others := o.showTools(name, noTools), o.others(name)
+	status, _ := s.client.ServerStatus(name)
+	before := s.showTools(name, noTools)
+	others := slices.DeleteFunc(s.client.Status(), func(other mcpvisor.ServerStatus) bool {
+		return other.Name == name || other.State != supervisor.StateReady
+	})
 	if spec.Stdio == nil {
-		o.p.printFact(bold, "LOSE", name, "its session ends, and another begins")
-		if err := o.client.Restart(ctx, name); err != nil {
+		s.p.printFact(bold, "LOSE", name, "its session ends, and another begins")
+		if err := s.client.Restart(ctx, name); err != nil {
 			return err
 		}
 	} else {
-		if err := o.kill(name, "KILL", ""); err != nil {
+		if err := s.kill(name, "KILL", ""); err != nil {
 			return err
 		}
 		waiting, cancel := context.WithTimeout(ctx, maxWait)
-		o.check("the end of "+name+" is seen", o.await(waiting, name, mcpvisor.EventDown, status.Epoch))
+		s.check("the end of "+name+" is seen", s.await(waiting, name, mcpvisor.EventDown, status.Epoch))
 		cancel()
-		if names := o.tools(name); !o.isReady(name) { // else it was ready again already, and nothing can be said
-			o.expect("the tools of "+name+" are not listed while it is down", len(names) == 0, "%v are", names)
-			o.p.printFact(dim, "tools", name, "none: the server is down")
+		names := s.tools(name)
+		if now, _ := s.client.ServerStatus(name); now.State != supervisor.StateReady { // else nothing can be said
+			s.expect("the tools of "+name+" are not listed while it is down", len(names) == 0, "%v are", names)
+			s.p.printFact(dim, "tools", name, "none: the server is down")
 		}
 	}
-	err := o.waitReady(ctx, name)
+	err := s.waitReady(ctx, name)
 	if errors.Is(err, mcpvisor.ErrEvicted) {
-		o.p.printFact(bold, "START", name, "its policy gives it up, so it is started again by hand")
-		if err = o.client.Restart(ctx, name); err == nil {
-			err = o.waitReady(ctx, name)
+		s.p.printFact(bold, "START", name, "its policy gives it up, so it is started again by hand")
+		if err = s.client.Restart(ctx, name); err == nil {
+			err = s.waitReady(ctx, name)
 		}
 	}
-	o.check(name+" comes back", err)
+	s.check(name+" comes back", err)
 	if err != nil {
 		return ctx.Err()
 	}
-	after := o.showTools(name, noTools)
+	after := s.showTools(name, noTools)
 	if !slices.Equal(before, after) {
-		o.p.printFact(yellow, "note", name, "it lists other tools than before: that is up to the server")
+		s.p.printFact(yellow, "note", name, "it lists other tools than before: that is up to the server")
 	}
-	o.expect("the tools of "+name+" come back", (len(before) == 0) == (len(after) == 0), "%d were listed, and %d are", len(before), len(after))
+	s.expect("the tools of "+name+" come back", (len(before) == 0) == (len(after) == 0), "%d were listed, and %d are", len(before), len(after))
 	for _, other := range others {
-		now, _ := o.client.ServerStatus(other.Name)
-		o.expect(other.Name+" is not affected by "+name, now.Epoch == other.Epoch && now.State == supervisor.StateReady,
+		now, _ := s.client.ServerStatus(other.Name)
+		s.expect(other.Name+" is not affected by "+name, now.Epoch == other.Epoch && now.State == supervisor.StateReady,
 			"it is %s, in incarnation %d instead of %d", now.State, now.Epoch, other.Epoch)
 	}
 	return nil
 }
 
-func (o *ownServers) isReady(name string) bool {
-	status, _ := o.client.ServerStatus(name)
-	return status.State == supervisor.StateReady
-}
-
-// others are the other servers that are ready.
-func (o *ownServers) others(name string) []mcpvisor.ServerStatus {
-	return slices.DeleteFunc(o.client.Status(), func(s mcpvisor.ServerStatus) bool { return s.Name == name || s.State != supervisor.StateReady })
-}
-
-// processes are those of the servers that became ready.
-func (o *ownServers) processes() (all []int) {
-	for _, ev := range o.events.all() {
+// readyProcesses are those of the servers that became ready.
+func (s *story) readyProcesses() (all []int) {
+	for _, ev := range s.events.all() {
 		if ev.Kind == mcpvisor.EventReady && ev.PID != 0 {
 			all = append(all, ev.PID)
 		}

@@ -1,4 +1,4 @@
-// Package certs makes certificates for the nodes of a fleet: an authority, and one certificate for
+// Package certs is not part of the stable API. It makes certificates for the nodes of a fleet: an authority, and one certificate for
 // each node that names the node in a URI. They suit tests and small installations; package peer
 // accepts those of any other authority with the same URI.
 package certs

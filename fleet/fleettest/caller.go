@@ -19,18 +19,19 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 )
 
 // caller makes calls, and keeps a journal of them that outlives the process.
 type caller struct {
-	client  Member
+	client  *fleet.Node
 	journal *os.File // appended to, a line with each write
 	prefix  string   // of the ids
 	last    atomic.Uint64
 }
 
-func newCaller(client Member, dir, node string) (*caller, error) {
+func newCaller(client *fleet.Node, dir, node string) (*caller, error) {
 	c := &caller{client: client, prefix: fmt.Sprintf("%s-%d-", node, os.Getpid())}
 	var err error
 	c.journal, err = os.OpenFile(filepath.Join(dir, c.prefix+"journal"+journalSuffix), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -35,9 +35,8 @@ type Options struct {
 	Nodes    int // default 3, named a, b, c …
 	TTL      time.Duration
 	NoGuard  bool
-	Engine   string // see [Engines]
-	InMemory bool   // servers in the processes of the nodes
-	Labels   bool   // each node has its id as the label "node"
+	InMemory bool // servers in the processes of the nodes
+	Labels   bool // each node has its id as the label "node"
 	// Faulty: faults in the evidence do not fail the test.
 	Faulty bool
 	// Env is added to the environment of the nodes.
@@ -126,7 +125,7 @@ func (f *Fleet) Add(id string) *Node {
 	require.NoError(f.t, l.Close())
 	n.Peer = StartProxy(f.t, listen, f.nodeOf)
 	n.config = NodeConfig{
-		Engine: f.o.Engine, ID: id, Dir: f.dir, Listen: listen, Address: n.Peer.Address, TTL: f.o.TTL, Guard: !f.o.NoGuard, InMemory: f.o.InMemory,
+		ID: id, Dir: f.dir, Listen: listen, Address: n.Peer.Address, TTL: f.o.TTL, Guard: !f.o.NoGuard, InMemory: f.o.InMemory,
 	}
 	if f.o.Labels {
 		n.config.Labels = map[string]string{"node": id}

@@ -50,7 +50,7 @@ func giveBack(ctx context.Context, text []byte) error {
 }
 
 // join makes the node of a process.
-func join(ctx context.Context, c NodeConfig) (Member, error) {
+func join(ctx context.Context, c NodeConfig) (*fleet.Node, error) {
 	s, err := etcd.Open(etcd.Config{Endpoints: c.Endpoints})
 	if err != nil {
 		return nil, err

@@ -15,10 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 )
@@ -28,7 +24,6 @@ const nodeName = "MCPVISOR_FLEETTEST_NODE"
 
 // NodeConfig is the configuration of the process of a node.
 type NodeConfig struct {
-	Engine    string
 	ID        string
 	Dir       string
 	Endpoints []string // of etcd
@@ -41,23 +36,6 @@ type NodeConfig struct {
 	// PEM
 	Cert, Key, Authority []byte
 }
-
-// Member is a node that has joined: [fleet.Node], or what it is compared with.
-type Member interface {
-	CallTool(ctx context.Context, tool string, args any, opts ...facade.CallOption) (*mcp.CallToolResult, error)
-	CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error)
-	Tools() []mcpvisor.Tool
-	Tool(name string) (mcpvisor.Tool, bool)
-	Apply(ctx context.Context, servers []fleet.Server) (uint64, error)
-	Drain(ctx context.Context) error
-	Leave(ctx context.Context) error
-	Close(ctx context.Context) error
-}
-
-var _ Member = (*fleet.Node)(nil)
-
-// Engines make members, by [Options.Engine]. Others are added before [Main].
-var Engines = map[string]func(context.Context, NodeConfig) (Member, error){"": join}
 
 // command is a line of the stdin of a node; number begins with 1.
 type command struct {
@@ -75,7 +53,7 @@ type reply struct {
 
 // nodeProcess is the program of a node.
 type nodeProcess struct {
-	node   Member
+	node   *fleet.Node
 	caller *caller
 	dir    string
 
@@ -102,7 +80,7 @@ func runNode(in io.Reader, out io.Writer) error {
 	n := &nodeProcess{dir: config.Dir, out: out, loads: map[string]*runningLoad{}}
 	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
-	n.node, err = Engines[config.Engine](ctx, config)
+	n.node, err = join(ctx, config)
 	if err == nil {
 		n.caller, err = newCaller(n.node, config.Dir, config.ID)
 	}
@@ -160,10 +138,6 @@ type (
 		Listed  bool          `json:"listed"` // what is waited for
 		Timeout time.Duration `json:"timeout"`
 	}
-	moveCommand struct {
-		Server string `json:"server"`
-		Node   string `json:"node"`
-	}
 )
 
 // opTimeout ends commands that have no timeout of their own.
@@ -174,73 +148,27 @@ func (n *nodeProcess) do(c command) (any, error) {
 	defer cancel()
 	switch c.Op {
 	case "status":
-		if node, ok := n.node.(*fleet.Node); ok {
-			return node.Status(), nil
-		}
-		return nil, errors.New("it has no status")
+		return n.node.Status(), nil
 	case "apply":
-		servers, err := payload[[]Server](c)
-		if err != nil {
-			return nil, err
-		}
-		all := make([]fleet.Server, len(servers))
-		for i, s := range servers {
-			all[i] = fleet.Server{Name: s.Name, Exclusive: s.Exclusive, Labels: s.Labels, Definition: s.Definition(n.dir)}
-		}
-		return n.node.Apply(ctx, all)
+		return with(c, func(servers []Server) (uint64, error) {
+			all := make([]fleet.Server, len(servers))
+			for i, s := range servers {
+				all[i] = fleet.Server{Name: s.Name, Exclusive: s.Exclusive, Labels: s.Labels, Definition: s.Definition(n.dir)}
+			}
+			return n.node.Apply(ctx, all)
+		})
 	case "call":
-		p, err := payload[callCommand](c)
-		if err != nil {
-			return nil, err
-		}
-		return n.caller.call(p.Server, p.Options), nil
+		return with(c, func(p callCommand) (Call, error) { return n.caller.call(p.Server, p.Options), nil })
 	case "probe":
-		p, err := payload[probeCommand](c)
-		if err != nil {
-			return nil, err
-		}
-		return n.caller.probe(p.Names, p.Timeout), nil
+		return with(c, func(p probeCommand) ([]Call, error) { return n.caller.probe(p.Names, p.Timeout), nil })
 	case "burst":
-		p, err := payload[burstOptions](c)
-		if err != nil {
-			return nil, err
-		}
-		return n.caller.burst(p), nil
+		return with(c, func(p burstOptions) (*Load, error) { return n.caller.burst(p), nil })
 	case "load":
-		p, err := payload[loadCommand](c)
-		if err != nil {
-			return nil, err
-		}
-		return nil, n.startLoad(p)
+		return with(c, func(p loadCommand) (any, error) { return nil, n.startLoad(p) })
 	case "unload":
-		key, err := payload[string](c)
-		if err != nil {
-			return nil, err
-		}
-		return n.stopLoad(key)
+		return with(c, n.stopLoad)
 	case "tool":
-		p, err := payload[toolCommand](c)
-		if err != nil {
-			return nil, err
-		}
-		return n.waitTool(p)
-	case "tools":
-		names := []string{}
-		for _, t := range n.node.Tools() {
-			names = append(names, t.Name)
-		}
-		return names, nil
-	case "move":
-		p, err := payload[moveCommand](c)
-		if err != nil {
-			return nil, err
-		}
-		if node, ok := n.node.(interface {
-			Move(ctx context.Context, server, node string) error
-		}); ok {
-			return nil, node.Move(ctx, p.Server, p.Node)
-		}
-		return nil, errors.New("it cannot move servers")
+		return with(c, n.waitTool)
 	case "drain":
 		return nil, n.node.Drain(ctx)
 	case "leave":
@@ -251,9 +179,13 @@ func (n *nodeProcess) do(c command) (any, error) {
 	return nil, fmt.Errorf("command %q is not known", c.Op)
 }
 
-func payload[T any](c command) (p T, err error) {
-	err = json.Unmarshal(c.Payload, &p)
-	return p, err
+// with calls f with the payload of a command.
+func with[P, R any](c command, f func(P) (R, error)) (any, error) {
+	var p P
+	if err := json.Unmarshal(c.Payload, &p); err != nil {
+		return nil, err
+	}
+	return f(p)
 }
 
 func (n *nodeProcess) startLoad(p loadCommand) error {

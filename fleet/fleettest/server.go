@@ -3,10 +3,8 @@
 package fleettest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // The environment of a server.
@@ -82,80 +81,58 @@ type Answer struct {
 
 // server is the program of a server.
 type server struct {
-	header header
 	life   *LifeFile
-	itself json.RawMessage // its result of a call: encoded once, because its cost is part of what is measured
+	itself string // the members of the answer to a call: encoded once, because its cost is part of what is measured
 
-	mu    sync.Mutex // guards out and tools
-	out   *bufio.Writer
+	mu    sync.Mutex // guards tools
 	tools []string
 }
 
-// runServer is a server on a pair of streams, written without an SDK: it costs little, and does
-// nothing that it does not know of. It ignores the end of its stdin.
-func runServer(in io.Reader, out io.Writer) error {
+// runServer is a server on a pair of streams, without an SDK: it costs little, and does nothing that
+// it does not know of. It ignores the end of its stdin.
+func runServer(in io.ReadCloser, out io.WriteCloser) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	time.AfterFunc(maxLifetime, func() { os.Exit(1) })
 	epoch, _ := strconv.ParseUint(os.Getenv(epochName), 10, 64)
-	s := newServer(out, header{
+	life, err := startLife(os.Getenv(dirName), header{
 		Name: os.Getenv(serverName), PID: os.Getpid(), Parent: os.Getppid(), Epoch: epoch,
 		Exclusive: os.Getenv(exclusiveName) != "", Began: boottime.Now(),
 	})
-	var err error
-	if s.life, err = startLife(os.Getenv(dirName), s.header); err != nil {
+	if err != nil {
 		return err
 	}
-	s.serve(in)
+	_ = newServer(life).Serve(context.Background(), in, out, nil)
 	select {}
 }
 
-func newServer(out io.Writer, h header) *server {
-	text, err := json.Marshal(Answer{h.Name, h.PID, h.Epoch, os.Getenv(TokenName)})
+func newServer(life *LifeFile) *raw.Server {
+	text, err := json.Marshal(Answer{life.Name, life.PID, life.Epoch, os.Getenv(TokenName)})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	itself, err := json.Marshal(content(string(text)))
-	if err != nil {
-		panic(err) // a string
-	}
-	return &server{header: h, itself: itself, out: bufio.NewWriter(out), tools: []string{toolCall, toolBlob, toolGrow}}
+	s := &server{life: life, itself: raw.Text(string(text)), tools: []string{toolCall, toolBlob, toolGrow}}
+	return &raw.Server{Capabilities: `{"tools":{"listChanged":true}}`, Answer: s.answer}
 }
 
-// StopTime is how long a server in the process of its node takes to end.
-const StopTime = 200 * time.Millisecond
+// stopTime is how long an exclusive server in the process of its node takes to end.
+const stopTime = 200 * time.Millisecond
 
-// StartInMemory begins a life in the process of a node. Its number is its epoch.
-func StartInMemory(dir, name string, exclusive bool) (*LifeFile, error) {
-	now := boottime.Now()
-	return startLife(dir, header{Name: name, PID: os.Getpid(), Parent: os.Getpid(), Epoch: uint64(now), Exclusive: exclusive, Began: now})
-}
-
-// serveInMemory is a server in the process of its node.
+// serveInMemory is a server in the process of its node. Its epoch is the time of its start.
 func serveInMemory(dir, name string, exclusive bool) func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error {
-	return func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		life, err := StartInMemory(dir, name, exclusive)
+	return func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
+		now := boottime.Now()
+		life, err := startLife(dir, header{Name: name, PID: os.Getpid(), Parent: os.Getpid(), Epoch: uint64(now), Exclusive: exclusive, Began: now})
 		if err != nil {
 			return err
 		}
 		defer life.End()
 		stop := context.AfterFunc(ctx, func() { _ = in.Close() })
 		defer stop()
-		s := newServer(out, life.header)
-		s.life = life
-		s.serve(in)
+		_ = newServer(life).Serve(ctx, in, out, errs)
 		if exclusive {
-			time.Sleep(StopTime)
+			time.Sleep(stopTime)
 		}
 		return nil
-	}
-}
-
-// serve obeys until its stdin ends.
-func (s *server) serve(in io.Reader) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 64<<10), 64<<20)
-	for lines.Scan() {
-		s.take(lines.Bytes())
 	}
 }
 
@@ -166,16 +143,6 @@ const (
 	toolGrown = "grown" // which is this one
 )
 
-type request struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params struct {
-		Name      string    `json:"name"`
-		Version   string    `json:"protocolVersion"`
-		Arguments arguments `json:"arguments"`
-	} `json:"params"`
-}
-
 // arguments of all tools.
 type arguments struct {
 	ID    string `json:"id,omitempty"`
@@ -184,88 +151,43 @@ type arguments struct {
 	Text  string `json:"text,omitempty"`
 }
 
-func (s *server) take(line []byte) {
-	var r request
-	if err := json.Unmarshal(line, &r); err != nil || len(r.ID) == 0 {
-		return
-	}
-	switch r.Method {
-	case "initialize":
-		s.answer(r.ID, map[string]any{
-			"protocolVersion": r.Params.Version, "serverInfo": map[string]string{"name": s.header.Name, "version": "1"},
-			"capabilities": map[string]any{"tools": map[string]any{"listChanged": true}},
-		}, nil)
-	case "ping":
-		s.answer(r.ID, struct{}{}, nil)
+func (s *server) answer(m *raw.Message) string {
+	switch m.Method {
 	case "tools/list":
 		s.mu.Lock()
-		tools := make([]map[string]any, len(s.tools))
-		for i, name := range s.tools {
-			tools[i] = map[string]any{"name": name, "inputSchema": map[string]any{"type": "object"}}
-		}
-		s.mu.Unlock()
-		s.answer(r.ID, map[string]any{"tools": tools}, nil)
+		defer s.mu.Unlock()
+		return `"result":{"tools":[{"inputSchema":{"type":"object"},"name":"` + strings.Join(s.tools, `"},{"inputSchema":{"type":"object"},"name":"`) + `"}]}`
 	case "tools/call":
-		s.call(r)
-	default:
-		s.answer(r.ID, nil, fmt.Errorf("method %q is not known", r.Method))
+		return s.call(m)
 	}
+	return ""
 }
 
-func (s *server) call(r request) {
-	a := r.Params.Arguments
+func (s *server) call(m *raw.Message) string {
+	var params struct {
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil {
+		return `"error":{"code":-32602,"message":"arguments of another kind"}`
+	}
+	a := params.Arguments
 	if a.ID != "" {
 		s.life.Execute(a.ID)
 	}
-	switch r.Params.Name {
-	case toolBlob:
-		s.answer(r.ID, content(strings.Repeat("x", a.Bytes)), nil)
-	case toolGrow:
+	switch {
+	case params.Name == toolBlob:
+		return raw.Text(strings.Repeat("x", a.Bytes))
+	case params.Name == toolGrow:
 		s.mu.Lock()
 		s.tools = append(s.tools, toolGrown)
 		s.mu.Unlock()
-		s.answer(r.ID, s.itself, nil)
-		s.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-	default:
-		if a.Pause == 0 {
-			s.answer(r.ID, s.itself, nil)
-			return
-		}
-		time.AfterFunc(time.Duration(a.Pause)*time.Millisecond, func() { s.answer(r.ID, s.itself, nil) })
+		m.Reply(s.itself)
+		m.Send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		return raw.None
+	case a.Pause > 0:
+		time.AfterFunc(time.Duration(a.Pause)*time.Millisecond, func() { m.Reply(s.itself) })
+		return raw.None
 	}
-}
-
-func content(text string) any {
-	return map[string]any{"content": []map[string]string{{"type": "text", "text": text}}}
-}
-
-func (s *server) answer(id json.RawMessage, result any, err error) {
-	if raw, ok := result.(json.RawMessage); ok && err == nil {
-		s.sendLine(append(append(append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...), raw...), '}'))
-		return
-	}
-	message := map[string]any{"jsonrpc": "2.0", "id": id}
-	if err != nil {
-		message["error"] = map[string]any{"code": -32601, "message": err.Error()}
-	} else {
-		message["result"] = result
-	}
-	s.send(message)
-}
-
-func (s *server) send(message any) {
-	line, err := json.Marshal(message)
-	if err != nil {
-		panic(err) // maps of strings and of JSON
-	}
-	s.sendLine(line)
-}
-
-func (s *server) sendLine(line []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.out.Write(append(line, '\n'))
-	if err = errors.Join(err, s.out.Flush()); err != nil {
-		s.out.Reset(io.Discard) // the reader has gone; the process continues
-	}
+	return s.itself
 }

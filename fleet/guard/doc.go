@@ -1,5 +1,5 @@
-// Package guard ends the exclusive servers of a node in time, whatever happens to the node. A lease
-// says until when a node may run them. The node ends them itself when it loses its lease, but a node
+// Package guard is not part of the stable API. It ends the exclusive servers of a node in time,
+// whatever happens to the node. A lease says until when a node may run them. The node ends them itself when it loses its lease, but a node
 // that was stopped (SIGSTOP, a debugger, a frozen container) cannot, and its servers continue. So a
 // second process, the guard, watches the same deadline:
 //

@@ -1,4 +1,4 @@
-// Package peer makes calls from node to node. A [Server] executes the calls of other nodes with a
+// Package peer is not part of the stable API. It makes calls from node to node. A [Server] executes the calls of other nodes with a
 // [Caller], such as a facade.Client. A [Client] reaches one other node; each [Route] of it is a
 // [Caller], too.
 //

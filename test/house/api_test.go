@@ -1,13 +1,8 @@
 package house
 
 import (
-	"fmt"
-	"go/importer"
 	"go/token"
 	"go/types"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -17,16 +12,8 @@ import (
 // TestFacadeAPIHasNoActors walks over every type that a user of package facade can
 // reach without leaving this module. None may come from the actor library.
 func TestFacadeAPIHasNoActors(t *testing.T) {
-	packages, err := list(exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Export", "./facade"))
-	require.NoError(t, err)
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		p := packages[path]
-		if p == nil || p.Export == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(p.Export)
-	})
-	facade, err := imports.Import(module + "facade")
+	t.Parallel()
+	facade, err := compiled(t, token.NewFileSet(), public(t)...).Import(module + "facade")
 	require.NoError(t, err)
 
 	w := walk{seen: map[types.Type]bool{}}

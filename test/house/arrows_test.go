@@ -153,7 +153,7 @@ var arrows = map[string]arrow{
 	"fleet/internal/forward":             {". facade transport internal/ fleet/peer", []string{sdk}},
 	"fleet/internal/catalog":             {". supervisor internal/", []string{sdk}},
 	"fleet/guard":                        {"fleet/internal/boottime", []string{xsys}},
-	"fleet/fleettest":                    {". supervisor facade fleet fleet/", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
+	"fleet/fleettest":                    {". supervisor facade fleet fleet/ mcptest/raw", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -183,6 +183,7 @@ func (a arrow) allows(path string, standard bool) bool {
 }
 
 func TestArrowsPointOneWay(t *testing.T) {
+	t.Parallel()
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		checked := 0

@@ -2,8 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,8 +17,7 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 		if !s.isGo() || s.isTest() || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "bench/") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.ParseComments|parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := s.parse(t)
 		for _, d := range exported(file) {
 			require.True(t, d.documented, "%s: %s has no comment; say what it is, with unit, default and errors", s.path, d.name)
 			documented++
@@ -91,8 +88,7 @@ func TestGoroutineLeaksAreChecked(t *testing.T) {
 		if !s.isTest() || strings.HasPrefix(s.path, "bench/") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := s.parse(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if _, ok := n.(*ast.GoStmt); ok {
 				starts[s.folder()] = s.path

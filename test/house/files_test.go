@@ -2,12 +2,16 @@ package house
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +28,8 @@ var skipped = []string{".git", "bin", "dist", "node_modules", "testdata"}
 type source struct {
 	path string
 	text []byte
+	// parsed is what it is as Go.
+	parsed func() (*ast.File, error)
 }
 
 func (s source) isGo() bool     { return strings.HasSuffix(s.path, ".go") }
@@ -31,10 +37,25 @@ func (s source) isTest() bool   { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) lines() int     { return bytes.Count(s.text, []byte("\n")) }
 func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
 
-// sources reads the Go files and the pages of the repository.
-func sources(t *testing.T) (all []source) {
+// parse parses a Go file with its comments. Do not change the result: the tests share it.
+func (s source) parse(t *testing.T) *ast.File {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	file, err := s.parsed()
+	require.NoError(t, err)
+	return file
+}
+
+// sources returns the Go files and the pages of the repository, which are read once.
+func sources(t *testing.T) []source {
+	t.Helper()
+	all, err := readSources()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 50, "the repository is read")
+	return all
+}
+
+var readSources = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -45,13 +66,14 @@ func sources(t *testing.T) (all []source) {
 		}
 		text, err := os.ReadFile(path)
 		name, _ := filepath.Rel(root, path)
-		all = append(all, source{filepath.ToSlash(name), text})
+		name = filepath.ToSlash(name)
+		all = append(all, source{name, text, sync.OnceValues(func() (*ast.File, error) {
+			return parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+		})})
 		return err
 	})
-	require.NoError(t, err)
-	require.Greater(t, len(all), 50, "the repository is read")
-	return all
-}
+	return all, err
+})
 
 func TestFilesAreShort(t *testing.T) {
 	for _, s := range sources(t) {

@@ -2,8 +2,6 @@ package house
 
 import (
 	"fmt"
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
 
@@ -27,8 +25,7 @@ func TestPackagesAreSmall(t *testing.T) {
 		}
 		z := sizes[s.folder()]
 		sizes[s.folder()] = size{z.files + 1, z.lines + s.lines()}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.ParseComments|parser.PackageClauseOnly)
-		require.NoError(t, err)
+		file := s.parse(t)
 		reasons[s.folder()] += file.Doc.Text()
 	}
 	require.Greater(t, len(sizes), 20, "the packages are read")

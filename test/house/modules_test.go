@@ -102,6 +102,7 @@ func TestModulesOfTheRepository(t *testing.T) {
 // TestWorkspaceLinksWhatUsersGet: the packages of the root are built with the versions of its
 // own go.mod. A module of go.work that requires a higher one would hide it from the tests.
 func TestWorkspaceLinksWhatUsersGet(t *testing.T) {
+	t.Parallel()
 	linked := func(env string) string {
 		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./...")
 		cmd.Dir, cmd.Env = root, append(os.Environ(), env)

@@ -2,7 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -31,8 +30,7 @@ func declaredNames(t *testing.T) *goNames {
 		if !s.isGo() || s.isTest() {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := s.parse(t)
 		n.addFile(file)
 		eachToken(s, func(_ int, tok token.Token, text string) {
 			if value, err := strconv.Unquote(text); tok == token.STRING && err == nil {
@@ -158,6 +156,7 @@ var (
 
 // TestPagesNameWhatExists: a Go name or a method of MCP in a code span of any page exists.
 func TestPagesNameWhatExists(t *testing.T) {
+	t.Parallel()
 	n := declaredNames(t)
 	checked := 0
 	var missing []string

@@ -2,8 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -73,8 +71,7 @@ func constants(t *testing.T, folder, kind string) (values []string) {
 		if !s.isGo() || s.isTest() || s.folder() != folder {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := s.parse(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != 1 {

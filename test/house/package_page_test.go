@@ -3,8 +3,6 @@ package house
 import (
 	"go/ast"
 	"go/doc/comment"
-	"go/parser"
-	"go/token"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +12,13 @@ import (
 
 // TestPackagePages: complete programs in package comments compile.
 func TestPackagePages(t *testing.T) {
+	t.Parallel()
 	var programs []snippet
 	for _, s := range sources(t) {
 		if filepath.Base(s.path) != "doc.go" {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.ParseComments|parser.PackageClauseOnly)
-		require.NoError(t, err)
+		file := s.parse(t)
 		for _, text := range programsIn(file) {
 			programs = append(programs, parseSnippet(s.path, text))
 		}

@@ -3,9 +3,14 @@ package house
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,6 +73,26 @@ func graph(t *testing.T, platform string) map[string]*pkg {
 }
 
 var graphs sync.Map
+
+// compiled returns an importer for packages and all that they import, from what the compiler wrote.
+func compiled(t *testing.T, fset *token.FileSet, paths ...string) types.Importer {
+	t.Helper()
+	slices.Sort(paths)
+	read, _ := listings.LoadOrStore(strings.Join(paths, " "), sync.OnceValues(func() (map[string]*pkg, error) {
+		return list(exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Export"}, paths...)...))
+	}))
+	packages, err := read.(func() (map[string]*pkg, error))()
+	require.NoError(t, err)
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		p := packages[path]
+		if p == nil || p.Export == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(p.Export)
+	})
+}
+
+var listings sync.Map
 
 func list(cmd *exec.Cmd) (map[string]*pkg, error) {
 	cmd.Dir = root

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -25,16 +22,19 @@ import (
 // updateAPI rewrites the recorded API:
 //
 //	go test ./test/house -run TestPublicAPI -update-api
-var updateAPI = flag.Bool("update-api", false, "rewrite docs/api.txt")
+var updateAPI = flag.Bool("update-api", false, "rewrite docs/api")
 
-// apiFile is the page that records the exported identifiers of the public packages.
-const apiFile = "docs/api.txt"
+// apiFolder has one file for each module with frozen packages: the record of their exported identifiers.
+const apiFolder = "docs/api"
 
 // unfrozen are packages that can be imported but whose API may change at any time, each
 // with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
 	"fleet":               "in the making",
+	"fleet/certs":         "certificates for tests and small fleets",
+	"fleet/guard":         "a part of fleet",
+	"fleet/peer":          "a part of fleet",
 	"fleet/fleettest":     "fleets of processes, for the tests of the fleet",
 	"fleet/placement":     "the plan of a fleet; programs will use fleet",
 	"fleet/store":         "the contract of the stores, in the making",
@@ -50,22 +50,37 @@ var unfrozen = map[string]string{
 	"web/api":             "the shapes of the page's JSON, for readers in other processes",
 }
 
-// TestPublicAPI compares the exported API of the public packages with docs/api.txt. A
+// TestPublicAPI compares the exported API of the public packages with the files of docs/api. A
 // failure shows the difference and the command that records it.
 func TestPublicAPI(t *testing.T) {
-	got := apiText(t, publicPackages(t))
-	name := filepath.Join(root, filepath.FromSlash(apiFile))
+	t.Parallel()
+	folder := filepath.Join(root, filepath.FromSlash(apiFolder))
+	files := apiTexts(t)
 	if *updateAPI {
-		require.NoError(t, os.WriteFile(name, got, 0o644))
+		require.NoError(t, os.RemoveAll(folder))
+		require.NoError(t, os.Mkdir(folder, 0o755))
+		for name, text := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
+		}
 		return
 	}
-	want, err := os.ReadFile(name)
-	require.NoError(t, err, "run: go test ./test/house -run TestPublicAPI -update-api")
-	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
-	removed, added := diffLines(want, got)
-	require.Truef(t, bytes.Equal(want, got), "the exported API differs from %s:\n%s%s"+
-		"If the change is intended, name it in CHANGELOG.md and run:\ngo test ./test/house -run TestPublicAPI -update-api",
-		apiFile, prefixed("- ", removed), prefixed("+ ", added))
+	recorded, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, entry := range recorded {
+		require.Contains(t, files, entry.Name(), "%s: no module has it", apiFolder)
+	}
+	for name, got := range files {
+		want, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err, "run: go test ./test/house -run TestPublicAPI -update-api")
+		want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
+		if string(want) == got {
+			continue
+		}
+		removed, added := diffLines(string(want), got)
+		require.Failf(t, "the API has changed", "the exported API differs from %s/%s:\n%s%s"+
+			"If the change is intended, name it in CHANGELOG.md and run:\ngo test ./test/house -run TestPublicAPI -update-api",
+			apiFolder, name, prefixed("- ", removed), prefixed("+ ", added))
+	}
 }
 
 // TestPublicAPI_sees_changes: a renamed field, a changed signature and a changed JSON
@@ -90,49 +105,45 @@ func TestPublicAPI_sees_changes(t *testing.T) {
 	require.Equal(t, before, text(strings.Replace(source, "b int", "c int", 1)), "unexported names do not count")
 }
 
-// publicPackages returns the folders of the packages whose API is recorded, sorted.
-func publicPackages(t *testing.T) (folders []string) {
+// public returns the import paths of the packages whose API is recorded, sorted.
+func public(t *testing.T) (paths []string) {
 	t.Helper()
+	var folders []string
 	for _, p := range graph(t, "linux") {
 		folder, ours := p.folder()
 		top, _, _ := strings.Cut(folder, "/")
 		if !ours || top == "cmd" || top == "test" || slices.Contains(strings.Split(folder, "/"), "internal") || unfrozen[folder] != "" {
 			continue
 		}
-		folders = append(folders, folder)
+		folders, paths = append(folders, folder), append(paths, p.ImportPath)
 	}
-	slices.Sort(folders)
 	require.Subset(t, folders, []string{".", "config", "facade", "mcptest", "supervisor"})
-	return folders
+	slices.Sort(paths)
+	return paths
 }
 
-// apiText describes the exported identifiers of packages, one per line.
-func apiText(t *testing.T, folders []string) []byte {
+// apiTexts describes the exported identifiers of the public packages, one per line, by the name of the
+// file of their module.
+func apiTexts(t *testing.T) map[string]string {
 	t.Helper()
-	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
-	for _, folder := range folders {
-		args = append(args, "./"+folder)
-	}
-	packages, err := list(exec.Command("go", args...))
-	require.NoError(t, err)
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		p := packages[path]
-		if p == nil || p.Export == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(p.Export)
-	})
-	var out bytes.Buffer
-	out.WriteString("The exported API of this module, made from its types by TestPublicAPI in test/house.\n" +
-		"To record a change: go test ./test/house -run TestPublicAPI -update-api\n")
-	for _, folder := range folders {
-		path := strings.TrimSuffix(module+strings.TrimPrefix(folder, "."), "/")
+	paths := public(t)
+	imports := compiled(t, token.NewFileSet(), paths...)
+	files := map[string]string{}
+	for _, path := range paths {
 		p, err := imports.Import(path)
 		require.NoError(t, err)
-		fmt.Fprintf(&out, "\npackage %s // import %q\n", p.Name(), path)
-		(&apiWriter{out: &out, pkg: p}).write()
+		of := graph(t, "linux")[path].Module.Path
+		name := strings.ReplaceAll(strings.TrimPrefix(of, "github.com/mcpvisor/"), "/", "-") + ".txt"
+		out := bytes.NewBufferString(files[name])
+		if files[name] == "" {
+			fmt.Fprintf(out, "The exported API of module %s, made from its types by TestPublicAPI in test/house.\n"+
+				"To record a change: go test ./test/house -run TestPublicAPI -update-api\n", of)
+		}
+		fmt.Fprintf(out, "\npackage %s // import %q\n", p.Name(), path)
+		(&apiWriter{out: out, pkg: p}).write()
+		files[name] = out.String()
 	}
-	return out.Bytes()
+	return files
 }
 
 // apiWriter writes the exported API of one package.
@@ -256,17 +267,17 @@ func (a *apiWriter) methods(named *types.Named) {
 }
 
 // diffLines returns the lines that are in only one of two texts.
-func diffLines(want, got []byte) (removed, added []string) {
+func diffLines(want, got string) (removed, added []string) {
 	count := map[string]int{}
-	for line := range strings.Lines(string(want)) {
+	for line := range strings.Lines(want) {
 		count[line]++
 	}
-	for line := range strings.Lines(string(got)) {
+	for line := range strings.Lines(got) {
 		if count[line]--; count[line] < 0 {
 			added = append(added, line)
 		}
 	}
-	for line := range strings.Lines(string(want)) {
+	for line := range strings.Lines(want) {
 		if count[line] > 0 {
 			count[line]--
 			removed = append(removed, line)

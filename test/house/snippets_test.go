@@ -3,14 +3,11 @@ package house
 import (
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,6 +22,7 @@ import (
 // a package clause is a list of declarations, or of statements of a function; the
 // imports that it needs are added.
 func TestSnippets(t *testing.T) {
+	t.Parallel()
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -60,6 +58,7 @@ func TestSnippetsOfPeers(t *testing.T) {
 
 // TestSnippetsThatDoNotCompile tests the check itself.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
+	t.Parallel()
 	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry() }\n~~~\n"+
 		"~~~go\nfmt.Println(facade.Version())\n~~~\n~~~go\nfunc f() string { return facade.Version() }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
 	all := snippetsIn("page.md", page)
@@ -142,7 +141,7 @@ func importsOf(file *ast.File) []string {
 // compiler type-checks snippets. All snippets share its imports.
 func compiler(t *testing.T, all []snippet) func(snippet) error {
 	t.Helper()
-	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
+	args := slices.Collect(maps.Values(known))
 	for _, s := range all {
 		require.NoError(t, s.err, s.place)
 		for _, i := range s.file.Imports {
@@ -151,17 +150,10 @@ func compiler(t *testing.T, all []snippet) func(snippet) error {
 			args = append(args, path)
 		}
 	}
-	packages, err := list(exec.Command("go", args...))
-	require.NoError(t, err)
+	fset := token.NewFileSet()
+	imports := compiled(t, fset, args...)
 	return func(s snippet) error {
-		lookup := func(path string) (io.ReadCloser, error) {
-			p := packages[path]
-			if p == nil || p.Export == "" {
-				return nil, fmt.Errorf("no export data of %s", path)
-			}
-			return os.Open(p.Export)
-		}
-		check := types.Config{Importer: importer.ForCompiler(s.fset, "gc", lookup)}
+		check := types.Config{Importer: imports}
 		_, err := check.Check("snippet", s.fset, []*ast.File{s.file}, nil)
 		return err
 	}

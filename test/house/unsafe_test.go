@@ -2,8 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
 	"testing"
 
@@ -30,8 +28,7 @@ func TestUnsafe(t *testing.T) {
 			continue
 		}
 		require.NotContains(t, string(file.text), "runtime.FuncForPC(", file.path)
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, file.text, parser.ImportsOnly)
-		require.NoError(t, err)
+		parsed := file.parse(t)
 		if !slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"unsafe"` }) {
 			continue
 		}

@@ -70,6 +70,7 @@ func TestNoUnfinishedWork(t *testing.T) {
 }
 
 func TestNoMachinePaths(t *testing.T) {
+	t.Parallel()
 	require.Regexp(t, machines, "see /ro"+"ot/x")
 	for _, s := range sources(t) {
 		require.False(t, machines.Match(s.text), "%s: %q", s.path, machines.Find(s.text))
@@ -82,6 +83,7 @@ var vague = regexp.MustCompile(`(?i)\b(no` + `body|some` + `body|who` + `ever|wh
 
 // TestPlainWords: vague words stay rare. What is left are names in values of tests, http.NoBody, and the license.
 func TestPlainWords(t *testing.T) {
+	t.Parallel()
 	const most = 20
 	var found []string
 	for _, s := range sources(t) {

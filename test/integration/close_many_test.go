@@ -19,7 +19,7 @@ func manyServers() int {
 	if *everything && !testing.Short() {
 		return 100
 	}
-	return 20
+	return 10
 }
 
 // longTimeouts suits a machine that starts hundreds of processes at the same time. Only

@@ -66,7 +66,7 @@ func reapOnlyOurs(mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: spec, Policy: supervisor.Retry(10, time.Millisecond)}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: spec, Policy: supervisor.Retry(10, time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: shutdownTimeout}}); err != nil {
 		return err
 	}
 	for range 3 {

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,42 +12,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// Subscriptions, the log level and list_changed notifications survive a kill -9 of a
-// stdio server and a restart of an HTTP server on its port.
-func TestSubscriptions_survive_restart(t *testing.T) {
-	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
-		script := mcptest.Script{Versions: []string{version}}
-		t.Run("stdio "+version, func(t *testing.T) {
-			h := newSubscriber(t)
-			h.register(mcpvisor.ServerSpec{Stdio: h.stdio(script)}, version)
-			for range 3 {
-				pid := h.pid(h.c, h.server)
-				require.True(t, signalMarked(pid, h.mark, syscall.SIGKILL))
-				waitUntil(h.within(), t, "another process is ready", func() bool {
-					st, _ := h.c.ServerStatus(h.server)
-					return st.State == supervisor.StateReady && st.Session.PID != pid
-				})
-				h.requireNotified()
-			}
-		})
-		t.Run("HTTP "+version, func(t *testing.T) {
-			var opts []mcptest.HTTPOption
-			if version == "2026-07-28" {
-				opts = append(opts, mcptest.WithStateless())
-			}
-			h := newSubscriber(t)
-			web := mcptest.NewHTTP(script, opts...)
-			t.Cleanup(web.Close)
-			h.retries = true // the client notices a lost session only when it uses it
-			h.register(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}, version)
-			for range 3 {
-				web.Restart()
-				h.requireNotified()
-			}
-		})
-	}
-}
 
 // A server that announces a change and then ends takes the change with it: the catalog
 // is that of the next incarnation.

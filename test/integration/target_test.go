@@ -188,7 +188,3 @@ func (t *target) variant(w *fixture, n int) mcpvisor.ServerSpec {
 const variantText = " Variant "
 
 func variantOf(n int) string { return fmt.Sprint(variantText, n) }
-
-// webTools is the number of default tools over HTTP, where those that need streams are
-// left out.
-const webTools = 16

@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,7 +150,7 @@ type Fault struct {
 	Bytes int `json:"bytes,omitempty"`
 	// Text is the text to write. Its meaning and default are those of the action.
 	Text string `json:"text,omitempty"`
-	// Delay is how long to wait.
+	// Delay is how long to wait. In JSON: "50ms", or milliseconds.
 	Delay time.Duration `json:"delay,omitempty"`
 }
 
@@ -192,4 +193,28 @@ func (f Fault) validate() error {
 		errs = append(errs, fmt.Errorf("action %q works only at stage %q", f.Do, StageList))
 	}
 	return errors.Join(errs...)
+}
+
+type (
+	faultFields Fault
+	faultJSON   struct {
+		faultFields
+		Delay jsonDuration `json:"delay,omitempty"`
+	}
+)
+
+// MarshalJSON implements [json.Marshaler].
+func (f Fault) MarshalJSON() ([]byte, error) {
+	return json.Marshal(faultJSON{faultFields(f), jsonDuration(f.Delay)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var wire faultJSON
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("reading a fault: %w", err)
+	}
+	*f = Fault(wire.faultFields)
+	f.Delay = time.Duration(wire.Delay)
+	return nil
 }

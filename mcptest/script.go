@@ -28,7 +28,8 @@ func allVersions() []string {
 }
 
 // Script describes one server. The zero value is a correct server with the default
-// tools, resources and prompts. A script can be converted to JSON and back.
+// tools, resources and prompts. A script can be converted to JSON and back; durations
+// are then strings ("50ms") or milliseconds.
 type Script struct {
 	// Name is the name in serverInfo. Default "mcptest".
 	Name string `json:"name,omitempty"`
@@ -153,4 +154,52 @@ func (s Script) mustCountStarts() {
 			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory such as t.TempDir()", errScript, i, f.Starts))
 		}
 	}
+}
+
+// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
+type (
+	scriptFields Script
+	scriptJSON   struct {
+		scriptFields
+		StartDelay jsonDuration `json:"startDelay,omitempty"`
+	}
+)
+
+// MarshalJSON implements [json.Marshaler].
+func (s Script) MarshalJSON() ([]byte, error) {
+	return json.Marshal(scriptJSON{scriptFields(s), jsonDuration(s.StartDelay)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Script) UnmarshalJSON(data []byte) error {
+	var wire scriptJSON
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("reading a script: %w", err)
+	}
+	*s = Script(wire.scriptFields)
+	s.StartDelay = time.Duration(wire.StartDelay)
+	return nil
+}
+
+// jsonDuration is a duration in JSON.
+type jsonDuration time.Duration
+
+func (d jsonDuration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+func (d *jsonDuration) UnmarshalJSON(data []byte) error {
+	var ms float64
+	if json.Unmarshal(data, &ms) == nil {
+		*d = jsonDuration(ms * float64(time.Millisecond))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("duration %s: write milliseconds or text such as \"50ms\"", data)
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("duration %q: %w; write milliseconds or text such as \"50ms\"", text, err)
+	}
+	*d = jsonDuration(parsed)
+	return nil
 }

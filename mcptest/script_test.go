@@ -40,6 +40,18 @@ func TestScript_JSON_round_trip(t *testing.T) {
 	})
 }
 
+func TestScript_JSON_durations(t *testing.T) {
+	var s Script
+	require.NoError(t, json.Unmarshal([]byte(`{"startDelay": 250, "faults": [{"at": "call", "do": "delay", "delay": "1m30s"}]}`), &s))
+	require.Equal(t, 250*time.Millisecond, s.StartDelay)
+	require.Equal(t, 90*time.Second, s.Faults[0].Delay)
+	require.Error(t, json.Unmarshal([]byte(`{"startDelay": "soon"}`), &s))
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"delay":"1m30s"`)
+	require.Contains(t, string(data), `"startDelay":"250ms"`)
+}
+
 func TestScript_Validate(t *testing.T) {
 	require.NoError(t, Script{}.Validate())
 	for name, s := range map[string]Script{

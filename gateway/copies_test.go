@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -365,9 +363,8 @@ func TestShare_end_of_the_client(t *testing.T) {
 // that has ended makes room.
 func TestShare_bounds(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}), fixture("b", mcptest.Script{}))
-	var settings SettingsVar
-	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient, "b": ShareClient}, MaxCopies: 3, MaxCopiesOfPrincipal: 2}))
-	_, url := serveHTTP(t, c, WithSettings(&settings), withNames("alice", "bob"))
+	settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": ShareClient, "b": ShareClient}, MaxCopies: 3, MaxCopiesOfPrincipal: 2})
+	_, url := serveHTTP(t, c, WithSettings(settings), withNames("alice", "bob"))
 	alice, again, bob := openUser(t, url, "alice"), openUser(t, url, "alice"), openUser(t, url, "bob")
 	call := func(p *peer, server string) string {
 		_, failure := p.user(false)("tools/call", `{"name":"`+server+`__pid"}`)
@@ -492,42 +489,7 @@ func TestShare_given_up(t *testing.T) {
 
 // Two copies give the same id to two tasks: each session has its own, and not that of the other one.
 func TestShare_tasks(t *testing.T) {
-	var mu sync.Mutex
-	n := 0
-	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		mu.Lock()
-		n++
-		me := n
-		mu.Unlock()
-		for lines := bufio.NewReader(in); ; {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-			}
-			if json.Unmarshal(line, &m) != nil || m.ID == nil {
-				continue
-			}
-			const task = `"taskId":"t1","status":"completed","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null`
-			answer := map[string]string{
-				"initialize":   `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`,
-				"tools/list":   `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}`,
-				"tools/call":   `{"task":{` + task + `}}`,
-				"tasks/get":    `{` + task + `}`,
-				"tasks/result": fmt.Sprintf(`{"content":[{"type":"text","text":"of %d"}]}`, me),
-			}[m.Method]
-			if answer == "" {
-				answer = `{}`
-			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, answer); err != nil {
-				return err
-			}
-		}
-	}}}
-	c := newClient(t, spec)
+	c := newClient(t, taskServer())
 	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
 	var ids []string
 	var users []user
@@ -548,7 +510,7 @@ func TestShare_tasks(t *testing.T) {
 		require.NotContains(t, list, ids[1-i])
 		result, failure := u("tasks/result", `{"taskId":`+ids[i]+`}`)
 		require.Empty(t, failure)
-		require.Contains(t, result, fmt.Sprintf("of %d", i+2))
+		require.Contains(t, result, fmt.Sprintf("of incarnation %d", i+2))
 	}
 }
 

@@ -92,16 +92,6 @@ func (p hostilePeer) readAll(f func(*jsonrpc.Response)) {
 	}()
 }
 
-// answer reads the next answer.
-func (p hostilePeer) answer() *jsonrpc.Response {
-	p.t.Helper()
-	for {
-		if answer, ok := p.read().(*jsonrpc.Response); ok {
-			return answer
-		}
-	}
-}
-
 // requireEnd reads until the session ends, with that error.
 func (p hostilePeer) requireEnd(want error) {
 	p.t.Helper()

@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -93,4 +96,55 @@ func TestNamer_names_of_others(t *testing.T) {
 	require.Empty(t, len(n.shared)-1)
 	n.add([]Owner{{"late", "new"}})
 	require.Contains(t, n.byName, "late__new")
+}
+
+// Pages together are the whole list, with each size, although entries come and go between
+// them.
+func TestPage(t *testing.T) {
+	var list []Owner
+	for i := range 7 {
+		list = append(list, Owner{fmt.Sprint("s", i/3), fmt.Sprint("t", i)})
+	}
+	same := func(k *Owner) Owner { return *k }
+	for size := 1; size <= 8; size++ {
+		var got []Owner
+		cursor := ""
+		for pages := 0; ; pages++ {
+			require.Less(t, pages, 8)
+			part, next, err := page(list, same, cursor, size)
+			require.NoError(t, err)
+			got = append(got, part...)
+			if cursor = next; next == "" {
+				break
+			}
+		}
+		require.Equal(t, list, got)
+	}
+	_, cursor, err := page(list, same, "", 3)
+	require.NoError(t, err)
+	part, _, err := page(append(append([]Owner{}, list[:2]...), list[4:]...), same, cursor, 10)
+	require.NoError(t, err)
+	require.Equal(t, list[4:], part, "the entry of the cursor is gone")
+	part, _, err = page(nil, same, cursor, 10)
+	require.NoError(t, err)
+	require.Empty(t, part)
+}
+
+// A schema without such characters is the same, byte for byte.
+func TestVisibleSchema(t *testing.T) {
+	for _, text := range []string{`{ "type" : "object","x":1e400,"description":"\u003cb\u003e 日本語 \n" }`, `{"a":"👩‍💻"}`, `{`} {
+		require.Equal(t, text, string(visibleSchema(json.RawMessage(text)).(json.RawMessage)))
+	}
+	require.Nil(t, visibleSchema(nil))
+	for _, text := range []string{`{"description":"\udb40\udc41"}`, "[[[\"\u202e\"]]]", `{"a\u200b":1}`, "{\"\U000E0041\":{}}", `{"a":["\u0007"]}`, `[{"title":"\u001b"}]`} {
+		clean, ok := visibleSchema(json.RawMessage(text)).(json.RawMessage)
+		require.True(t, ok)
+		var value any
+		require.NoError(t, json.Unmarshal(clean, &value))
+		encoded, err := message.Result(value, false)
+		require.NoError(t, err)
+		_, removed := display.ForModel(string(encoded))
+		require.Empty(t, removed, "%s", encoded)
+		require.NotContains(t, string(encoded), `\u`)
+	}
 }

@@ -83,7 +83,7 @@ func member(t *testing.T, object json.RawMessage, name string) string {
 
 // What the host refuses is an error of the tool, which the model can act on.
 func TestCallTool_refused_by_the_host(t *testing.T) {
-	c, err := facade.New(facade.WithValidation(), facade.WithInterceptor(
+	c := newClientWith(t, []facade.Option{facade.WithValidation(), facade.WithInterceptor(
 		func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 			if call.Tool == "add" {
 				return facade.CallResult{}, errors.New("the user has not agreed")
@@ -92,10 +92,7 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 				return facade.CallResult{JSON: json.RawMessage(`{"content":[`)}, nil
 			}
 			return next(ctx, call)
-		}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		})}, fixture("a", mcptest.Script{}))
 	s := connect(t, Transport(c), "2026-07-28", nil)
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": 7}})
 	failure := modelError(t, r, err)
@@ -249,15 +246,12 @@ func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
 		"tools/call panicked: no": func() { panic("no") },
 		"tools/call ended its goroutine without an answer (runtime.Goexit)": runtime.Goexit,
 	} {
-		c, err := facade.New(facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+		c := newClientWith(t, []facade.Option{facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 			if call.Tool == "crash" {
 				end()
 			}
 			return next(ctx, call)
-		}))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-		require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		})}, fixture("a", mcptest.Script{}))
 		s := openRaw(t, Transport(c))
 		var failed *jsonrpc.Error
 		require.ErrorAs(t, s.call("tools/call", `{"name":"a/crash"}`).Error, &failed)
@@ -370,10 +364,7 @@ func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
 // gets its own progress and its own results.
 func TestCalls_do_not_cross(t *testing.T) {
 	const clients = 50
-	calls := 1000
-	if raceDetector || testing.Short() {
-		calls = 50
-	}
+	calls := sized(1000, 100)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: reportingServer()})
 	transport := Transport(c, WithNames(Names{}))
 	_, url := serveHTTP(t, c)

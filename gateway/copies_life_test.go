@@ -65,8 +65,7 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 		c := newClient(t, spec)
 		settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": ShareClient}, MaxCopies: 1})
 		s := openRaw(t, Transport(c, WithNames(Names{}), WithSettings(settings)))
-		s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-		s.notify("notifications/initialized", `{}`)
+		s.initializeWith(`{}`)
 		if calls {
 			require.Equal(t, 2, incarnationOf(t, s.user(false)))
 		} else {
@@ -106,9 +105,8 @@ func TestShare_replaced_under_a_call(t *testing.T) {
 	opened, called := make(chan struct{}), make(chan struct{}, 1)
 	spec := blocked(called, opened)
 	c := newClient(t, spec)
-	s := openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient)))
-	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-	s.notify("notifications/initialized", `{}`)
+	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
+	s.initializeWith(`{}`)
 	s.send(77, "tools/call", `{"name":"a__x"}`)
 	receive(t, called)
 	own := s.conn.(*connection).tenant.Load()
@@ -116,13 +114,9 @@ func TestShare_replaced_under_a_call(t *testing.T) {
 	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
 	until(t, func() bool { return len(own.names()) == 0 })
 	close(opened)
-	for {
-		if answer, ok := s.read().(*jsonrpc.Response); ok {
-			require.NoError(t, answer.Error)
-			require.Contains(t, string(answer.Result), `"text":"done"`)
-			break
-		}
-	}
+	answer := s.answer()
+	require.NoError(t, answer.Error)
+	require.Contains(t, string(answer.Result), `"text":"done"`)
 }
 
 // A request that finds the server, or at the bound its copy, while it is being replaced waits longer than MaxWait: calls
@@ -135,12 +129,11 @@ func TestMaxWait_longer_while_calls_end(t *testing.T) {
 			c := newClient(t, spec)
 			settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": share}, MaxCopies: 1})
 			s := openRaw(t, Transport(c, WithNames(Names{}), WithSettings(settings), WithMaxWait(patience)))
-			s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-			s.notify("notifications/initialized", `{}`)
+			s.initializeWith(`{}`)
 			s.send(77, "tools/call", `{"name":"a__x"}`)
 			receive(t, called)
 			s.conn.(*connection).opts.maxWait = time.Millisecond // enough for no start
-			spec.Timeouts.Call = patience
+			spec.Timeouts.Call = patience + 1 // another one than the default
 			applied := make(chan error, 1)
 			go func() { applied <- c.Apply(context.Background(), []mcpvisor.ServerSpec{spec}) }()
 			until(t, func() bool {
@@ -169,7 +162,7 @@ func TestShare_request_while_the_client_closes(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	require.NoError(t, c.Register(t.Context(), lingering(may, 1, 2)))
-	s := openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient)))
+	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
 	require.Equal(t, 2, incarnationOf(t, s.user(true)))
 	conn := s.conn.(*connection)
 	kept, err := conn.clientOf("a")
@@ -215,8 +208,8 @@ func TestShare_withheld(t *testing.T) {
 // A log message of a copy that the profile withholds is not passed on, though the copy has not ended yet.
 func TestShare_log_of_a_withheld_server(t *testing.T) {
 	c := newClient(t, legacyFixture("a"))
-	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {Servers: Filter{Deny: []string{"a"}}}}})
-	g := Transport(c, WithSettings(settings), WithProfile("p"), WithShare(ShareClient)).(*gateway)
+	settings := newSettings(t, Settings{Share: ShareClient, Profiles: map[string]Profile{"p": {Servers: Filter{Deny: []string{"a"}}}}})
+	g := Transport(c, WithSettings(settings), WithProfile("p")).(*gateway)
 	own, heard := newTenant(g, "x", ""), notices.New[*subscription]()
 	heard.SetLogLevel(0)
 	own.join(heard, g.view)
@@ -279,12 +272,8 @@ func TestSubscribe_while_the_server_starts(t *testing.T) {
 		s.send(1, "resources/subscribe", `{"uri":"mcpvisor://s/mem://r"}`)
 		until(t, func() bool { return s.conn.(*connection).account.Used() > 0 })
 		close(start)
-		for {
-			if answer, ok := s.read().(*jsonrpc.Response); ok { // after an update, if the subscription has moved
-				require.NoError(t, answer.Error, capabilities)
-				break
-			}
-		}
+		answer := s.answer()
+		require.NoError(t, answer.Error, capabilities)
 	}
 }
 
@@ -312,8 +301,7 @@ func TestShare_subscriptions_move(t *testing.T) {
 				s.send(7, "subscriptions/listen", withModernMeta(`{"notifications":{"resourceSubscriptions":["`+uri+`"]}}`))
 				require.Contains(t, string(s.read().(*jsonrpc.Request).Params), uri)
 			} else {
-				s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-				s.notify("notifications/initialized", `{}`)
+				s.initializeWith(`{}`)
 				require.NoError(t, s.call("resources/subscribe", `{"uri":"`+uri+`"}`).Error)
 			}
 			id := 100.0
@@ -356,8 +344,7 @@ func TestShare_subscribe_again_after_a_reload(t *testing.T) {
 	var settings SettingsVar
 	s := openRaw(t, Transport(c, WithNames(Names{}), WithSettings(&settings)))
 	conn := s.conn.(*connection)
-	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-	s.notify("notifications/initialized", `{}`)
+	s.initializeWith(`{}`)
 	u := func(method string) {
 		s.send(5, method, `{"uri":"mcptest://text"}`)
 		for {
@@ -388,8 +375,7 @@ func TestLegacy_subscriptions_move(t *testing.T) {
 	var settings SettingsVar
 	in := Transport(c, WithNames(Names{}), WithSettings(&settings), WithMaxWait(patience))
 	s, other := openRaw(t, in), openRaw(t, in)
-	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}}}`)
-	s.notify("notifications/initialized", `{}`)
+	s.initializeWith(`{"elicitation":{}}`)
 	require.NoError(t, s.call("resources/subscribe", `{"uri":"`+uri+`"}`).Error)
 	other.send(7, "subscriptions/listen", withModernMeta(`{"notifications":{"resourceSubscriptions":["`+uri+`"]}}`))
 	require.Contains(t, string(other.read().(*jsonrpc.Request).Params), uri)
@@ -501,7 +487,7 @@ func TestShare_tasks_of_a_principal_after_a_reload(t *testing.T) {
 // The tasks of a copy are not open any more when it has ended with its session, and nothing keeps that.
 func TestShare_nothing_of_an_ended_session_is_kept(t *testing.T) {
 	c := newClient(t, taskServer())
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 	p := newPeer(t, url)
 	p.initializeWith("2025-11-25", `{"tasks":{}}`)
 	_, failure := p.user(false)("tools/call", `{"name":"a__x","task":{}}`)

@@ -106,8 +106,8 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
 	require.Contains(t, receive(t, a.declared), `"sampling"`)
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 
 	open := func() (raw, int) {
 		s := askingSessionOf(t, transport)
@@ -195,7 +195,7 @@ func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
 // The calls of two clients at a server on a pipe are of two copies, so each client is asked because of its own.
 func TestShare_questions_of_calls(t *testing.T) {
 	c := newAskingClient(t, nil, legacyFixture("a"))
-	transport := Transport(c, WithShare(ShareClient))
+	transport := Transport(c, withShare(ShareClient))
 	ann, bob := askingSessionOf(t, transport), askingSessionOf(t, transport)
 	ann.send(1, "tools/call", consultForText)
 	first := ann.read().(*jsonrpc.Request)
@@ -215,7 +215,7 @@ func TestShare_questions_of_calls(t *testing.T) {
 func TestShare_questions_on_a_broken_stream(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 	p := newPeer(t, url)
 	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
 	n := incarnationOf(t, p.user(false))
@@ -350,7 +350,7 @@ func TestShare_question_while_a_copy_starts(t *testing.T) {
 		return ""
 	}, nil)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: server})
-	ann := askingSessionOf(t, Transport(c, WithShare(ShareClient)))
+	ann := askingSessionOf(t, Transport(c, withShare(ShareClient)))
 	ann.send(1, "tools/call", `{"name":"a/x"}`)
 	asked, ok := ann.read().(*jsonrpc.Request)
 	require.True(t, ok, "the call has not begun")

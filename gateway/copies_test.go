@@ -139,9 +139,9 @@ func TestShare(t *testing.T) {
 	shared.Name = "b"
 	c := newClient(t, copied(dir), shared)
 	host := hostPID(t, c, "a")
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient, "a"))
-	_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
-	closed, closedURL := serveHTTP(t, c, WithShare(ShareClient, "a"), withNames("alice", "bob"))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient, "a"))
+	_, url := serveHTTP(t, c, withShare(ShareClient, "a"))
+	closed, closedURL := serveHTTP(t, c, withShare(ShareClient, "a"), withNames("alice", "bob"))
 
 	sessions := []raw{openRaw(t, transport), openRaw(t, transport)}
 	sessions[0].call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
@@ -180,7 +180,7 @@ func TestShare(t *testing.T) {
 // A read, a prompt, a completion and a subscription start a copy, too. Only its client hears of an update.
 func TestShare_of_every_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
-	s, url := serveHTTP(t, c, WithShare(ShareClient))
+	s, url := serveHTTP(t, c, withShare(ShareClient))
 	template := c.ResourceTemplates()[0].URITemplate
 	_, argument, _ := strings.Cut(template, "{")
 	for method, params := range map[string]string{
@@ -223,7 +223,7 @@ func TestShare_changed_name(t *testing.T) {
 	alias := mcpvisor.Alias("a", long)
 	_, _, plain := mcpvisor.SplitAlias(alias)
 	require.False(t, plain)
-	s, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
+	s, url := serveHTTP(t, c, withShare(ShareClient, "a"))
 	p := openUser(t, url, "")
 	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
 	require.Empty(t, failure)
@@ -237,7 +237,7 @@ func TestShare_changed_name(t *testing.T) {
 // What a copy reports goes to its client only: updates, also after a restart of the copy, and log messages.
 func TestShare_reports(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	heard := make(map[*peer]chan string)
 	peers := []*peer{openUser(t, url, ""), openUser(t, url, "")}
 	for _, p := range peers {
@@ -287,7 +287,7 @@ func TestShare_reports(t *testing.T) {
 func TestShare_unknown_client(t *testing.T) {
 	dir := t.TempDir()
 	c := newClient(t, copied(dir))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	u := newPeer(t, url).user(true)
 	for method, params := range map[string]string{"tools/call": `{"name":"a__pid"}`, "resources/read": `{"uri":"mcptest://text"}`} {
 		_, failure := u(method, params)
@@ -312,7 +312,7 @@ func TestShare_ends(t *testing.T) {
 	host := hostPID(t, c, "a")
 	key := WithSessionKey(bytes.Repeat([]byte{7}, 32))
 	brief := WithHTTPLimits(HTTPLimits{SessionIdle: time.Millisecond})
-	_, url := serveHTTP(t, c, WithShare(ShareClient), key, brief, withNames("alice"))
+	_, url := serveHTTP(t, c, withShare(ShareClient), key, brief, withNames("alice"))
 	p := openUser(t, url, "alice")
 	first := pidOf(t, p.user(false), "a__pid")
 	requireEnded(t, dir, host)
@@ -324,7 +324,7 @@ func TestShare_ends(t *testing.T) {
 	requireEnded(t, dir, host)
 
 	other := newClient(t, copied(dir))
-	_, p.url = serveHTTP(t, other, WithShare(ShareClient), key, withNames("alice"))
+	_, p.url = serveHTTP(t, other, withShare(ShareClient), key, withNames("alice"))
 	second := pidOf(t, p.user(false), "a__pid")
 	require.Equal(t, second, pidOf(t, p.user(false), "a__pid"), "it is not idle for long")
 	status := p.do(t.Context(), http.MethodDelete, "")
@@ -334,7 +334,7 @@ func TestShare_ends(t *testing.T) {
 	near, far := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- Serve(t.Context(), Transport(c, WithShare(ShareClient)), &mcp.IOTransport{Reader: near, Writer: near})
+		served <- Serve(t.Context(), Transport(c, withShare(ShareClient)), &mcp.IOTransport{Reader: near, Writer: near})
 	}()
 	s := connect(t, &mcp.IOTransport{Reader: far, Writer: far}, "2025-11-25", nil)
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/pid"})
@@ -350,7 +350,7 @@ func TestShare_end_of_the_client(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	require.NoError(t, c.Register(t.Context(), copied(dir)))
-	s := openRaw(t, Transport(c, WithShare(ShareClient), WithNames(Names{})))
+	s := openRaw(t, Transport(c, withShare(ShareClient), WithNames(Names{})))
 	pidOf(t, s.user(true), "a__pid")
 	require.Equal(t, 2, mcptest.Starts(dir))
 	require.NoError(t, c.Close(t.Context()))
@@ -403,8 +403,7 @@ func TestShare_reload(t *testing.T) {
 	share(ShareClient)
 	transport := Transport(c, WithNames(Names{}), WithSettings(&settings))
 	s, idle := openRaw(t, transport), openRaw(t, transport)
-	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-	s.notify("notifications/initialized", `{}`)
+	s.initializeWith(`{}`)
 	require.NoError(t, s.call("resources/subscribe", `{"uri":"mcptest://text"}`).Error)
 	first := pidOf(t, s.user(false), "a__pid")
 	pidOf(t, idle.user(true), "a__pid")
@@ -451,7 +450,7 @@ func TestShare_reload(t *testing.T) {
 func TestShare_fence(t *testing.T) {
 	dir := t.TempDir()
 	c := newClient(t, copied(dir))
-	s := openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient)))
+	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
 	pidOf(t, s.user(true), "a__pid")
 	require.NoError(t, c.Fence(t.Context(), "a", "the lease is over"))
 	requireEnded(t, dir)
@@ -466,7 +465,7 @@ func TestShare_given_up(t *testing.T) {
 	spec := fixture("a", mcptest.Script{})
 	spec.Policy = supervisor.NoRetry()
 	c := newClient(t, spec)
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
 	ann, bob := openRaw(t, transport).user(true), openRaw(t, transport).user(true)
 	pid := func(u user) string {
 		result, failure := u("tools/call", `{"name":"a__pid"}`)
@@ -490,7 +489,7 @@ func TestShare_given_up(t *testing.T) {
 // Two copies give the same id to two tasks: each session has its own, and not that of the other one.
 func TestShare_tasks(t *testing.T) {
 	c := newClient(t, taskServer())
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
 	var ids []string
 	var users []user
 	for range 2 {
@@ -517,7 +516,7 @@ func TestShare_tasks(t *testing.T) {
 // The row of a client shows its copies.
 func TestShare_is_shown(t *testing.T) {
 	c := newClient(t, fixture("b", mcptest.Script{}), fixture("a", mcptest.Script{}))
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 	p, q := openUser(t, url, ""), openUser(t, url, "")
 	pidOf(t, p.user(false), "b__pid")
 	pidOf(t, p.user(false), "a__pid")
@@ -542,13 +541,10 @@ func TestShare_is_shown(t *testing.T) {
 // its own copy, and its own progress.
 func TestShare_storm(t *testing.T) {
 	const clients = 20
-	calls := 200
-	if raceDetector || testing.Short() {
-		calls = 30
-	}
+	calls := sized(200, 30)
 	c := newAskingClient(t, nil, fixture("a", mcptest.Script{}))
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	owners := map[string]int{} // of incarnations
@@ -621,7 +617,7 @@ func TestShare_storm(t *testing.T) {
 func TestShare_recent_calls(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	incarnationOf(t, p.user(false))
@@ -632,7 +628,7 @@ func TestShare_recent_calls(t *testing.T) {
 	require.Equal(t, []string{"a", "tools/call", "x", ""}, []string{last.Server, last.Method, last.Target, string(last.Kind)})
 	require.Contains(t, last.Client, "peer")
 	p.do(t.Context(), http.MethodDelete, "")
-	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient))).user(false))
+	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient))).user(false))
 	recent, _ = c.RecentCalls(last.Seq)
 	require.NotEmpty(t, recent, "also of a copy that began later")
 }

@@ -147,7 +147,7 @@ func ExampleProfile() {
 }
 
 // A server that keeps something for its client runs once for each client, and ends with it.
-func ExampleWithShare() {
+func ExampleShare() {
 	ctx := context.Background()
 	client, err := facade.New()
 	if err != nil {
@@ -158,7 +158,11 @@ func ExampleWithShare() {
 		panic(err)
 	}
 
-	transport := gateway.Transport(client, gateway.WithShare(gateway.ShareClient, "browser"))
+	var settings gateway.SettingsVar
+	if err := settings.Set(gateway.Settings{ShareOf: map[string]gateway.Share{"browser": gateway.ShareClient}}); err != nil {
+		panic(err)
+	}
+	transport := gateway.Transport(client, gateway.WithSettings(&settings))
 	for _, host := range []string{"ann", "bob"} {
 		session, err := mcp.NewClient(&mcp.Implementation{Name: host, Version: "1"}, nil).Connect(ctx, transport, nil)
 		if err != nil {

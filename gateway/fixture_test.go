@@ -203,6 +203,27 @@ func (r raw) initializeWith(capabilities string) {
 	r.notify("notifications/initialized", "")
 }
 
+// settingsOf has settings that are valid.
+func settingsOf(s Settings) *SettingsVar {
+	v := new(SettingsVar)
+	if err := v.Set(s); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// withShare sets whether clients share these servers, or all.
+func withShare(share Share, servers ...string) Option {
+	if len(servers) == 0 {
+		return WithSettings(settingsOf(Settings{Share: share}))
+	}
+	s := Settings{ShareOf: map[string]Share{}}
+	for _, server := range servers {
+		s.ShareOf[server] = share
+	}
+	return WithSettings(settingsOf(s))
+}
+
 // serveRaw is a server in memory before 2026-07-28 with one tool, x. on may be nil. What neither on nor answers have,
 // and no plain server, has an empty result.
 func serveRaw(on func(m *rawtest.Message) string, answers map[string]string) *mcpvisor.InMemory {

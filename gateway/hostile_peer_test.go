@@ -240,7 +240,7 @@ func TestHostilePeer(t *testing.T) {
 				defer out.mu.Unlock()
 				return len(out.queue)
 			}
-			for i := range 100 {
+			for i := range sized(100, 25) {
 				p.send(float64(i), "tools/call", `{"name":"a/slow_progress","arguments":{"steps":1000000,"ms":1,"x":"`+quoted+`"},"_meta":{"progressToken":1}}`)
 				until(p.t, func() bool { return reports() == 1 })
 				p.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%d}`, i))

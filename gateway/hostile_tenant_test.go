@@ -65,7 +65,7 @@ func TestHostileTenant(t *testing.T) {
 			for state, bringDown := range victimStates {
 				t.Run(state, func(t *testing.T) {
 					victim := fixture("victim", victimScript)
-					victim.Policy = supervisor.Retry(1, time.Hour)
+					victim.Policy, victim.Timeouts.Shutdown = supervisor.Retry(1, time.Hour), 20*time.Millisecond
 					if state == "evicted" {
 						victim.Policy = supervisor.NoRetry()
 					}
@@ -135,7 +135,7 @@ var victimStates = map[string]func(t *testing.T, c *facade.Client) string{
 		script := victimScript
 		script.StartDelay = time.Hour
 		next := fixture("victim", script)
-		next.StartSupervised = true
+		next.StartSupervised, next.Timeouts.Shutdown = true, 20*time.Millisecond
 		require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{next}, "tenant"))
 		return "is not available at the moment; nothing was done"
 	},
@@ -158,7 +158,7 @@ func TestHostileTenant_listed_names_stay(t *testing.T) {
 	victim := fixture("victim", victimScript)
 	victim.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, victim, fixture("tenant", victimScript))
-	s := openRaw(t, Transport(c, WithOnDown(Withdraw)))
+	s := openRaw(t, Transport(c, WithSettings(settingsOf(Settings{OnDown: pointerTo(Withdraw)}))))
 	list := func() string {
 		t.Helper()
 		return string(s.call("resources/list", "").Result) + string(s.call("resources/templates/list", "").Result)
@@ -377,6 +377,7 @@ func ownerScript(server string) (script mcptest.Script) {
 // newBank returns a bank that starts when start is closed, and is parked if it has not started by then.
 func newBank(parked bool) (bank mcpvisor.ServerSpec, start chan struct{}) {
 	bank, start = fixture("bank", ownerScript("bank")), make(chan struct{})
+	bank.Timeouts.Shutdown = 20 * time.Millisecond // it does not notice before
 	bank.StartSupervised, bank.InMemory = true, gated(bank.InMemory, start)
 	if parked {
 		bank.Policy = supervisor.Retry(0, time.Millisecond, supervisor.WithParking(time.Hour))
@@ -467,12 +468,8 @@ func TestNeverReady_waits(t *testing.T) {
 			s := openRaw(t, Transport(c, WithNames(Names{Prefix: PrefixOnConflict}), WithMaxWait(patience), WithSettings(newSettings(t, Settings{ResourceOrder: []string{"bank", "evil"}}))))
 			s.send(1, row.method, row.params)
 			close(start)
-			for {
-				if answer, ok := s.read().(*jsonrpc.Response); ok { // and not that a list has changed
-					require.Contains(t, fmt.Sprintf("%s %v", answer.Result, answer.Error), row.answer)
-					break
-				}
-			}
+			answer := s.answer()
+			require.Contains(t, fmt.Sprintf("%s %v", answer.Result, answer.Error), row.answer)
 			requireUntouched(t, c, "evil")
 		})
 	}

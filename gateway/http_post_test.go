@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -138,7 +137,7 @@ func TestHandler_listen_in_a_session(t *testing.T) {
 // A tasks/result that waits ends when the token of its client expires: the client asks again with a new one.
 func TestHandler_task_result_ends_with_the_token(t *testing.T) {
 	_, url := serveHTTP(t, newClient(t, jobServer("2025-11-25", mcptest.TaskDef{Takes: time.Hour})), WithTokenVerifier(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		life := map[string]time.Duration{"long": time.Hour, "short": 2 * time.Second}[token]
+		life := map[string]time.Duration{"long": time.Hour, "short": 200 * time.Millisecond}[token]
 		return &auth.TokenInfo{UserID: "alice", Expiration: time.Now().Add(life)}, nil
 	}, nil), WithHTTPLimits(HTTPLimits{KeepAlive: 50 * time.Millisecond}))
 	p := follower(t, url, false, "Authorization", "Bearer long")
@@ -363,18 +362,6 @@ func TestHandler_malformed(t *testing.T) {
 	status, answer := p.post("[" + pingRequest + "," + pingRequest + "]")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, answer, `"result":{}`)
-
-	valid := []byte(toolCallOf(1, "a__echo", `{"text":"some text"}`))
-	seed := uint64(42)
-	random := rand.New(rand.NewPCG(seed, seed))
-	for range 2000 {
-		mutant := append([]byte{}, valid...)
-		for range 1 + random.IntN(4) {
-			mutant[random.IntN(len(mutant))] = byte(random.IntN(256))
-		}
-		status, _ := p.post(string(mutant))
-		require.Contains(t, []int{200, 202, 400}, status, "%q", mutant)
-	}
 	status, _ = p.post(pingRequest)
 	require.Equal(t, http.StatusOK, status)
 	until(t, func() bool { return s.Status().InFlight == 0 })
@@ -455,24 +442,6 @@ func TestHandler_bounds(t *testing.T) {
 func newPeer2(p *peer) *peer {
 	other := *p
 	return &other
-}
-
-// send is post for other goroutines than that of the test.
-func (p *peer) send(body string) (answer string, err error) {
-	r, err := http.NewRequest(http.MethodPost, p.url, strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set(sessionHeader, p.session)
-	response, err := p.client.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
 }
 
 // Sessions without a stream cost nothing, however many there are.

@@ -163,7 +163,7 @@ func TestListChanged(t *testing.T) {
 		ctx := t.Context()
 		c := newClient(t)
 		tools, prompts, resources := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{}, 100)
-		s := connect(t, Transport(c, WithOnDown(Withdraw)), version, &mcp.ClientOptions{
+		s := connect(t, Transport(c, WithSettings(settingsOf(Settings{OnDown: pointerTo(Withdraw)}))), version, &mcp.ClientOptions{
 			ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { tools <- struct{}{} },
 			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { prompts <- struct{}{} },
 			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { resources <- struct{}{} },

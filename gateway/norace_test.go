@@ -18,8 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
-const raceDetector = false
-
 // The allocations of one call of a session of the go-sdk, in all goroutines of this process
 // together, the go-sdk's own included: 52 and 77. The race detector allocates by itself.
 func TestCallTool_allocations(t *testing.T) {

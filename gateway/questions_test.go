@@ -222,7 +222,7 @@ func TestQuestions_canceled_by_the_server(t *testing.T) {
 func TestQuestions_no_answer(t *testing.T) {
 	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		t.Parallel()
-		spec.Timeouts.CallTotal = 3 * time.Second // a slow machine has to ask within it
+		spec.Timeouts.CallTotal = 2 * time.Second // a slow machine has to ask within it
 		c := newAskingClient(t, nil, spec)
 		s := askingSession(t, c)
 		s.send(7, "tools/call", consultForText)
@@ -318,7 +318,8 @@ func TestQuestions_error_of_the_client(t *testing.T) {
 // 50 clients with the same ids: no question, and no answer, crosses. The server names the call, or has
 // one call of one client in flight at a time.
 func TestQuestions_do_not_cross(t *testing.T) {
-	const clients, calls = 50, 20
+	const clients = 50
+	calls := sized(20, 6)
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: web.URL}},
@@ -480,10 +481,7 @@ func TestRoots_changed(t *testing.T) {
 	const tells, doesNot = `{"roots":{"listChanged":true}}`, `{"roots":{"listChanged":false}}`
 	t.Run("standalone", func(t *testing.T) {
 		a, questions := newAsker(), new(StandaloneQuestions)
-		c, err := facade.New(questions.Option(), facade.WithDeclared(facade.Declared{Roots: true, RootsListChanged: true}))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-		require.NoError(t, c.Register(t.Context(), a.spec()))
+		c := newClientWith(t, []facade.Option{questions.Option(), facade.WithDeclared(facade.Declared{Roots: true, RootsListChanged: true})}, a.spec())
 		require.Contains(t, receive(t, a.declared), `"roots":{"listChanged":true}`)
 		s := openRaw(t, Transport(c, WithStandaloneQuestions(questions)))
 		s.initializeWith(tells)
@@ -494,8 +492,8 @@ func TestRoots_changed(t *testing.T) {
 		a := newAsker()
 		c := newAskingClient(t, nil, a.spec())
 		require.NotContains(t, receive(t, a.declared), "listChanged")
-		_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
-		transport := Transport(c, WithNames(Names{}), WithShare(ShareClient, "a"))
+		_, url := serveHTTP(t, c, withShare(ShareClient, "a"))
+		transport := Transport(c, WithNames(Names{}), withShare(ShareClient, "a"))
 		open := func(capabilities string) (raw, int) {
 			s := openRaw(t, transport)
 			s.initializeWith(capabilities)

@@ -83,7 +83,7 @@ func TestTasks_ids(t *testing.T) {
 			require.NotContains(t, string(list.Result), upstreamID)
 		}
 		_ = c
-	}, WithSessionKey(key), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+	}, WithSessionKey(key), withNames("alice", "bob"))
 }
 
 // The next incarnation of the server is asked for the task, without another call. A server that has
@@ -95,10 +95,10 @@ func TestTasks_survive_the_server(t *testing.T) {
 				t.Run(fmt.Sprintf("durable %t, server of %s, modern client %t", durable, version, modern), func(t *testing.T) {
 					dir, takes := t.TempDir(), time.Hour
 					if durable {
-						takes = 300 * time.Millisecond
+						takes = 100 * time.Millisecond
 					}
 					script := mcptest.Script{Versions: []string{version}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
-						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Durable: durable}})}
+						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Poll: 20 * time.Millisecond, Durable: durable}})}
 					c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
 					_, url := serveHTTP(t, c)
 					p := follower(t, url, modern)
@@ -191,7 +191,7 @@ func TestTasks_survive_the_gateway(t *testing.T) {
 // other principals notice nothing.
 func TestTasks_bound(t *testing.T) {
 	key := sessionid.NewKey()
-	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")})}
+	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), withNames("alice", "bob")}
 	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, _ string, modern, _ bool) {
 		_, url := serveHTTP(t, c, opts...)
 		p := follower(t, url, modern, "Authorization", "Bearer alice")
@@ -371,10 +371,7 @@ func TestKey(t *testing.T) {
 			dir := t.TempDir()
 			calls := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
 			newGateway := func() string {
-				c, err := facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll))
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
+				c := newClientWith(t, []facade.Option{facade.WithJournal(calls, mcpvisor.JournalKeepAll)}, fixture("s", mcptest.Script{StateDir: dir}))
 				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")},
 					Token{Principal: "alice", Profile: "p", SHA256: HashToken("alice-p")}), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
 				return url
@@ -411,10 +408,7 @@ func TestKey(t *testing.T) {
 // askingClient has a server whose tasks ask one question.
 func askingClient(t *testing.T) *facade.Client {
 	t.Helper()
-	c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+	c := newClientWith(t, []facade.Option{facade.WithDeclared(facade.Declared{Elicitation: true})}, jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)}))
 	return c
 }
 
@@ -461,10 +455,7 @@ func TestTasks_input_that_nothing_waits_for(t *testing.T) {
 // A client that answers nothing leaves what a task asks for to the host.
 func TestTasks_input_for_the_host(t *testing.T) {
 	asked := make(chan struct{}, 10)
-	c, err := facade.New(facade.WithElicitationHandler(elicitationOf(asked)))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+	c := newClientWith(t, []facade.Option{facade.WithElicitationHandler(elicitationOf(asked))}, jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)}))
 	_, url := serveHTTP(t, c)
 	p := newTasker(t, url, true, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
 	id := p.begin("x")
@@ -475,17 +466,14 @@ func TestTasks_input_for_the_host(t *testing.T) {
 // Interceptors see calls of which tasks are made, and may refuse them.
 func TestTasks_intercepted(t *testing.T) {
 	seen := make(chan string, 10)
-	c, err := facade.New(facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+	c := newClientWith(t, []facade.Option{facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 		if strings.Contains(string(call.Arguments), "refuse") {
 			return facade.CallResult{}, errors.New("not today")
 		}
 		r, err := next(ctx, call)
 		seen <- string(r.JSON)
 		return r, err
-	}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), jobServer("2026-07-28", mcptest.TaskDef{Takes: time.Hour})))
+	})}, jobServer("2026-07-28", mcptest.TaskDef{Takes: time.Hour}))
 	_, url := serveHTTP(t, c)
 	p := follower(t, url, true)
 	p.get(p.begin("x"))

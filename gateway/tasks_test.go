@@ -195,10 +195,7 @@ func overTasks(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, c *facade
 				name = "client of 2026-07-28, server of " + version
 			}
 			t.Run(name, func(t *testing.T) {
-				c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-				require.NoError(t, c.Register(t.Context(), jobServer(version, def)))
+				c := newClientWith(t, []facade.Option{facade.WithDeclared(facade.Declared{Elicitation: true})}, jobServer(version, def))
 				_, url := serveHTTP(t, c, opts...)
 				f(t, c, url, modern, version == modernVersion)
 			})
@@ -596,7 +593,7 @@ func lookAt(t *testing.T, p *tasker, id, want string) (seen string) {
 	return seen
 }
 
-// A client that makes ten thousand tasks gets as many as it may have, asks with ids that it has made
+// A client that makes thousands of tasks gets as many as it may have, asks with ids that it has made
 // up and with those that it has, and no other principal notices.
 func TestTasks_of_a_hostile_client(t *testing.T) {
 	m, ok := hostile.MisbehaviourNamed("task/many")
@@ -604,8 +601,9 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	server, ok := m.InMemory()
 	require.True(t, ok)
 	c := newClient(t, mcpvisor.ServerSpec{Name: "h", InMemory: server})
-	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "evil", SHA256: HashToken("evil")}, Token{Principal: "good", SHA256: HashToken("good")}))
+	s, url := serveHTTP(t, c, withNames("evil", "good"))
 	const callers = 8
+	tasks := sized(hostile.ManyTasks, 2_000)
 	var made, refused atomic.Int64
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -613,7 +611,7 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	for range callers {
 		p := follower(t, url, true, "Authorization", "Bearer evil")
 		all.Go(func() {
-			for range hostile.ManyTasks / callers {
+			for range tasks / callers {
 				switch a := p.ask("tools/call", `{"name":"h__`+hostile.BadTool+`"}`); {
 				case a.Error == nil:
 					made.Add(1)
@@ -631,7 +629,7 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, 1000, made.Load())
-	require.EqualValues(t, hostile.ManyTasks-1000, refused.Load())
+	require.EqualValues(t, tasks-1000, refused.Load())
 	evil := follower(t, url, true, "Authorization", "Bearer evil")
 	for i := range 1000 {
 		a := evil.ask("tasks/get", about(fmt.Sprintf("made-up-%d", i)))

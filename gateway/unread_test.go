@@ -143,7 +143,7 @@ func TestHandler_unread_bytes_of_a_principal(t *testing.T) {
 		return `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 700_000) + `"}]}`
 	}, nil)
 	s, _ := serveHTTP(t, newClient(t, legacyFixture("a"), mcpvisor.ServerSpec{Name: "b", Era: mcpvisor.EraLegacy, InMemory: inTurn}), WithHTTPLimits(HTTPLimits{MaxBytes: 1 << 20}),
-		WithTokens(Token{Principal: "ann", SHA256: HashToken("ann")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+		withNames("ann", "bob"))
 	ann, accept := s.enter("ann"), "application/json, text/event-stream"
 	defer s.leave(ann)
 	send := func(w http.ResponseWriter, token, body string) {
@@ -339,27 +339,32 @@ func TestServe_client_that_pauses_continues(t *testing.T) {
 	}
 }
 
-// A client that reads slowly is not deaf, whatever waits: here 20 MB, and behind it 2 MB.
+// A client that reads slowly is not deaf, whatever waits: here 4 MB, and behind it 2 MB. What is around its transport
+// does not matter.
 func TestServe_slow_client_is_served(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		far, ended := servePipe(t, Transport(newClient(t, legacyFixture("a"))))
-		_, err := io.WriteString(far, toolCallOf(0, "a/big", `{"bytes":20000000}`)+"\n")
-		require.NoError(t, err)
-		synctest.Wait()
-		const others = 20
-		for i := range others {
-			_, err := io.WriteString(far, toolCallOf(i+1, "a/big", `{"bytes":100000}`)+"\n")
-			require.NoError(t, err)
-		}
-		lines := bufio.NewReaderSize(slowly{far}, message.PieceBytes)
-		for range 1 + others {
-			line, err := lines.ReadBytes('\n')
-			require.NoError(t, err)
-			require.True(t, json.Valid(line))
-		}
-		require.NoError(t, far.Close())
-		require.NoError(t, <-ended)
-	})
+	for name, wrap := range map[string]func(mcp.Transport) mcp.Transport{"plain": asIs, "logged": func(peer mcp.Transport) mcp.Transport {
+		return &mcp.LoggingTransport{Transport: peer, Writer: io.Discard}
+	}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := serveLine(t, Transport(newClient(t, legacyFixture("a"))), wrap)
+				l.send(toolCallOf(0, "a/big", `{"bytes":4000000}`))
+				synctest.Wait()
+				const others = 20
+				for i := range others {
+					l.send(toolCallOf(i+1, "a/big", `{"bytes":100000}`))
+				}
+				lines := bufio.NewReaderSize(slowly{l.stream}, message.PieceBytes)
+				for range 1 + others {
+					line, err := lines.ReadBytes('\n')
+					require.NoError(t, err)
+					require.True(t, json.Valid(line))
+				}
+				require.NoError(t, l.stream.Close())
+				<-l.ended
+			})
+		})
+	}
 }
 
 // slowly reads so that the peer nearly counts as deaf: a piece takes two reads.

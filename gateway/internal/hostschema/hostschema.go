@@ -6,9 +6,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -70,7 +74,7 @@ func (c *schemaCheck) schema(raw []byte) (problem string) {
 	seen := map[string]bool{}
 	err := jsonscan.EachMember(raw, func(keyword string, value []byte) error {
 		if seen[keyword] {
-			problem = "has " + quote(keyword) + " twice in one object"
+			problem = "has " + message.Quote(keyword) + " twice in one object"
 		} else if seen[keyword] = true; problem == "" {
 			problem = c.keyword(keyword, value)
 		}
@@ -132,7 +136,7 @@ func (c *schemaCheck) typeKeyword(value []byte) (problem string) {
 	check := func(item []byte) bool {
 		name, err := jsonscan.ReadString(item)
 		if err != nil || name == "" || strings.Contains(name, " ") || !strings.Contains(schemaTypes, " "+name+" ") {
-			problem = "has the unknown type " + shorten(string(item))
+			problem = "has the unknown type " + message.Shorten(string(item))
 			return false
 		}
 		if c.depth == 1 && name == "object" {
@@ -188,14 +192,84 @@ func kindOf(value []byte) string {
 	return "a number"
 }
 
-// maxQuote bounds how much of a text of the server an error repeats, in bytes.
-const maxQuote = 200
+// maxScanned bounds the bytes that are scanned to follow references. References beyond it are assumed to
+// be valid.
+const maxScanned = 16 << 20
 
-func quote(text string) string { return strconv.Quote(shorten(text)) }
-
-func shorten(text string) string {
-	if len(text) > maxQuote {
-		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
+// reference accepts only references within the schema: a host may follow others.
+func (c *schemaCheck) reference(keyword string, value []byte) string {
+	target, err := jsonscan.ReadString(value)
+	switch {
+	case err != nil:
+		return "has " + kindOf(value) + " as " + keyword + "; it must be a text"
+	case !strings.HasPrefix(target, "#"):
+		return "refers to " + message.Quote(target) + "; references must stay in the schema"
+	case keyword != "$recursiveRef":
+		c.references[target[1:]] = true
 	}
-	return text
+	return ""
+}
+
+// missing reports a reference that leads nowhere: hosts that compile schemas reject the tool, and with
+// it the whole list.
+func (c *schemaCheck) missing(schema []byte) string {
+	if c.hasParts {
+		return ""
+	}
+	scanned := 0
+	for _, target := range slices.Sorted(maps.Keys(c.references)) { // sorted: the result is the same each time
+		if found, known := c.find(schema, target, &scanned); known && !found {
+			return "refers to " + message.Quote("#"+target) + ", which it does not have"
+		}
+	}
+	return ""
+}
+
+// find reports whether a reference leads somewhere. known is false if maxScanned was reached first.
+func (c *schemaCheck) find(schema []byte, target string, scanned *int) (found, known bool) {
+	if target == "" {
+		return true, true
+	}
+	path, ok := strings.CutPrefix(target, "/")
+	if !ok {
+		return c.anchors[target], true
+	}
+	if path, err := url.PathUnescape(path); err == nil {
+		for part := range strings.SplitSeq(path, "/") {
+			if *scanned += len(schema); *scanned > maxScanned {
+				return false, false
+			}
+			if schema = child(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(part)); schema == nil {
+				return false, true
+			}
+		}
+		return true, true
+	}
+	return false, true
+}
+
+// child returns the member or item with that name; nil without one.
+func child(value []byte, name string) (found []byte) {
+	switch value[0] {
+	case '{':
+		_ = jsonscan.EachMember(value, func(key string, member []byte) error {
+			if key == name {
+				found = member
+			}
+			return nil
+		})
+	case '[':
+		left, err := strconv.Atoi(name)
+		if err != nil || left < 0 {
+			return nil
+		}
+		jsonscan.EachItem(value, func(item []byte) bool {
+			if left == 0 {
+				found = item
+			}
+			left--
+			return left >= 0
+		})
+	}
+	return found
 }

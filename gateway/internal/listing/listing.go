@@ -394,8 +394,6 @@ func (l *List) finish(pageSize int) {
 	}
 }
 
-// listHead and listTail surround the entries of a page. Lists change when a server does, and
-// belong to the peer that asked.
 const (
 	// listHead and listTail enclose the entries of a page. Its ttlMs is 0 because lists change when a
 	// server does, and its cacheScope is private because they belong to the peer that asked.

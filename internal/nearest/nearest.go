@@ -24,7 +24,8 @@ const (
 )
 
 // Names returns the names that differ least from name, at most three, the most similar
-// one first. It returns none if all differ much.
+// one first. It returns none if all differ much, and never name itself: it may have become known since
+// the caller looked for it.
 func Names(name string, names []string) []string {
 	return AmongSpellings(name, func(yield func(string, string) bool) {
 		for _, n := range names {
@@ -53,6 +54,7 @@ func search(name string, spellings iter.Seq2[string, string], steps int) ([]stri
 	if len(name) > maxNameBytes {
 		return nil, steps
 	}
+	unknown := name
 	name = strings.ToLower(name)
 	limit := min(max(2, len(name)/3), maxDistance)
 	var found []candidate
@@ -61,7 +63,7 @@ func search(name string, spellings iter.Seq2[string, string], steps int) ([]stri
 			break
 		}
 		d, spent := distance(name, spelling, limit)
-		if steps -= spent; d <= limit {
+		if steps -= spent; d <= limit && meant != unknown {
 			found = append(found, candidate{meant, d})
 			limit = min(limit, 2*d) // twice as far as the nearest is too far
 		}

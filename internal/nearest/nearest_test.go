@@ -18,6 +18,7 @@ func TestNames(t *testing.T) {
 	require.Len(t, Names("a1", []string{"a2", "a3", "a4", "a5"}), 3)
 	require.Equal(t, []string{"ab", "abcd"}, Names("abc", []string{"ab", "abcd", "axyd"}))
 	require.Empty(t, Names("", nil))
+	require.Equal(t, []string{"args2"}, Names("args", []string{"args", "args2"}), "the name itself is no suggestion: it has come since the caller looked for it")
 	require.Equal(t, []string{"abcdefghijkx"}, Names("abcdefghijkl", []string{"abcdefghixxx", "abcdefghijkx", "abcdefghyyyl"}), "more than twice as far is too far")
 }
 

@@ -133,7 +133,7 @@ func TestMaxWait_longer_while_calls_end(t *testing.T) {
 			s.send(77, "tools/call", `{"name":"a__x"}`)
 			receive(t, called)
 			s.conn.(*connection).opts.maxWait = time.Millisecond // enough for no start
-			spec.Timeouts.Call = patience + 1 // another one than the default
+			spec.Timeouts.Call = patience + 1                    // another one than the default
 			applied := make(chan error, 1)
 			go func() { applied <- c.Apply(context.Background(), []mcpvisor.ServerSpec{spec}) }()
 			until(t, func() bool {

@@ -450,7 +450,7 @@ func (l *List) Len() int { return len(l.entries) }
 // listed. For a name with a server, and one that a server has had first, only entries of that server count, or of
 // those with similar names.
 func (c *Catalog) Similar(kind, name string) []string {
-	l := c.Last()
+	l, asked := c.Last(), name
 	entries, first := l.Tools.entries, c.first[0]
 	if kind == "prompt" {
 		entries, first = l.Prompts.entries, c.first[1]
@@ -469,7 +469,12 @@ func (c *Catalog) Similar(kind, name string) []string {
 		server, only = first[name]
 		c.mu.Unlock()
 	}
-	servers := nearest.Names(server, l.Servers())
+	servers := append(nearest.Names(server, l.Servers()), server) // nearest leaves out the name itself
+	for i := range entries {
+		if e := &entries[i]; e.name != asked && plain(e.name) == name && (!only || e.Server == server) {
+			return []string{e.name} // the name that was asked for has a prefix that the list does not have
+		}
+	}
 	return nearest.AmongSpellings(name, func(yield func(spelling, name string) bool) {
 		for i := range entries {
 			e := &entries[i]

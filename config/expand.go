@@ -1,11 +1,17 @@
 package config
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // expand replaces the variables in a text; docs/config.md lists them. What
@@ -110,4 +116,300 @@ func homeDir() (string, error) {
 		return "", fmt.Errorf("the home directory is not known; write the path in full: %w", err)
 	}
 	return dir, nil
+}
+
+// inputVariablePrefix begins the name of the environment variable that answers
+// an input: MCPVISOR_INPUT_API_KEY for ${input:api-key}.
+const inputVariablePrefix = "MCPVISOR_INPUT_"
+
+// Input is a value that a file leaves to the user: an element of VS Code's
+// "inputs". An input that is used and not declared has only an ID.
+type Input struct {
+	// ID is the name in ${input:id}.
+	ID string
+	// Description is the question to the user. It may be empty.
+	Description string
+	// Default is the answer if the user gives none.
+	Default string
+	// Options are the answers to choose from. If empty, any text is accepted.
+	Options []string
+	// Password says that the answer must not be shown while it is typed. It becomes
+	// one of the Secrets of the server whose entry uses it.
+	Password bool
+}
+
+// Variable returns the name of the environment variable that answers the input:
+// MCPVISOR_INPUT_ and the ID in capitals, with '_' for every character that
+// is not a letter or digit of ASCII.
+func (i Input) Variable() string {
+	return inputVariablePrefix + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, i.ID)
+}
+
+// answer is the value of an input, or why it has none.
+type answer struct {
+	value string
+	err   error
+}
+
+// inputValue returns the answer to an input. It asks once for each id, even if
+// the user does not answer.
+func (p *parser) inputValue(id string) (string, error) {
+	a, known := p.answers[id]
+	if !known {
+		a.value, a.err = p.answerInput(id)
+		if p.answers == nil {
+			p.answers = map[string]answer{}
+		}
+		p.answers[id] = a
+	}
+	if p.inputs[id].Password && a.err == nil {
+		p.secrets = append(p.secrets, a.value)
+	}
+	return a.value, a.err
+}
+
+// answerInput takes the value of the variable, else the user's answer, else the
+// default.
+func (p *parser) answerInput(id string) (string, error) {
+	input, declared := p.inputs[id]
+	if !declared {
+		input = Input{ID: id}
+	}
+	if value, set := p.lookup(input.Variable()); set {
+		return value, nil
+	}
+	if p.ask != nil {
+		value, err := p.ask(input)
+		if err != nil {
+			return "", fmt.Errorf("${input:%s} was not answered; answer it, or set %s: %w", id, input.Variable(), err)
+		}
+		return value, nil
+	}
+	if input.Default != "" {
+		return input.Default, nil
+	}
+	return "", fmt.Errorf("${input:%s} needs an answer of the user; set %s, or run the command in a terminal", id, input.Variable())
+}
+
+// readInputs reads the declarations at the top of a file. A declaration that
+// cannot be read is skipped, because an input needs none.
+func (p *parser) readInputs(object *hujson.Object) {
+	for i := range object.Members {
+		m := &object.Members[i]
+		list, ok := m.Value.Value.(*hujson.Array)
+		if memberName(m) != "inputs" || !ok {
+			continue
+		}
+		for j := range list.Elements {
+			if declaration, ok := list.Elements[j].Value.(*hujson.Object); ok {
+				p.readInput(declaration)
+			}
+		}
+	}
+}
+
+func (p *parser) readInput(declaration *hujson.Object) {
+	var input Input
+	for i := range declaration.Members {
+		m := &declaration.Members[i]
+		text := func(into *string) {
+			if lit, ok := literal(&m.Value, '"'); ok {
+				*into = lit.String()
+			}
+		}
+		switch memberName(m) {
+		case "id":
+			text(&input.ID)
+		case "description":
+			text(&input.Description)
+		case "default":
+			text(&input.Default)
+		case "password":
+			if lit, ok := literal(&m.Value, 't'); ok {
+				input.Password = lit.Bool()
+			}
+		case "options":
+			input.Options = inputOptions(&m.Value)
+		}
+	}
+	if p.inputs == nil {
+		p.inputs = map[string]Input{}
+	}
+	p.inputs[input.ID] = input
+}
+
+// inputOptions reads the options of a pickString: texts, or objects with "value".
+func inputOptions(v *hujson.Value) (options []string) {
+	list, _ := v.Value.(*hujson.Array)
+	if list == nil {
+		return nil
+	}
+	for i := range list.Elements {
+		element := &list.Elements[i]
+		if lit, ok := literal(element, '"'); ok {
+			options = append(options, lit.String())
+			continue
+		}
+		object, _ := element.Value.(*hujson.Object)
+		if object == nil {
+			continue
+		}
+		for j := range object.Members {
+			if lit, ok := literal(&object.Members[j].Value, '"'); ok && memberName(&object.Members[j]) == "value" {
+				options = append(options, lit.String())
+			}
+		}
+	}
+	return options
+}
+
+// readEnvFile reads a file of NAME=value lines. A line that is something else
+// costs itself, with a warning. A file that cannot be read costs the entry.
+func (e *entry) readEnvFile(v *hujson.Value) {
+	shown, ok := e.readString(v)
+	if !ok {
+		return
+	}
+	path := e.readFilePath(v)
+	if path == "" {
+		return
+	}
+	text, err := regularfile.Read(path, maxSize)
+	if err != nil {
+		e.fail(v, "envFile %q cannot be read; create it, or correct the path", shown)
+		return
+	}
+	e.fileEnv = map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := parseAssignment(line)
+		if !ok {
+			e.warn(v, "envFile %q: line %d is ignored, because it is not NAME=value; correct or remove it", shown, n)
+			continue
+		}
+		e.fileEnv[name] = value
+	}
+	if lines.Err() != nil {
+		e.fail(v, "envFile %q cannot be read to its end, because a line is too long; shorten it", shown)
+	}
+}
+
+// parseAssignment reads NAME=value, with or without export and quotes. Behind quotes a
+// comment may stand; without quotes # is a part of the value.
+func parseAssignment(line string) (name, value string, ok bool) {
+	name, value, ok = strings.Cut(strings.TrimPrefix(line, "export "), "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || name == "" || variableLen(name) < len(name) {
+		return "", "", false
+	}
+	if value == "" || value[0] != '"' && value[0] != '\'' {
+		return name, value, true
+	}
+	if inner, after, closed := strings.Cut(value[1:], value[:1]); closed && strings.HasPrefix(strings.TrimSpace(after), "#") {
+		return name, inner, true
+	}
+	if len(value) >= 2 && value[len(value)-1] == value[0] {
+		value = value[1 : len(value)-1]
+	}
+	return name, value, true
+}
+
+// mergeEnv returns the variables of both, those of over where both have one.
+func mergeEnv(under, over map[string]string) map[string]string {
+	if len(under) == 0 {
+		return over
+	}
+	for name, value := range over {
+		under[name] = value
+	}
+	return under
+}
+
+// maxSecretFile is the longest file of ${file:path}, in bytes. A key or a token is
+// shorter; a longer file is probably another one than was meant.
+const maxSecretFile = 64 << 10
+
+// storedSecret notes a value that was kept outside of the file and of the environment,
+// so that the server of the entry does not show it.
+func (p *parser) storedSecret(value string, err error) (string, error) {
+	if err == nil {
+		p.secrets = append(p.secrets, value)
+	}
+	return value, err
+}
+
+// fileValue returns the content of the file that ${file:path} names, without line breaks
+// at its end. A relative path begins at the workspace, ~/ is the home directory.
+func (p *parser) fileValue(shown string) (string, error) {
+	path := shown
+	switch {
+	case path == "":
+		return "", errors.New("${file:} names no file; write ${file:/path/of/the/secret}")
+	case p.files != nil:
+		value, err := p.files(shown)
+		if err != nil {
+			return "", fmt.Errorf("${file:%s}: %w", shown, err)
+		}
+		return value, nil
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		dir, err := homeDir()
+		if err != nil {
+			return "", err
+		}
+		path = dir + path[1:]
+	case !filepath.IsAbs(path):
+		path = filepath.Join(p.text.workspace, path)
+	}
+	value, err := readSecret(path)
+	if err != nil {
+		return "", fmt.Errorf("${file:%s}: %w", shown, err)
+	}
+	return value, nil
+}
+
+// readSecret reads a short regular file. Its errors do not name the file.
+func readSecret(path string) (string, error) {
+	data, err := regularfile.Read(path, maxSecretFile)
+	value := strings.TrimRight(string(data), "\r\n")
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", errors.New("the file does not exist; create it, or correct the path")
+	case errors.Is(err, os.ErrPermission):
+		return "", errors.New("the file cannot be opened; check its permissions, and those of its directory")
+	case errors.Is(err, regularfile.ErrNotRegular), errors.Is(err, regularfile.ErrLong):
+		return "", fmt.Errorf("%w; name one that holds the value alone", errors.Unwrap(err))
+	case err != nil:
+		return "", errors.New("the file cannot be reached or read; check the permissions of its directory, and the disk")
+	case value == "":
+		return "", errors.New("the file is empty; write the value into it")
+	}
+	return value, nil
+}
+
+// keyringValue returns the entry of the keyring that ${keyring:service/account} names.
+func (p *parser) keyringValue(entry string) (string, error) {
+	service, account, ok := strings.Cut(entry, "/")
+	if !ok || service == "" || account == "" {
+		return "", errors.New("${keyring:…} names no entry; write ${keyring:service/account}")
+	}
+	if p.keyring == nil {
+		return "", fmt.Errorf("${keyring:%s} cannot be read, because this program opens no keyring; use ${VAR} or ${file:…}", entry)
+	}
+	value, err := p.keyring(service, account)
+	if err != nil {
+		return "", fmt.Errorf("${keyring:%s}: %w", entry, err)
+	}
+	return value, nil
 }

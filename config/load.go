@@ -12,6 +12,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -164,4 +166,157 @@ func (p *parser) readJournal(top *hujson.Object) {
 			p.file.Journal = filepath.Join(p.text.workspace, p.file.Journal)
 		}
 	}
+}
+
+// Option changes how [Load] and [Parse] read a file.
+type Option func(*parser)
+
+// WithLookup sets how the value of an environment variable is found. It reports
+// false for a variable that is not set. The default, also for nil, is os.LookupEnv.
+func WithLookup(lookup func(name string) (string, bool)) Option {
+	return func(p *parser) {
+		if lookup != nil {
+			p.lookup = lookup
+		}
+	}
+}
+
+// WithKeyring sets how ${keyring:service/account} is found. The error of lookup becomes
+// part of a problem, so it must not hold the value. Without WithKeyring such a value is a
+// problem: this package opens no keyring by itself.
+func WithKeyring(lookup func(service, account string) (string, error)) Option {
+	return func(p *parser) { p.keyring = lookup }
+}
+
+// WithFiles sets how ${file:path} is found, by the path as it is written. The error of lookup becomes
+// part of a problem, so it must not hold the value. The default, also for nil, reads the file. A
+// program that only checks a configuration, which another machine uses, needs it.
+func WithFiles(lookup func(path string) (string, error)) Option {
+	return func(p *parser) { p.files = lookup }
+}
+
+// WithServers limits what is read to some entries: those whose server has one of the names, or
+// whose name in the file is one of them. The others are not read, and are [Server.Skipped]: the
+// user is not asked for their inputs, no keyring is opened for them, and their mistakes are not
+// reported. Without names all entries are skipped, so that only their names are known.
+func WithServers(names ...string) Option {
+	return func(p *parser) { p.only, p.limited = names, true }
+}
+
+// WithWorkspace sets the directory that ${workspaceFolder} stands for and where
+// relative paths begin. The default is the directory of the file.
+func WithWorkspace(dir string) Option { return func(p *parser) { p.workspace = dir } }
+
+// WithInput sets how the user is asked for VS Code's ${input:id}. ask is called
+// at most once for each id, and not if the variable [Input.Variable] is set. Its
+// error becomes part of a problem, so it must not hold the answer. Without
+// WithInput an input has its default, and an entry whose input has none is left
+// out with a problem.
+func WithInput(ask func(Input) (string, error)) Option {
+	return func(p *parser) { p.ask = ask }
+}
+
+// DefaultPath is the file in which a project lists its servers. The commands of
+// mcpvisor read it unless --config names another.
+const DefaultPath = ".mcp.json"
+
+// File is the content of a configuration file. The package keeps no reference to
+// a File that it has returned.
+type File struct {
+	// Path is the file's name, as it was given to [Load] or [Parse]. Several names are
+	// joined by ", ".
+	Path string
+	// Paths are the names of the files that were read as one, in the order in which they
+	// were given to [LoadFiles].
+	Paths []string
+	// Servers are the usable entries, in the order of the files, and those that [WithServers]
+	// has skipped.
+	Servers []Server
+	// Unusable are the entries that cannot be used, in the order of the files. Only Name and
+	// Origin of their Spec are set; Problems say what is wrong.
+	Unusable []Server
+	// Journal is the path of the file in which `mcpvisor run` keeps the calls with a key: "journal"
+	// at the top of a file, relative to that file. The last file that has the key counts. Empty
+	// without one.
+	Journal string
+	// Gateway has the values of "gateway" at the top of the last file that has that key. nil without one.
+	Gateway *Gateway
+	// Problems say what is wrong with the files, in the order of their lines.
+	Problems []Problem
+}
+
+// Server is one entry.
+type Server struct {
+	// Spec is ready to be registered. StartSupervised is set, so that a server that is down
+	// does not keep the host from starting.
+	Spec mcpvisor.ServerSpec
+	// Entry is the name of the entry in the file. Spec.Name is the same, unless
+	// that text cannot name a server ("microsoft/playwright-mcp"). Then Spec.Name is
+	// derived from it, and a warning says so.
+	Entry string
+	// Path is the name of the file that has the entry.
+	Path string
+	// Line is the line of that file in which the entry begins, from 1.
+	Line int
+	// Replaces gives the positions of the entries of the same name that this one replaced, as in
+	// "user.json:4", in the order of the files.
+	Replaces []string
+	// Disabled entries are listed but are not to be started. Only the name of their Spec is set:
+	// their variables may be missing, and the user is not asked for their inputs.
+	Disabled bool
+	// OnDown says what happens to the tools of the server in the lists of a gateway while it is down.
+	// nil: what settings.Settings.OnDown says.
+	OnDown *settings.OnDown
+	// NodeLabels are those that a node of a fleet must have to run the server. nil: none.
+	NodeLabels map[string]string
+	// Share is for how many clients of a gateway one process of the server runs. Empty: for all.
+	Share settings.Share
+	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
+	// set; whether they are usable is not known.
+	Skipped bool
+}
+
+// Find returns the server with a name: that of the server, or else that of its
+// entry in the file. It reports false if the file has neither.
+func (f *File) Find(name string) (Server, bool) {
+	for _, matches := range []func(*Server) bool{
+		func(s *Server) bool { return s.Spec.Name == name },
+		func(s *Server) bool { return s.Entry == name },
+	} {
+		for i := range f.Servers {
+			if matches(&f.Servers[i]) {
+				return f.Servers[i], true
+			}
+		}
+	}
+	return Server{}, false
+}
+
+// Specs returns the specs of the servers that are neither disabled nor skipped, in the order
+// of the file.
+func (f *File) Specs() []mcpvisor.ServerSpec {
+	var specs []mcpvisor.ServerSpec
+	for _, s := range f.Servers {
+		if !s.Disabled && !s.Skipped {
+			specs = append(specs, s.Spec)
+		}
+	}
+	return specs
+}
+
+// Broken returns the names of the servers whose entries cannot be used, which Unusable has.
+// They are not in Specs. Pass them to the parameter keep of
+// facade.Client.Apply, so that a typing error or an unset variable does not end a server
+// that runs by an earlier, sound version of its entry:
+//
+//	err := client.Apply(ctx, file.Specs(), file.Broken()...)
+//
+// If an entry is defined twice, the first definition counts; if that one is usable, the server is
+// not broken.
+func (f *File) Broken() []string {
+	var names []string
+	for i := range f.Unusable {
+		names = append(names, f.Unusable[i].Spec.Name)
+	}
+	return names
 }

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -188,4 +190,216 @@ func TestExpand_keyring(t *testing.T) {
 	for _, entry := range []string{"", "a", "/a", "a/"} {
 		require.Contains(t, load(entry, locked).Problems[0].Message, "write ${keyring:service/account}", entry)
 	}
+}
+
+// The JSON parser is recursive, and a stack overflow ends the process. So text that
+// is nested too deep never reaches it. Brackets in strings and comments do not count.
+func TestParse_nesting(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for text, good := range map[string]bool{
+		`{"servers": {}, "x": ` + deep(maxDepth-1) + `}`:                                        true,
+		`{"servers": {}, "x": ` + deep(maxDepth) + `}`:                                          false,
+		`{"servers": {}, "x": [` + strings.Repeat(deep(3)+",", maxDepth) + `0]}`:                true,
+		`{"servers": {}, "x": "` + strings.Repeat("[", 2*maxDepth) + `"}`:                       true,
+		`{"servers": {}, "x": "\"` + strings.Repeat("[", 2*maxDepth) + `"}`:                     true,
+		`{"servers": {}, "x": "\\", "y": ` + deep(maxDepth) + `}`:                               false,
+		"{\"servers\": {}, // " + strings.Repeat("{", 2*maxDepth) + "\n}":                       true,
+		"{\"servers\": {}, //\n \"x\": " + deep(maxDepth) + "}":                                 false,
+		`{"servers": {}, /* ` + strings.Repeat("{", 2*maxDepth) + ` */}`:                        true,
+		`{"servers": {}, /**/"x": ` + deep(maxDepth) + `}`:                                      false,
+		"{\"servers\": {}, //" + strings.Repeat("\"", 3) + "\n\"x\": " + deep(2*maxDepth) + "}": false,
+	} {
+		_, err := Parse([]byte(text), "x.json")
+		if good {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, "nested more than 100 deep", text)
+		require.Contains(t, err.Error(), "x.json:")
+	}
+}
+
+// "journal" at the top is relative to its file, and that of the last file counts.
+func TestLoadFiles_journal(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, journal string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(`{"servers": {}`+journal+`}`), 0o600))
+		return path
+	}
+	one, two, none := write("a/one.json", `, "journal": "calls.db"`), write("two.json", `, "journal": "/var/lib/calls.db"`), write("none.json", "")
+	for _, row := range []struct {
+		files []string
+		want  string
+	}{{[]string{none}, ""}, {[]string{one}, filepath.Join(dir, "a", "calls.db")}, {[]string{one, two, none}, "/var/lib/calls.db"}} {
+		f, err := LoadFiles(row.files)
+		require.NoError(t, err)
+		require.Empty(t, f.Problems)
+		require.Equal(t, row.want, f.Journal)
+	}
+	f, err := LoadFiles([]string{write("bad.json", `, "journal": true`)})
+	require.NoError(t, err)
+	require.Len(t, f.Problems, 1)
+	require.Contains(t, f.Problems[0].String(), `"journal" is not the path of a file`)
+	require.Empty(t, f.Journal)
+}
+
+// The error about a text that is not a configuration says what to do.
+func TestParse_unusable_text(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                              "x.json:1:1: the file is empty",
+		" \n\t":                         "x.json:1:1: the file is empty",
+		"\xef\xbb\xbf":                  "x.json:1:1: the file is empty",
+		"\xff\xfe{\x00}\x00":            "x.json:1:1: the file is UTF-16",
+		"\xfe\xff\x00{\x00}":            "x.json:1:1: the file is UTF-16",
+		"\n{\"mcpServer\": {\"a\": 1}}": `x.json:2:2: the file has neither "mcpServers" nor "servers"; rename "mcpServer" to "mcpServers"`,
+		`{"a": 1}`:                      `put the servers below one of them`,
+	} {
+		_, err := Parse([]byte(text), "x.json")
+		require.ErrorContains(t, err, says, "%q", text)
+	}
+}
+
+// A file that is too long is neither read to its end nor parsed.
+func TestLoad_too_long(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "big.json")
+	text := []byte(`{"servers": {}}`)
+	for size, good := range map[int]bool{maxSize: true, maxSize + 1: false, maxSize + 2: false} {
+		require.NoError(t, os.WriteFile(path, append(bytes.Clone(text), bytes.Repeat([]byte(" "), size-len(text))...), 0o600))
+		_, err := Load(path)
+		if good {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "longer than 4194304 bytes")
+	}
+}
+
+// A name counts once in the whole file. A second list is used, with a warning.
+func TestParse_two_lists(t *testing.T) {
+	f, err := Parse([]byte("{\"mcpServers\": {\"a\": {\"command\": \"first\"}},\n\"servers\": {\"a\": {\"command\": \"second\"}, \"b\": {\"command\": \"x\"}}}"), "x.json")
+	require.NoError(t, err)
+	require.Len(t, f.Servers, 2)
+	require.Equal(t, "first", f.Servers[0].Spec.Stdio.Command)
+	require.Len(t, f.Problems, 2)
+	require.Contains(t, f.Problems[0].String(), `config x.json:2:1: warning: servers are listed twice, below "servers" here and below "mcpServers" in line 1`)
+	require.Contains(t, f.Problems[1].String(), `config x.json:2:13: server "a" is defined twice (first on line 1); rename or remove one`)
+}
+
+func TestLoad_same_entries_have_equal_specs(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.pem"), []byte("x"), 0o600))
+	load := func(t *testing.T, text string) *File {
+		t.Helper()
+		path := filepath.Join(dir, "m.json")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		f, err := Load(path)
+		require.NoError(t, err)
+		require.Empty(t, f.Problems)
+		return f
+	}
+	for name, entry := range map[string]string{
+		"program":    `{"command":"x","args":["a"],"env":{"A":"b"},"retry":{"max_attempts":3,"jitter":0.2},"tools":{"deny":["x"]}}`,
+		"endpoint":   `{"url":"https://h/mcp","headers":{"A":"b"}}`,
+		"auth":       `{"url":"https://h/mcp","auth":true}`,
+		"memory":     `{"url":"https://h/mcp","auth":{"store":"memory"}}`,
+		"keyring":    `{"url":"https://h/mcp","auth":{"store":"keyring"}}`,
+		"directory":  `{"url":"https://h/mcp","auth":{"store":"./tokens"}}`,
+		"assertion":  `{"url":"https://h/mcp","auth":{"client_id":"a","issuer":"https://i","assertion_file":"k.pem"}}`,
+		"enterprise": `{"url":"https://h/mcp","auth":{"client_id":"a","enterprise":{"token_endpoint":"https://i","client_id":"b","id_token_file":"k.pem"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := load(t, `{"mcpServers":{"a":`+entry+`}}`).Specs()[0]
+			moved := load(t, "// a comment\n\n"+`{"mcpServers":{"a":`+entry+`}}`).Specs()[0]
+			require.NotEqual(t, first.Origin, moved.Origin)
+			require.True(t, first.Equal(moved))
+		})
+	}
+	for name, pair := range map[string][2]string{
+		"assertion": {`{"client_id":"a","issuer":"https://i","assertion_file":"k.pem"}`, `{"client_id":"a","issuer":"https://i","assertion_file":"l.pem"}`},
+		"store":     {`{"store":"./a"}`, `{"store":"./b"}`},
+		"kind":      {`{"store":"memory"}`, `{"store":"keyring"}`},
+	} {
+		t.Run("another_"+name, func(t *testing.T) {
+			a := load(t, `{"mcpServers":{"a":{"url":"https://h/mcp","auth":`+pair[0]+`}}}`).Specs()[0]
+			b := load(t, `{"mcpServers":{"a":{"url":"https://h/mcp","auth":`+pair[1]+`}}}`).Specs()[0]
+			require.False(t, a.Equal(b))
+		})
+	}
+}
+
+func TestFile_Broken(t *testing.T) {
+	f, err := Parse([]byte(`{"mcpServers": {
+		"good": {"command": "x"},
+		"off": {"command": "${UNSET_MCPVISOR}", "disabled": true},
+		"unset": {"command": "${UNSET_MCPVISOR}"},
+		"ms/play wright": {"comand": "x"},
+		"list": [],
+		"warned": {"command": "x", "colour": 1},
+		"good": {"command": "y"},
+		"list": {"command": "y"}}}`), "m.json")
+	require.NoError(t, err)
+	derived := f.Broken()[1]
+	require.Regexp(t, `^ms-play.wright$`, derived)
+	require.Equal(t, []string{"unset", derived, "list"}, f.Broken())
+	var usable []string
+	for _, s := range f.Specs() {
+		usable = append(usable, s.Name)
+	}
+	require.Equal(t, []string{"good", "warned"}, usable)
+}
+
+func TestFile_Broken_of_several_files(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "user.json"), filepath.Join(dir, "project.json")}
+	require.NoError(t, os.WriteFile(paths[0], []byte(`{"mcpServers": {"a": {}, "b": {"command": "x"}, "c": {}}}`), 0o600))
+	require.NoError(t, os.WriteFile(paths[1], []byte(`{"mcpServers": {"a": {"command": "x"}, "b": {}}}`), 0o600))
+	f, err := LoadFiles(paths)
+	require.NoError(t, err)
+	require.Equal(t, []string{"c", "b"}, f.Broken(), "a of the first file is replaced by a sound entry, b by a broken one")
+}
+
+// Each limit has a key of its own.
+func TestLimits(t *testing.T) {
+	f, err := Parse([]byte(`{"mcpServers":{"a":{"command":"x",
+		"limits":{"max_message_bytes":1,"max_items":2,"max_pages":3,"max_catalog_bytes":4,"max_elements":8,"max_buffer_bytes":10,
+		"max_decoded_bytes":9,"max_in_flight":5,"max_queued":7,"max_stderr_lines":6}},
+		"b":{"command":"x","limits":{"max_queued":0}}}}`), "mcp.json")
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Equal(t, mcpvisor.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)
+	require.Equal(t, mcpvisor.Limits{MaxQueued: -1}, f.Servers[1].Spec.Limits)
+}
+
+// Each field of Limits, Timeouts and Probe has a key.
+func TestKeys_cover_every_bound(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range Keys() {
+		known[k.Field] = true
+	}
+	for prefix, value := range map[string]any{"Limits.": mcpvisor.Limits{}, "Timeouts.": mcpvisor.Timeouts{}, "Probe.": mcpvisor.Probe{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
+			require.True(t, known[prefix+f.Name], "%s has no key; add a row to policy_keys.go", prefix+f.Name)
+		}
+	}
+}
+
+// A program that only checks a configuration needs none of the files with secrets.
+func TestWithFiles(t *testing.T) {
+	text := []byte(`{"mcpServers": {"a": {"command": "x", "env": {"KEY": "${file:/nowhere/key}"}}}}`)
+	f, err := Parse(text, "c.json", WithFiles(func(path string) (string, error) {
+		require.Equal(t, "/nowhere/key", path)
+		return "value", nil
+	}))
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Equal(t, "value", f.Servers[0].Spec.Stdio.Env["KEY"])
+	require.Contains(t, f.Servers[0].Spec.Secrets, "value")
+	f, err = Parse(text, "c.json", WithFiles(func(string) (string, error) { return "", errors.New("no") }))
+	require.NoError(t, err)
+	require.Contains(t, f.Problems[0].Message, "${file:/nowhere/key}: no")
+	f, err = Parse(text, "c.json", WithFiles(nil))
+	require.NoError(t, err)
+	require.Contains(t, f.Problems[0].Message, "does not exist")
 }

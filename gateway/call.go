@@ -36,8 +36,6 @@ type toolCall struct {
 	hasKey    bool
 }
 
-// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those
-// of _meta.
 var (
 	// toolCallNames and toolMetaNames are the exact names of the members that readToolCall reads, in
 	// params and in _meta.

@@ -1,12 +1,19 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,6 +22,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -74,7 +83,7 @@ func member(t *testing.T, object json.RawMessage, name string) string {
 
 // What the host refuses is an error of the tool, which the model can act on.
 func TestCallTool_refused_by_the_host(t *testing.T) {
-	c, err := facade.New(facade.WithValidation(), facade.WithInterceptor(
+	c := newClientWith(t, []facade.Option{facade.WithValidation(), facade.WithInterceptor(
 		func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 			if call.Tool == "add" {
 				return facade.CallResult{}, errors.New("the user has not agreed")
@@ -83,10 +92,7 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 				return facade.CallResult{JSON: json.RawMessage(`{"content":[`)}, nil
 			}
 			return next(ctx, call)
-		}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		})}, fixture("a", mcptest.Script{}))
 	s := connect(t, Transport(c), "2026-07-28", nil)
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": 7}})
 	failure := modelError(t, r, err)
@@ -98,30 +104,6 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 	require.Equal(t, "invalid", modelError(t, r, err).Code, "a result that is not JSON cannot be passed on")
 	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
 	require.Equal(t, "on", text(t, r, err))
-}
-
-// A call whose context ends is canceled at the server.
-func TestCallTool_cancel(t *testing.T) {
-	inBothEras(t, func(t *testing.T, version string) {
-		c := newClient(t, fixture("a", mcptest.Script{}))
-		s := connect(t, Transport(c), version, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "a/hang"})
-			ended <- err
-		}()
-		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
-		cancel()
-		require.ErrorIs(t, receive(t, ended), context.Canceled)
-		until(t, func() bool { return len(c.CallsInFlight()) == 0 })
-		until(t, func() bool {
-			calls, _ := c.RecentCalls(0)
-			return len(calls) == 1 && calls[0].Kind == mcpvisor.KindCanceled
-		})
-		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
-		require.Equal(t, "on", text(t, r, err))
-	})
 }
 
 // A canceled request gets no answer.
@@ -160,23 +142,6 @@ func TestCallTool_progress(t *testing.T) {
 	}
 	s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":3},"_meta":{"progressToken":{}}}`)
 	require.NoError(t, s.read().(*jsonrpc.Response).Error, "that is not a token")
-}
-
-// A session of the go-sdk gets the progress, too.
-func TestCallTool_progress_of_the_sdk(t *testing.T) {
-	inBothEras(t, func(t *testing.T, version string) {
-		c := newClient(t, fixture("a", mcptest.Script{}))
-		reports := make(chan float64, 10)
-		s := connect(t, Transport(c), version, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			reports <- r.Params.Progress
-		}})
-		params := &mcp.CallToolParams{Name: "a/slow_progress", Arguments: map[string]any{"steps": 2}}
-		params.SetProgressToken("t")
-		r, err := s.CallTool(t.Context(), params)
-		text(t, r, err)
-		for receive(t, reports) != 2 { // the first one may have been replaced
-		}
-	})
 }
 
 // Requests that cannot be served get the right error, and the session continues.
@@ -281,15 +246,12 @@ func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
 		"tools/call panicked: no": func() { panic("no") },
 		"tools/call ended its goroutine without an answer (runtime.Goexit)": runtime.Goexit,
 	} {
-		c, err := facade.New(facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+		c := newClientWith(t, []facade.Option{facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
 			if call.Tool == "crash" {
 				end()
 			}
 			return next(ctx, call)
-		}))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-		require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		})}, fixture("a", mcptest.Script{}))
 		s := openRaw(t, Transport(c))
 		var failed *jsonrpc.Error
 		require.ErrorAs(t, s.call("tools/call", `{"name":"a/crash"}`).Error, &failed)
@@ -306,5 +268,323 @@ func TestDownServer(t *testing.T) {
 			_, why := notSent(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
 			require.Equal(t, want && unsent, isDown(why), "%s, %s", kind, outcome)
 		}
+	}
+}
+
+// A client of 2026-07-28 may cancel a request in the moment in which a server asks: the answer with the question waits to
+// be read. The call ends at the server then, and is not held for a client that has given it up.
+func TestHeld_canceled_before_the_question_is_read(t *testing.T) {
+	told := make(chan time.Time, 1)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told), Era: mcpvisor.EraLegacy})
+	transport := Transport(c, WithNames(Names{}))
+	s := openRaw(t, transport)
+	s.send(1, "tools/call", strings.Replace(modernCall(""), "a__consult", "a__x", 1))
+	out := s.conn.(*connection).out
+	until(t, func() bool {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return len(out.queue) == 1
+	})
+	s.notify("notifications/cancelled", `{"requestId":1}`)
+	receive(t, told)
+	requireNothingHeld(t, transport.(*gateway))
+}
+
+// The same for a client whose connection breaks before the answer is written.
+func TestHeld_client_is_gone_before_the_question_is_written(t *testing.T) {
+	told := make(chan time.Time, 1)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told), Era: mcpvisor.EraLegacy})
+	handler := Handler(c)
+	t.Cleanup(handler.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+strings.Replace(modernCall(""), "a__consult", "a__x", 1)+`}`))
+	require.NoError(t, err)
+	for name, value := range map[string]string{"Content-Type": "application/json", versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "a__x"} {
+		r.Header.Set(name, value)
+	}
+	w := brokenWriter{http.Header{}}
+	x := &exchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: w, r: r, wire: httpwire.New(w, handler.limits.wire())}
+	x.post()
+	receive(t, told)
+	requireNothingHeld(t, handler.gateway)
+}
+
+// brokenWriter is the writer of a connection that has broken.
+type brokenWriter struct{ header http.Header }
+
+func (w brokenWriter) Header() http.Header     { return w.header }
+func (brokenWriter) Write([]byte) (int, error) { return 0, context.Canceled }
+func (brokenWriter) WriteHeader(int)           {}
+
+// A client before 2026-07-28 that cancels its call over HTTP is told that the question because of it has ended.
+func TestQuestions_end_with_a_canceled_call(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	stream := p.callStream(t.Context(), consultCall(7))
+	_, asked, ok := stream.next()
+	require.True(t, ok)
+	require.Equal(t, `"elicitation/create"`, memberOf(t, []byte(asked), "method"))
+	status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	require.Equal(t, http.StatusAccepted, status)
+	_, ended, ok := stream.next()
+	require.True(t, ok, "the stream has ended without a word")
+	require.Equal(t, `"notifications/cancelled"`, memberOf(t, []byte(ended), "method"))
+	require.Equal(t, memberOf(t, []byte(asked), "id"), memberOf(t, []byte(ended), "params", "requestId"))
+}
+
+// A request for which there is no room yet can be canceled: it is not served later.
+func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
+	client, read := callsForever(t)
+	g := newGateway(client, newOptions([]Option{WithLimits(Limits{MaxRequestBytes: 1})}))
+	s := openRaw(t, g)
+	s.send(1, "tools/call", `{"name":"a/x"}`)
+	require.Equal(t, "tools/call", receive(t, read))
+	second, err := jsonrpc.MakeID(2.0)
+	require.NoError(t, err)
+	taken := make(chan error, 1)
+	go func() {
+		taken <- s.conn.Write(t.Context(), &jsonrpc.Request{ID: second, Method: "tools/call", Params: json.RawMessage(`{"name":"a/x"}`)})
+	}()
+	q := s.conn.(*connection).requests()
+	until(t, func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.outside.Len() == 1
+	})
+	s.notify("notifications/cancelled", `{"requestId":2}`)
+	require.NoError(t, receive(t, taken), "the session continues")
+	s.notify("notifications/cancelled", `{"requestId":1}`)
+	require.Equal(t, "notifications/cancelled", receive(t, read))
+	require.NoError(t, s.callWith(3, "ping", `{}`).Error, "there is room")
+	require.Empty(t, read, "it was not served")
+}
+
+// 50 clients of both eras, over HTTP and as sessions of a Transport, use the same ids and progress tokens: each
+// gets its own progress and its own results.
+func TestCalls_do_not_cross(t *testing.T) {
+	const clients = 50
+	calls := sized(1000, 100)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: reportingServer()})
+	transport := Transport(c, WithNames(Names{}))
+	_, url := serveHTTP(t, c)
+	reports := make([]int, clients)
+	var all sync.WaitGroup
+	for n := range clients {
+		modern := n%2 == 0
+		params := func(text string) string {
+			meta := `"progressToken":"t"`
+			if modern {
+				meta += `,` + strings.TrimPrefix(modernMeta, `"_meta":{`)
+			} else {
+				meta += `}`
+			}
+			return `{"name":"a__x","arguments":{"text":"` + text + `"},"_meta":{` + meta + `}`
+		}
+		var call func(text string) (messages []string, err error)
+		if n%4 < 2 {
+			s := openRaw(t, transport)
+			if !modern {
+				require.NoError(t, s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}`).Error)
+			}
+			id, err := jsonrpc.MakeID("1")
+			require.NoError(t, err)
+			call = func(text string) (messages []string, err error) {
+				if err = s.conn.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "tools/call", Params: json.RawMessage(params(text))}); err != nil {
+					return nil, err
+				}
+				for {
+					m, err := s.conn.Read(t.Context())
+					if err != nil {
+						return nil, err
+					}
+					encoded := message.Encode(m)
+					messages = append(messages, string(encoded.Head)+string(encoded.Body))
+					if _, ended := m.(*jsonrpc.Response); ended {
+						return messages, nil
+					}
+				}
+			}
+		} else {
+			p := newPeer(t, url)
+			if !modern {
+				p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+			} else {
+				p.header = http.Header{versionHeader: {"2026-07-28"}, methodHeader: {"tools/call"}, nameHeader: {"a__x"}}
+			}
+			call = func(text string) (messages []string, err error) {
+				body, err := p.stream(t.Context(), `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params(text)+`}`)
+				if err != nil {
+					return nil, err
+				}
+				defer body.Close()
+				answer, err := io.ReadAll(body)
+				for line := range strings.Lines(string(answer)) {
+					if data, ok := strings.CutPrefix(line, "data: "); ok || strings.HasPrefix(line, "{") {
+						messages = append(messages, data)
+					}
+				}
+				return messages, err
+			}
+		}
+		all.Go(func() {
+			for i := range calls {
+				text := fmt.Sprintf("call %d of client %d.", i, n)
+				messages, err := call(text)
+				if err != nil || len(messages) == 0 || len(messages) > 2 {
+					t.Errorf("client %d, call %d: %v %v", n, i, err, messages)
+					return
+				}
+				reports[n] += len(messages) - 1
+				for _, m := range messages {
+					if !strings.Contains(m, text) {
+						t.Errorf("client %d, call %d: %s", n, i, m)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for n, got := range reports {
+		require.NotZero(t, got, "client %d had progress", n)
+	}
+}
+
+// A question goes to a call at its server, even if a newer call is in flight at another one.
+func TestQuestions_of_another_server(t *testing.T) {
+	start := func(t *testing.T) (c *facade.Client, ask chan struct{}) {
+		t.Helper()
+		ask = make(chan struct{})
+		spec := fixture("a", mcptest.Script{})
+		spec.InMemory, spec.Era = waitingServer(ask), mcpvisor.EraLegacy
+		return newAskingClient(t, nil, spec, legacyFixture("b")), ask
+	}
+	t.Run("by a request", func(t *testing.T) {
+		c, ask := start(t)
+		_, url := serveHTTP(t, c)
+		p := newPeer(t, url)
+		p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+		streams := make(chan string, 2)
+		for i, tool := range []string{"a__x", "b__hang"} {
+			go func() {
+				body, err := p.stream(t.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, i, tool))
+				if err != nil {
+					return
+				}
+				defer body.Close()
+				if _, data, ok := (events{t, bufio.NewReader(body), nil}).next(); ok {
+					streams <- tool + " " + data
+				}
+			}()
+			until(t, func() bool { return len(c.CallsInFlight()) == i+1 })
+		}
+		ask <- struct{}{}
+		got := receive(t, streams)
+		require.True(t, strings.HasPrefix(got, "a__x "), got)
+		require.Contains(t, got, "elicitation/create")
+	})
+	t.Run("by a result", func(t *testing.T) {
+		c, ask := start(t)
+		s := openRaw(t, Transport(c, WithNames(Names{})))
+		for i, tool := range []string{"a__x", "b__hang"} {
+			s.send(float64(i), "tools/call", `{"name":"`+tool+`",`+modernMeta+`}`)
+			until(t, func() bool { return len(c.CallsInFlight()) == i+1 })
+		}
+		ask <- struct{}{}
+		answer := s.read().(*jsonrpc.Response)
+		require.Equal(t, int64(0), answer.ID.Raw())
+		_, _ = required(t, string(answer.Result))
+	})
+}
+
+// stream sends a request of a session, and returns the body of the answer.
+func (p *peer) stream(ctx context.Context, body string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = p.header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if p.session != "" {
+		r.Header.Set(sessionHeader, p.session)
+	}
+	response, err := p.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// A client is gone in mid-question: its server gets the cancellation within a second.
+func TestQuestions_client_is_gone_server_is_told(t *testing.T) {
+	for name, params := range map[string]string{
+		"2025-11-25": `{"name":"a/x"}`,
+		"2026-07-28": `{"name":"a/x",` + modernMeta + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spec := fixture("a", mcptest.Script{})
+				told := make(chan time.Time, 1)
+				spec.InMemory, spec.Era = cancelableServer(told), mcpvisor.EraLegacy
+				c := newAskingClient(t, nil, spec)
+				s := openRaw(t, Transport(c))
+				if name < modernVersion {
+					s = askingSession(t, c)
+				}
+				s.send(1, "tools/call", params)
+				switch m := s.read().(type) {
+				case *jsonrpc.Request:
+					require.Equal(t, "elicitation/create", m.Method)
+				case *jsonrpc.Response:
+					_, _ = required(t, string(m.Result))
+				}
+				time.Sleep(time.Minute)
+				left := time.Now()
+				require.NoError(t, s.conn.Close())
+				require.Less(t, receive(t, told).Sub(left), time.Second)
+			})
+		})
+	}
+}
+
+// Two requests subscriptions/listen of one session both keep delivering, and so they do when a third one has ended.
+func TestListen_twice(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	s := openRaw(t, Transport(c))
+	uri := c.Resources()[0].URI
+	const listen = `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["%s"]}}`
+	for id := range 3 {
+		s.send(float64(id), "subscriptions/listen", fmt.Sprintf(listen, uri))
+		require.Equal(t, "notifications/subscriptions/acknowledged", s.read().(*jsonrpc.Request).Method)
+	}
+	// round changes something, and returns which listens were told.
+	round := func(tool, arguments, method string, want int) {
+		t.Helper()
+		_, err := c.CallTool(t.Context(), "a/"+tool, json.RawMessage(arguments))
+		require.NoError(t, err)
+		told := map[string]bool{}
+		for range want {
+			m := s.read().(*jsonrpc.Request)
+			require.Equal(t, method, m.Method)
+			told[memberOf(t, m.Params, "_meta", "io.modelcontextprotocol/subscriptionId")] = true
+		}
+		require.Len(t, told, want)
+	}
+	const changed, updated = "notifications/tools/list_changed", "notifications/resources/updated"
+	touch := `{"uri":"` + uri + `"}`
+	round("touch", touch, updated, 3)
+	s.notify("notifications/cancelled", `{"requestId":2}`)
+	q := s.conn.(*connection).requests()
+	until(t, func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.listens == 2
+	})
+	for i := range 3 {
+		round("touch", touch, updated, 2)
+		round("add_tool", fmt.Sprintf(`{"name":"fresh%d"}`, i), changed, 2)
+		require.NoError(t, s.callWith(9, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`).Error)
 	}
 }

@@ -228,7 +228,7 @@ func TestLegacy_none_for(t *testing.T) {
 func TestShare_era_of_the_client(t *testing.T) {
 	d := new(dual)
 	c := newClient(t, d.spec())
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	p := openUser(t, url, "")
 	p.do(t.Context(), http.MethodDelete, "")
 	host := hostOf(t, url, "2025-11-25", asking())
@@ -239,7 +239,7 @@ func TestShare_era_of_the_client(t *testing.T) {
 // A copy waits until the server has been ready: before, nothing is known of the eras that the server speaks.
 func TestShare_era_before_the_server_is_ready(t *testing.T) {
 	d := &dual{may: make(chan struct{})}
-	host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), WithShare(ShareClient), WithMaxWait(patience)), "2025-11-25", asking())
+	host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), withShare(ShareClient), WithMaxWait(patience)), "2025-11-25", asking())
 	answered := make(chan string, 1)
 	go func() {
 		r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})

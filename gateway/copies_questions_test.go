@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // asker is a server in memory whose incarnations ask when the test says so. The tool x answers with the number of
@@ -48,69 +49,43 @@ func (a *asker) trigger(n int, id string) {
 	ask <- id
 }
 
-func (a *asker) serve(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+func (a *asker) serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
 	ask := make(chan string, 10)
 	a.mu.Lock()
 	a.ask = append(a.ask, ask)
 	n := len(a.ask)
 	a.mu.Unlock()
 	ended := make(chan struct{})
-	var writing sync.Mutex
-	write := func(format string, args ...any) {
-		writing.Lock()
-		defer writing.Unlock()
-		_, _ = fmt.Fprintf(out, format+"\n", args...)
-	}
 	var asking sync.WaitGroup
-	asking.Go(func() {
-		for {
-			select {
-			case id := <-ask:
-				write(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"message":"of %d","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`, id, n)
-			case <-ended:
-				return
-			}
-		}
-	})
 	defer asking.Wait()
 	defer close(ended)
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return nil
-		}
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-			Result json.RawMessage `json:"result"`
-			Error  json.RawMessage `json:"error"`
-		}
-		if json.Unmarshal(line, &m) == nil && m.Method == "notifications/roots/list_changed" {
-			a.changed <- n
-		}
-		if m.ID == nil {
-			continue
-		}
-		answer := `"result":{}`
+	return rawServerOf(func(m *rawtest.Message) string {
 		switch m.Method {
+		case "notifications/roots/list_changed":
+			a.changed <- n
 		case "":
 			a.answers <- fmt.Sprintf("%d %s %s%s", n, m.ID, m.Result, m.Error)
-			continue
 		case "initialize":
 			a.declared <- string(m.Params)
-			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
-		case "tools/list":
-			answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			asking.Go(func() {
+				for {
+					select {
+					case id := <-ask:
+						m.Send(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"message":"of %d","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`, id, n)
+					case <-ended:
+						return
+					}
+				}
+			})
 		case "tools/call":
 			if strings.Contains(string(m.Params), "hang") {
 				a.hanging <- struct{}{}
-				continue
+				return rawtest.None
 			}
-			answer = fmt.Sprintf(`"result":{"content":[{"type":"text","text":"%d"}]}`, n)
+			return rawtest.Text(strconv.Itoa(n))
 		}
-		write(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
-	}
+		return ""
+	}, nil).Serve(ctx, in, out, log)
 }
 
 // incarnationOf calls x.
@@ -131,8 +106,8 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
 	require.Contains(t, receive(t, a.declared), `"sampling"`)
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 
 	open := func() (raw, int) {
 		s := askingSessionOf(t, transport)
@@ -220,7 +195,7 @@ func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
 // The calls of two clients at a server on a pipe are of two copies, so each client is asked because of its own.
 func TestShare_questions_of_calls(t *testing.T) {
 	c := newAskingClient(t, nil, legacyFixture("a"))
-	transport := Transport(c, WithShare(ShareClient))
+	transport := Transport(c, withShare(ShareClient))
 	ann, bob := askingSessionOf(t, transport), askingSessionOf(t, transport)
 	ann.send(1, "tools/call", consultForText)
 	first := ann.read().(*jsonrpc.Request)
@@ -240,7 +215,7 @@ func TestShare_questions_of_calls(t *testing.T) {
 func TestShare_questions_on_a_broken_stream(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 	p := newPeer(t, url)
 	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
 	n := incarnationOf(t, p.user(false))
@@ -360,22 +335,22 @@ func TestQuestions_on_the_broken_stream_of_a_call(t *testing.T) {
 
 // A server may ask before its copy is ready: the client whose call waits for the copy is asked.
 func TestShare_question_while_a_copy_starts(t *testing.T) {
-	var list json.RawMessage // the id of the request, which is answered when the question is
-	server := serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+	var list *rawtest.Message // is answered when the question is
+	server := serveRaw(func(m *rawtest.Message) string {
 		switch m.Method {
 		case "tools/list":
-			list = m.ID
-			send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
-			return noAnswer, nil
+			list = m
+			m.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
+			return rawtest.None
 		case "":
-			send(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}}`, list)
+			list.Reply(`"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
 		case "tools/call":
-			return `"result":{"content":[{"type":"text","text":"done"}]}`, nil
+			return rawtest.Text("done")
 		}
-		return "", nil
-	})
+		return ""
+	}, nil)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: server})
-	ann := askingSessionOf(t, Transport(c, WithShare(ShareClient)))
+	ann := askingSessionOf(t, Transport(c, withShare(ShareClient)))
 	ann.send(1, "tools/call", `{"name":"a/x"}`)
 	asked, ok := ann.read().(*jsonrpc.Request)
 	require.True(t, ok, "the call has not begun")

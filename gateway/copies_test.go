@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -141,9 +139,9 @@ func TestShare(t *testing.T) {
 	shared.Name = "b"
 	c := newClient(t, copied(dir), shared)
 	host := hostPID(t, c, "a")
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient, "a"))
-	_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
-	closed, closedURL := serveHTTP(t, c, WithShare(ShareClient, "a"), withNames("alice", "bob"))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient, "a"))
+	_, url := serveHTTP(t, c, withShare(ShareClient, "a"))
+	closed, closedURL := serveHTTP(t, c, withShare(ShareClient, "a"), withNames("alice", "bob"))
 
 	sessions := []raw{openRaw(t, transport), openRaw(t, transport)}
 	sessions[0].call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
@@ -182,7 +180,7 @@ func TestShare(t *testing.T) {
 // A read, a prompt, a completion and a subscription start a copy, too. Only its client hears of an update.
 func TestShare_of_every_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
-	s, url := serveHTTP(t, c, WithShare(ShareClient))
+	s, url := serveHTTP(t, c, withShare(ShareClient))
 	template := c.ResourceTemplates()[0].URITemplate
 	_, argument, _ := strings.Cut(template, "{")
 	for method, params := range map[string]string{
@@ -225,7 +223,7 @@ func TestShare_changed_name(t *testing.T) {
 	alias := mcpvisor.Alias("a", long)
 	_, _, plain := mcpvisor.SplitAlias(alias)
 	require.False(t, plain)
-	s, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
+	s, url := serveHTTP(t, c, withShare(ShareClient, "a"))
 	p := openUser(t, url, "")
 	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
 	require.Empty(t, failure)
@@ -239,7 +237,7 @@ func TestShare_changed_name(t *testing.T) {
 // What a copy reports goes to its client only: updates, also after a restart of the copy, and log messages.
 func TestShare_reports(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	heard := make(map[*peer]chan string)
 	peers := []*peer{openUser(t, url, ""), openUser(t, url, "")}
 	for _, p := range peers {
@@ -289,7 +287,7 @@ func TestShare_reports(t *testing.T) {
 func TestShare_unknown_client(t *testing.T) {
 	dir := t.TempDir()
 	c := newClient(t, copied(dir))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	u := newPeer(t, url).user(true)
 	for method, params := range map[string]string{"tools/call": `{"name":"a__pid"}`, "resources/read": `{"uri":"mcptest://text"}`} {
 		_, failure := u(method, params)
@@ -314,7 +312,7 @@ func TestShare_ends(t *testing.T) {
 	host := hostPID(t, c, "a")
 	key := WithSessionKey(bytes.Repeat([]byte{7}, 32))
 	brief := WithHTTPLimits(HTTPLimits{SessionIdle: time.Millisecond})
-	_, url := serveHTTP(t, c, WithShare(ShareClient), key, brief, withNames("alice"))
+	_, url := serveHTTP(t, c, withShare(ShareClient), key, brief, withNames("alice"))
 	p := openUser(t, url, "alice")
 	first := pidOf(t, p.user(false), "a__pid")
 	requireEnded(t, dir, host)
@@ -326,7 +324,7 @@ func TestShare_ends(t *testing.T) {
 	requireEnded(t, dir, host)
 
 	other := newClient(t, copied(dir))
-	_, p.url = serveHTTP(t, other, WithShare(ShareClient), key, withNames("alice"))
+	_, p.url = serveHTTP(t, other, withShare(ShareClient), key, withNames("alice"))
 	second := pidOf(t, p.user(false), "a__pid")
 	require.Equal(t, second, pidOf(t, p.user(false), "a__pid"), "it is not idle for long")
 	status := p.do(t.Context(), http.MethodDelete, "")
@@ -336,7 +334,7 @@ func TestShare_ends(t *testing.T) {
 	near, far := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- Serve(t.Context(), Transport(c, WithShare(ShareClient)), &mcp.IOTransport{Reader: near, Writer: near})
+		served <- Serve(t.Context(), Transport(c, withShare(ShareClient)), &mcp.IOTransport{Reader: near, Writer: near})
 	}()
 	s := connect(t, &mcp.IOTransport{Reader: far, Writer: far}, "2025-11-25", nil)
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/pid"})
@@ -352,7 +350,7 @@ func TestShare_end_of_the_client(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	require.NoError(t, c.Register(t.Context(), copied(dir)))
-	s := openRaw(t, Transport(c, WithShare(ShareClient), WithNames(Names{})))
+	s := openRaw(t, Transport(c, withShare(ShareClient), WithNames(Names{})))
 	pidOf(t, s.user(true), "a__pid")
 	require.Equal(t, 2, mcptest.Starts(dir))
 	require.NoError(t, c.Close(t.Context()))
@@ -365,9 +363,8 @@ func TestShare_end_of_the_client(t *testing.T) {
 // that has ended makes room.
 func TestShare_bounds(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}), fixture("b", mcptest.Script{}))
-	var settings SettingsVar
-	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient, "b": ShareClient}, MaxCopies: 3, MaxCopiesOfPrincipal: 2}))
-	_, url := serveHTTP(t, c, WithSettings(&settings), withNames("alice", "bob"))
+	settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": ShareClient, "b": ShareClient}, MaxCopies: 3, MaxCopiesOfPrincipal: 2})
+	_, url := serveHTTP(t, c, WithSettings(settings), withNames("alice", "bob"))
 	alice, again, bob := openUser(t, url, "alice"), openUser(t, url, "alice"), openUser(t, url, "bob")
 	call := func(p *peer, server string) string {
 		_, failure := p.user(false)("tools/call", `{"name":"`+server+`__pid"}`)
@@ -406,8 +403,7 @@ func TestShare_reload(t *testing.T) {
 	share(ShareClient)
 	transport := Transport(c, WithNames(Names{}), WithSettings(&settings))
 	s, idle := openRaw(t, transport), openRaw(t, transport)
-	s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{}}`)
-	s.notify("notifications/initialized", `{}`)
+	s.initializeWith(`{}`)
 	require.NoError(t, s.call("resources/subscribe", `{"uri":"mcptest://text"}`).Error)
 	first := pidOf(t, s.user(false), "a__pid")
 	pidOf(t, idle.user(true), "a__pid")
@@ -454,7 +450,7 @@ func TestShare_reload(t *testing.T) {
 func TestShare_fence(t *testing.T) {
 	dir := t.TempDir()
 	c := newClient(t, copied(dir))
-	s := openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient)))
+	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
 	pidOf(t, s.user(true), "a__pid")
 	require.NoError(t, c.Fence(t.Context(), "a", "the lease is over"))
 	requireEnded(t, dir)
@@ -469,7 +465,7 @@ func TestShare_given_up(t *testing.T) {
 	spec := fixture("a", mcptest.Script{})
 	spec.Policy = supervisor.NoRetry()
 	c := newClient(t, spec)
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
 	ann, bob := openRaw(t, transport).user(true), openRaw(t, transport).user(true)
 	pid := func(u user) string {
 		result, failure := u("tools/call", `{"name":"a__pid"}`)
@@ -492,43 +488,8 @@ func TestShare_given_up(t *testing.T) {
 
 // Two copies give the same id to two tasks: each session has its own, and not that of the other one.
 func TestShare_tasks(t *testing.T) {
-	var mu sync.Mutex
-	n := 0
-	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		mu.Lock()
-		n++
-		me := n
-		mu.Unlock()
-		for lines := bufio.NewReader(in); ; {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-			}
-			if json.Unmarshal(line, &m) != nil || m.ID == nil {
-				continue
-			}
-			const task = `"taskId":"t1","status":"completed","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null`
-			answer := map[string]string{
-				"initialize":   `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`,
-				"tools/list":   `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}`,
-				"tools/call":   `{"task":{` + task + `}}`,
-				"tasks/get":    `{` + task + `}`,
-				"tasks/result": fmt.Sprintf(`{"content":[{"type":"text","text":"of %d"}]}`, me),
-			}[m.Method]
-			if answer == "" {
-				answer = `{}`
-			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, answer); err != nil {
-				return err
-			}
-		}
-	}}}
-	c := newClient(t, spec)
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	c := newClient(t, taskServer())
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
 	var ids []string
 	var users []user
 	for range 2 {
@@ -548,14 +509,14 @@ func TestShare_tasks(t *testing.T) {
 		require.NotContains(t, list, ids[1-i])
 		result, failure := u("tasks/result", `{"taskId":`+ids[i]+`}`)
 		require.Empty(t, failure)
-		require.Contains(t, result, fmt.Sprintf("of %d", i+2))
+		require.Contains(t, result, fmt.Sprintf("of incarnation %d", i+2))
 	}
 }
 
 // The row of a client shows its copies.
 func TestShare_is_shown(t *testing.T) {
 	c := newClient(t, fixture("b", mcptest.Script{}), fixture("a", mcptest.Script{}))
-	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, withShare(ShareClient))
 	p, q := openUser(t, url, ""), openUser(t, url, "")
 	pidOf(t, p.user(false), "b__pid")
 	pidOf(t, p.user(false), "a__pid")
@@ -580,13 +541,10 @@ func TestShare_is_shown(t *testing.T) {
 // its own copy, and its own progress.
 func TestShare_storm(t *testing.T) {
 	const clients = 20
-	calls := 200
-	if raceDetector || testing.Short() {
-		calls = 30
-	}
+	calls := sized(200, 30)
 	c := newAskingClient(t, nil, fixture("a", mcptest.Script{}))
-	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	owners := map[string]int{} // of incarnations
@@ -659,7 +617,7 @@ func TestShare_storm(t *testing.T) {
 func TestShare_recent_calls(t *testing.T) {
 	a := newAsker()
 	c := newAskingClient(t, nil, a.spec())
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	_, url := serveHTTP(t, c, withShare(ShareClient))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	incarnationOf(t, p.user(false))
@@ -670,7 +628,7 @@ func TestShare_recent_calls(t *testing.T) {
 	require.Equal(t, []string{"a", "tools/call", "x", ""}, []string{last.Server, last.Method, last.Target, string(last.Kind)})
 	require.Contains(t, last.Client, "peer")
 	p.do(t.Context(), http.MethodDelete, "")
-	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient))).user(false))
+	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient))).user(false))
 	recent, _ = c.RecentCalls(last.Seq)
 	require.NotEmpty(t, recent, "also of a copy that began later")
 }

@@ -15,18 +15,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // urlServer answers a call of x by what its argument "do" says: "ask" asks for an interaction with the id of "text" and
 // waits for the answer, "require" fails with -32042, and "end" says that it has ended.
 func urlServer() *mcpvisor.InMemory {
-	var asked rawMessage
-	return serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+	var asked *rawtest.Message
+	return serveRaw(func(m *rawtest.Message) string {
 		if m.Method == "" {
-			send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, asked.ID)
+			asked.Reply(`"result":{"content":[]}`)
 		}
 		if m.Method != "tools/call" {
-			return "", nil
+			return ""
 		}
 		var call struct{ Arguments struct{ Do, Text string } }
 		_ = json.Unmarshal(m.Params, &call)
@@ -35,14 +36,14 @@ func urlServer() *mcpvisor.InMemory {
 		switch call.Arguments.Do {
 		case "ask":
 			asked = m
-			send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, interaction)
-			return noAnswer, nil
+			m.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, interaction)
+			return rawtest.None
 		case "require":
-			return `"error":{"code":-32042,"message":"visit","data":{"elicitations":[` + interaction + `]}}`, nil
+			return `"error":{"code":-32042,"message":"visit","data":{"elicitations":[` + interaction + `]}}`
 		}
-		send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%q}}`, id)
-		return `"result":{"content":[]}`, nil
-	})
+		m.Send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%q}}`, id)
+		return `"result":{"content":[]}`
+	}, nil)
 }
 
 func newURLClient(t *testing.T) *facade.Client {
@@ -171,10 +172,9 @@ func TestElicitations_of_two_clients_with_one_id(t *testing.T) {
 // The ids of a copy are its own: another client learns nothing of them, and may have the same.
 func TestElicitations_of_copies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var settings SettingsVar
-		require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
+		settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": ShareClient}})
 		c := newURLClient(t)
-		g := Transport(c, WithSettings(&settings)).(*gateway)
+		g := Transport(c, WithSettings(settings)).(*gateway)
 		ann, bob := urlSession(t, g), urlSession(t, g)
 		require.Equal(t, "e1", ann.ask("a", "e1"))
 		require.NoError(t, bob.call("tools/call", doURL("a", "end", "e1")).Error)
@@ -199,13 +199,12 @@ func TestElicitations_of_copies(t *testing.T) {
 // Gateways with the same settings know the ids of each other. The end of one leaves those of the others.
 func TestElicitations_of_two_gateways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var settings SettingsVar
-		require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
+		settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
 		c := newURLClient(t)
-		h := Handler(c, WithSettings(&settings))
+		h := Handler(c, WithSettings(settings))
 		ofProfile, status, _ := h.gatewayFor("p", "")
 		require.Zero(t, status)
-		ann, eve := urlSession(t, Transport(c, WithSettings(&settings)).(*gateway)), urlSession(t, ofProfile)
+		ann, eve := urlSession(t, Transport(c, WithSettings(settings)).(*gateway)), urlSession(t, ofProfile)
 		ann.ask("a", "e1")
 		eve.ask("a", "e1")
 		end(t, c, "a", "e1")

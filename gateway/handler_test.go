@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -173,67 +174,6 @@ func (e events) next() (id, data string, ok bool) {
 func toolCallOf(id int, name, arguments string) string {
 	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": map[string]any{"name": name, "arguments": json.RawMessage(arguments)}})
 	return string(text)
-}
-
-// The go-sdk works over HTTP with all versions at one URL: calls, progress, cancellation, lists that
-// change, subscriptions, prompts, resources and completions.
-func TestHandler_with_the_sdk(t *testing.T) {
-	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) {
-			ctx := t.Context()
-			c := newClient(t, fixture("a", mcptest.Script{}))
-			_, url := serveHTTP(t, c)
-			progress, updates, tools := make(chan float64, 100), make(chan string, 100), make(chan struct{}, 100)
-			s := overHTTP(t, url, version, &mcp.ClientOptions{
-				ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-				ResourceUpdatedHandler:      func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updates <- r.Params.URI },
-				ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { tools <- struct{}{} },
-			})
-			listed, err := s.ListTools(ctx, nil)
-			require.NoError(t, err)
-			require.Len(t, listed.Tools, len(c.Tools()))
-			require.Equal(t, "a__add", listed.Tools[0].Name)
-
-			r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "a__echo", Arguments: map[string]any{"text": "x"}})
-			require.Equal(t, "x", text(t, r, err))
-			params := &mcp.CallToolParams{Name: "a__slow_progress", Arguments: map[string]any{"steps": 3}}
-			params.SetProgressToken("token")
-			r, err = s.CallTool(ctx, params)
-			text(t, r, err)
-			require.NotZero(t, receive(t, progress))
-
-			hanging, cancel := context.WithCancel(ctx)
-			ended := make(chan error, 1)
-			go func() {
-				_, err := s.CallTool(hanging, &mcp.CallToolParams{Name: "a__hang"})
-				ended <- err
-			}()
-			until(t, func() bool { return len(c.CallsInFlight()) == 1 })
-			cancel()
-			require.Error(t, receive(t, ended))
-			until(t, func() bool { return len(c.CallsInFlight()) == 0 })
-
-			uri := c.Resources()[0].URI
-			require.NoError(t, s.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}))
-			until(t, func() bool {
-				_, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
-				require.NoError(t, err)
-				return len(updates) > 0
-			})
-			_, err = s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
-			require.NoError(t, err)
-			prompts, err := s.ListPrompts(ctx, nil)
-			require.NoError(t, err)
-			_, err = s.GetPrompt(ctx, &mcp.GetPromptParams{Name: prompts.Prompts[0].Name, Arguments: map[string]string{"text": "x", "topic": "x", "name": "x"}})
-			require.NoError(t, err)
-			_, err = c.CallTool(ctx, "a/add_tool", map[string]any{"name": "fresh"})
-			require.NoError(t, err)
-			receive(t, tools)
-			r, err = s.CallTool(ctx, &mcp.CallToolParams{Name: "a__nothing"})
-			require.Error(t, err)
-			require.Nil(t, r)
-		})
-	}
 }
 
 // A client of 2026-07-28 needs no session, and what stands in its headers must be true.
@@ -464,7 +404,7 @@ func TestHandler_server_restarts(t *testing.T) {
 func TestHandler_grace_ends(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
-	_, url := serveHTTP(t, c, WithOnDown(OnDown(50*time.Millisecond)))
+	_, url := serveHTTP(t, c, WithSettings(settingsOf(Settings{OnDown: pointerTo(OnDown(50 * time.Millisecond))})))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	list := func() string {
@@ -553,4 +493,87 @@ func TestHandler_meta(t *testing.T) {
 	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","arguments":{},"_meta":{"traceparent":"00-1-2-03","x":1.0}}}`)
 	require.Equal(t, http.StatusOK, status, answer)
 	require.Contains(t, answer, `"traceparent":"00-1-2-03","x":1.0`)
+}
+
+// Of a text of 1 MB a client gets the beginning, and the whole text, byte for byte, by reading
+// the link. The structured content is not touched. No other principal can read it.
+func TestHandler_shortens_results(t *testing.T) {
+	const bound = 50 << 10
+	literal := `"` + strings.Repeat(`\u00e4\n ü\ud83d\ude00<é`, 1<<20/24) + `"`
+	structured := `{"all": [1.0, 9223372036854775808, "` + strings.Repeat("s", 2*bound) + `"]}`
+	result := `{"_meta":{"a":1.0},"content":[{"type":"image","data":"` + strings.Repeat("A", bound) + `","mimeType":"image/png"},{"text":` + literal +
+		`,"annotations":{"priority":1.0},"type":"text"},{"type":"text","text":"the end"}],"structuredContent":` + structured + `}`
+	client := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(result)})
+	alice, bob := NewToken(), NewToken()
+	settings := newSettings(t, Settings{MaxResultBytes: bound, Profiles: map[string]Profile{"p": {}}})
+	_, url := serveHTTP(t, client, WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour}), WithSettings(settings), WithTokens(
+		Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}, Token{Principal: "alice", SHA256: HashToken("alice-at-work"), Profile: "p"}))
+
+	for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
+		p := newPeer(t, url)
+		p.header.Set("Authorization", "Bearer "+alice)
+		p.initialize(version)
+		_, answer := p.post(toolCallOf(2, "a__x", `{}`))
+		short := []byte(memberOf(t, []byte(answer), "result"))
+		require.True(t, json.Valid(short))
+		require.Less(t, len(short), 3*bound+len(structured))
+		require.Equal(t, structured, member(t, short, "structuredContent"))
+		require.Equal(t, `{"a":1.0}`, member(t, short, "_meta"))
+		var content []json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(member(t, short, "content")), &content))
+		require.Len(t, content, 4)
+		require.Contains(t, string(content[0]), `"type":"image"`)
+		head := member(t, content[1], "text")
+		require.LessOrEqual(t, len(head)-2, bound)
+		require.Greater(t, len(head), bound-20)
+		require.True(t, strings.HasPrefix(literal, head[:len(head)-1]), "the beginning")
+		require.Equal(t, `{"priority":1.0}`, member(t, content[1], "annotations"))
+		var link struct{ Type, Text, URI, Name string }
+		require.NoError(t, json.Unmarshal(content[2], &link))
+		if version < linkVersion {
+			require.Equal(t, "text", link.Type)
+			_, link.URI, _ = strings.Cut(link.Text, "Read the resource ")
+		} else {
+			require.Equal(t, []string{"resource_link", "result of a__x"}, []string{link.Type, link.Name})
+		}
+		var whole string
+		require.NoError(t, json.Unmarshal([]byte(literal), &whole))
+		require.Contains(t, string(content[3]), "All 7 bytes", "the bound is for all texts together")
+
+		read := `{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"` + link.URI + `"}}`
+		_, answer = p.post(read)
+		var contents []struct{ URI, MIMEType, Text string }
+		require.NoError(t, json.Unmarshal([]byte(memberOf(t, []byte(answer), "result", "contents")), &contents))
+		require.Len(t, contents, 1)
+		require.Equal(t, link.URI, contents[0].URI)
+		if whole != contents[0].Text { // require.Equal would print both
+			t.Error("it is not the whole text")
+		}
+		require.Contains(t, answer, literal)
+
+		p.session = ""
+		_, answer = p.post(modernRequest("resources/read", `"uri":"`+link.URI+`"`), versionHeader, modernVersion, methodHeader, "resources/read", nameHeader, link.URI)
+		require.Equal(t, `"complete"`, memberOf(t, []byte(answer), "result", "resultType"))
+		for _, other := range []string{bob, "alice-at-work"} {
+			p.header.Set("Authorization", "Bearer "+other)
+			p.initialize(version)
+			_, answer = p.post(read)
+			require.Equal(t, "-32002", memberOf(t, []byte(answer), "error", "code"), answer)
+			_, unknown := p.post(strings.ReplaceAll(read, link.URI, longresult.Scheme+"NOSUCHRESULT"))
+			require.Equal(t, strings.ReplaceAll(unknown, longresult.Scheme+"NOSUCHRESULT", link.URI), answer, "as if there were none")
+		}
+	}
+}
+
+func modernRequest(method, params string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+}
+
+// A server of that name keeps its own resources.
+func TestReadResult_of_a_server_named_result(t *testing.T) {
+	c := newClient(t, fixture("result", mcptest.Script{}))
+	s := openRaw(t, Transport(c, WithSettings(newSettings(t, Settings{MaxResultBytes: 10}))))
+	answer := s.call("resources/read", `{"uri":"mcpvisor://result/mcptest://text"}`)
+	require.NoError(t, answer.Error)
+	require.Contains(t, string(answer.Result), "Hello from mcptest.")
 }

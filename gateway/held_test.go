@@ -1,19 +1,19 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -22,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}}}`
@@ -481,46 +482,86 @@ func TestHeld_progress(t *testing.T) {
 // steppingServer is a server before 2026-07-28 whose calls of x report progress, ask after a value of next,
 // report after another one, and report and end when they have an answer.
 func steppingServer(next <-chan struct{}) *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		var call, token json.RawMessage
-		write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0",`+format+"}\n", args...) }
-		report := func(message string) {
-			write(`"method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}`, token, message)
+	var call *rawtest.Message
+	report := func(message string) {
+		var params struct {
+			Meta struct{ ProgressToken json.RawMessage } `json:"_meta"`
 		}
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-				Params struct {
-					Meta struct {
-						ProgressToken json.RawMessage `json:"progressToken"`
-					} `json:"_meta"`
-				} `json:"params"`
-			}
-			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
-				continue
-			}
-			switch m.Method {
-			case "initialize":
-				write(`"id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`, m.ID)
-			case "tools/list":
-				write(`"id":%s,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`, m.ID)
-			case "server/discover":
-				write(`"id":%s,"error":{"code":-32601,"message":"no"}`, m.ID)
-			case "tools/call":
-				call, token = m.ID, m.Params.Meta.ProgressToken
-				report("before")
-				<-next
-				write(`"id":"q","method":"elicitation/create","params":%s`, wantsText)
-				<-next
-				report("while it is held")
-			case "":
-				report("after")
-				write(`"id":%s,"result":{"content":[{"type":"text","text":"done"}]}`, call)
-			default:
-				write(`"id":%s,"result":{}`, m.ID)
-			}
+		_ = json.Unmarshal(call.Params, &params)
+		call.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}}`, params.Meta.ProgressToken, message)
+	}
+	return serveRaw(func(m *rawtest.Message) string {
+		switch m.Method {
+		case "tools/call":
+			call = m
+			report("before")
+			<-next
+			m.Send(`%s`, asksForm("q"))
+			<-next
+			report("while it is held")
+			return rawtest.None
+		case "":
+			report("after")
+			call.Reply(rawtest.Text("done"))
 		}
-		return nil
-	}}
+		return ""
+	}, nil)
+}
+
+// Input that a server requires, and the answers of the client, pass byte for byte, for each kind of
+// request; the client's capabilities are declared, and the handlers of the host are not asked. The client
+// gets the requestState sealed, and the server gets it back byte for byte.
+func TestRounds_byte_for_byte(t *testing.T) {
+	const required = `{"resultType":"input_required","x":1.0,"inputRequests":{"k":{"method":"elicitation/create","params":{"message":"\u0041"}}},"requestState":"\u0041<&>é"}`
+	const capabilities = `{"elicitation":{"form":{}},"x":1.0}`
+	var mu sync.Mutex
+	var last string
+	answer := func(m *rawtest.Message) string {
+		switch m.Method {
+		case "prompts/list":
+			return `"result":{"resultType":"complete","prompts":[{"name":"x"}],"ttlMs":0,"cacheScope":"private"}`
+		case "resources/list":
+			return `"result":{"resultType":"complete","resources":[{"uri":"x:y","name":"x"}],"ttlMs":0,"cacheScope":"private"}`
+		case "resources/templates/list":
+			return `"result":{"resultType":"complete","resourceTemplates":[],"ttlMs":0,"cacheScope":"private"}`
+		case "tools/call", "prompts/get", "resources/read":
+			mu.Lock()
+			defer mu.Unlock()
+			if last = string(m.Text); strings.Contains(last, "inputResponses") {
+				return `"result":{"resultType":"complete","content":[],"contents":[],"messages":[]}`
+			}
+			return `"result":` + required
+		}
+		return ""
+	}
+	web := httptest.NewServer(&rawtest.Server{Modern: true, Capabilities: `{"tools":{},"resources":{},"prompts":{}}`, Answer: answer})
+	t.Cleanup(web.Close)
+	host := facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	})
+	c := newAskingClient(t, []facade.Option{host}, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraModern, HTTP: &mcpvisor.HTTP{URL: web.URL}})
+	s := openRaw(t, Transport(c))
+	for method, target := range map[string]string{"tools/call": `"name":"a/x"`, "prompts/get": `"name":"a/x"`, "resources/read": `"uri":"x:y"`} {
+		params := func(capabilities, more string) string {
+			return `{` + target + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}`
+		}
+		answer := s.call(method, params(capabilities, ""))
+		require.NoError(t, answer.Error, method)
+		state := memberOf(t, answer.Result, "requestState")
+		require.Equal(t, strings.Replace(required, `"\u0041<&>é"`, state, 1), string(answer.Result), method)
+		require.NotContains(t, state, "<&>", method)
+		require.Contains(t, last, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, method)
+		const round = `,"inputResponses":{"k":{"action":"accept","content":{"n":1.0}}},"requestState":`
+		answer = s.call(method, params(capabilities, round+state))
+		require.NoError(t, answer.Error, method)
+		require.Contains(t, string(answer.Result), `"resultType":"complete"`, method)
+		require.Contains(t, last, round+`"\u0041<&>é"`, method)
+
+		answer = s.call(method, params(`{}`, "")) // the host answers
+		require.NoError(t, answer.Error, method)
+		require.Contains(t, string(answer.Result), `"resultType":"complete"`, method)
+		require.Contains(t, last, `"decline"`, method)
+
+		require.ErrorContains(t, s.call(method, params(capabilities, `,"inputResponses":[]`)).Error, "not an object", method)
+	}
 }

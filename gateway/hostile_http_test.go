@@ -291,7 +291,7 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		}
 	},
 	"deaf/answer": func(t *testing.T, h hostileHost) {
-		conn := h.raw(t, withLength(h.postHead(), toolCallOf(1, "fixture__big", `{"bytes":60000000}`)))
+		conn := h.raw(t, withLength(h.postHead(), toolCallOf(1, "fixture__big", `{"bytes":30000000}`)))
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		until(t, func() bool { return h.inFlight() == 1 })
 		h.requireOthersServed(t, func() bool { return h.inFlight() == 1 })

@@ -92,16 +92,6 @@ func (p hostilePeer) readAll(f func(*jsonrpc.Response)) {
 	}()
 }
 
-// answer reads the next answer.
-func (p hostilePeer) answer() *jsonrpc.Response {
-	p.t.Helper()
-	for {
-		if answer, ok := p.read().(*jsonrpc.Response); ok {
-			return answer
-		}
-	}
-}
-
 // requireEnd reads until the session ends, with that error.
 func (p hostilePeer) requireEnd(want error) {
 	p.t.Helper()
@@ -250,7 +240,7 @@ func TestHostilePeer(t *testing.T) {
 				defer out.mu.Unlock()
 				return len(out.queue)
 			}
-			for i := range 100 {
+			for i := range sized(100, 25) {
 				p.send(float64(i), "tools/call", `{"name":"a/slow_progress","arguments":{"steps":1000000,"ms":1,"x":"`+quoted+`"},"_meta":{"progressToken":1}}`)
 				until(p.t, func() bool { return reports() == 1 })
 				p.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%d}`, i))

@@ -11,12 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 func pointerTo[T any](v T) *T { return &v }
@@ -276,14 +281,11 @@ func text2(r *mcp.CallToolResult, err error) string {
 	return textOf(r)
 }
 
-// The settings may say what happens to servers that are down.
+// The settings say what happens to servers that are down.
 func TestSettingsVar_on_down(t *testing.T) {
-	settings := newSettings(t, Settings{})
-	o := newOptions([]Option{WithSettings(settings), WithOnDown(Withdraw), WithOnDown(OnDown(time.Second), "a")})
-	require.Equal(t, []OnDown{OnDown(time.Second), Withdraw}, []OnDown{o.onDownNow(settings.load(), "a"), o.onDownNow(settings.load(), "b")})
-	require.NoError(t, settings.Set(Settings{OnDown: pointerTo(Keep), OnDownOf: map[string]OnDown{"c": OnDown(time.Minute)}}))
-	now := func(server string) OnDown { return o.onDownNow(settings.load(), server) }
-	require.Equal(t, []OnDown{OnDown(time.Second), Keep, OnDown(time.Minute)}, []OnDown{now("a"), now("b"), now("c")})
+	require.Equal(t, Keep, newSettings(t, Settings{}).load().onDown("a"))
+	now := newSettings(t, Settings{OnDown: pointerTo(Withdraw), OnDownOf: map[string]OnDown{"c": OnDown(time.Minute)}}).load()
+	require.Equal(t, []OnDown{Withdraw, OnDown(time.Minute)}, []OnDown{now.onDown("a"), now.onDown("c")})
 }
 
 // Errors of profiles say what is wrong, where, and what to write.
@@ -406,4 +408,215 @@ func gated(server *mcpvisor.InMemory, start <-chan struct{}) *mcpvisor.InMemory 
 		return serve(ctx, in, out, stderr)
 	}
 	return &gated
+}
+
+// catalogServer lists the resources x:open and x:closed, and tells what is no longer subscribed to.
+func catalogServer(ended chan<- string) *mcpvisor.InMemory {
+	return serveRaw(func(m *rawtest.Message) string {
+		switch m.Method {
+		case "initialize":
+			return `"result":{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "resources/list":
+			return `"result":{"resources":[{"name":"open","uri":"x:open"},{"name":"closed","uri":"x:closed"}]}`
+		case "resources/templates/list":
+			return `"result":{"resourceTemplates":[]}`
+		case "resources/unsubscribe":
+			var params struct{ URI string }
+			_ = json.Unmarshal(m.Params, &params)
+			ended <- params.URI
+		}
+		return ""
+	}, nil)
+}
+
+// When a reload hides a resource, or its server, the subscriptions to it end, also at the server, and no event
+// reports it as updated. When it is offered again, it can be subscribed to again.
+func TestProfile_reload_ends_subscriptions(t *testing.T) {
+	for name, hides := range map[string]Profile{
+		"resource": {Resources: Filter{Deny: []string{"x:closed"}}},
+		"server":   {Servers: Filter{Deny: []string{"hidden"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothEras(t, func(t *testing.T, version string) {
+				ended := make(chan string, 10)
+				c := newClient(t, mcpvisor.ServerSpec{Name: "hidden", InMemory: catalogServer(ended)}, mcpvisor.ServerSpec{Name: "other", InMemory: catalogServer(ended)})
+				v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+				transport := Transport(c, WithSettings(v), WithProfile("p"))
+				const closed, open = "mcpvisor://hidden/x:closed", "mcpvisor://other/x:open"
+				a, b := subscribed(t, transport, version, closed), subscribed(t, transport, version, open)
+				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": hides}}))
+				require.Equal(t, "x:closed", receive(t, ended))
+				until(t, func() bool { return a.conn.(*connection).subscriptionCount.Load() == 0 })
+
+				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
+				b.requireUpdate(open)
+				for m := a.conn.(*connection).out.notify.Next(); m != nil; m = a.conn.(*connection).out.notify.Next() {
+					require.Contains(t, m.(*jsonrpc.Request).Method, "list_changed")
+				}
+				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
+				again := subscribed(t, transport, version, closed)
+				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
+				until(t, func() bool {
+					m, ok := again.conn.(*connection).out.notify.Next().(*jsonrpc.Request)
+					return ok && m.Method == "notifications/resources/updated"
+				})
+			})
+		})
+	}
+}
+
+// A subscription that a reload ends while it is being made does not stay.
+func TestProfile_reload_during_a_subscription(t *testing.T) {
+	ended := make(chan string, 10)
+	c := newClient(t, mcpvisor.ServerSpec{Name: "hidden", InMemory: catalogServer(ended)})
+	v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+	transport := Transport(c, WithSettings(v), WithProfile("p"))
+	conn := openRaw(t, transport).conn.(*connection)
+	found, err := conn.findResource(t.Context(), "x:closed")
+	require.NoError(t, err)
+	s, err := conn.holdSubscription(conn.notify, found)
+	require.NoError(t, err)
+	require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"*"}}}}}))
+	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
+	require.True(t, conn.notify.Subscribe(s, "x:closed"))
+	require.NoError(t, conn.subscribeNow(t.Context(), s))
+	conn.dropReleased(s)
+	require.Zero(t, conn.notify.Count().Subscriptions)
+	until(t, nothingHeld(transport))
+	require.Equal(t, "x:closed", receive(t, ended))
+
+	_, err = conn.holdSubscription(conn.notify, found)
+	require.ErrorContains(t, err, "no server has the resource")
+	require.Zero(t, conn.subscriptionCount.Load())
+}
+
+// A held call that a reload has given another name continues; one that a reload has hidden is canceled at its server,
+// and the client is told that it may have had an effect.
+func TestProfile_reload_during_a_held_call(t *testing.T) {
+	hides := func(p Profile) Settings { return Settings{Profiles: map[string]Profile{"p": p}} }
+	for name, test := range map[string]struct {
+		method, target, params string
+		to                     Settings
+		canceled               bool
+	}{
+		"renamed":         {"tools/call", "a__x", `"name":"a__x"`, Settings{Names: &Names{Prefix: PrefixNever}, Profiles: map[string]Profile{"p": {}}}, false},
+		"other tool":      {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Tools: Filter{Deny: []string{"y"}}}), false},
+		"hidden tool":     {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Tools: Filter{Deny: []string{"x"}}}), true},
+		"hidden server":   {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Servers: Filter{Deny: []string{"a"}}}), true},
+		"hidden prompt":   {"prompts/get", "a__x", `"name":"a__x"`, hides(Profile{Prompts: Filter{Deny: []string{"x"}}}), true},
+		"hidden resource": {"resources/read", "x:y", `"uri":"x:y"`, hides(Profile{Resources: Filter{Deny: []string{"*"}}}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := make(chan time.Time, 10)
+			c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told)})
+			v := newSettings(t, hides(Profile{}))
+			s, url := serveHTTP(t, c, WithSettings(v), WithProfile("p"))
+			ann := newPeer(t, url).modernCaller()
+			result, failure := ann(test.method, test.target, `{`+test.params+`,`+modernMeta+`}`)
+			require.Empty(t, failure)
+			state, keys := required(t, result)
+			require.NoError(t, v.Set(test.to))
+			result, failure = ann(test.method, test.target, `{`+test.params+`,`+modernMeta+roundOf(state, `{"`+keys[0]+`":{"action":"accept","content":{}}}`)+`}`)
+			if !test.canceled {
+				require.Empty(t, failure)
+				require.Contains(t, result, "accept")
+			} else {
+				require.Contains(t, failure, "may have had an effect")
+				receive(t, told)
+			}
+			requireNothingHeld(t, s.gateway)
+		})
+	}
+}
+
+// hidings are the profiles that hide the tool job of the server s.
+var hidings = map[string]Profile{"tool": {Tools: Filter{Deny: []string{"job"}}}, "server": {Servers: Filter{Deny: []string{"s"}}}}
+
+// A task of a tool that a reload has hidden does not exist for its client: as soon as it is hidden, under any method, and
+// without a word of its notifications. When the tool is offered again, so is the task.
+func TestProfile_reload_hides_tasks(t *testing.T) {
+	for name, hides := range hidings {
+		t.Run(name, func(t *testing.T) {
+			v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+			overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
+				p := follower(t, url, modern)
+				id := p.begin("k" + strings.ReplaceAll(t.Name(), "/", "-"))
+				p.get(id)
+				unknown := p.ask("tasks/get", about("none")).Error
+				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": hides}}))
+				methods := map[string]string{"tasks/get": about(id), "tasks/cancel": about(id)}
+				if modern {
+					methods["tasks/update"] = `{"taskId":"` + id + `","inputResponses":{"x":{"action":"decline"}}}`
+				} else {
+					methods["tasks/result"] = about(id)
+					require.Equal(t, "[]", member(t, p.ask("tasks/list", `{}`).Result, "tasks"))
+				}
+				for method, params := range methods {
+					require.Equal(t, unknown, p.ask(method, params).Error, method)
+				}
+				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
+				require.NotEqual(t, task.Cancelled, p.get(id).Status, "the server was not asked to cancel it")
+			}, WithSettings(v), WithProfile("p"))
+		})
+	}
+}
+
+// The whole text of a shortened result is not read any longer when its tool is hidden.
+func TestProfile_reload_hides_results(t *testing.T) {
+	for name, hides := range map[string]Profile{"tool": {Tools: Filter{Deny: []string{"x"}}}, "server": {Servers: Filter{Deny: []string{"a"}}}} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(`{"content":[{"type":"text","text":"` + strings.Repeat("s", 1000) + `"}]}`)})
+			v := newSettings(t, Settings{MaxResultBytes: 100, Profiles: map[string]Profile{"p": {}}})
+			s := openRaw(t, Transport(c, WithSettings(v), WithProfile("p")))
+			var result struct{ Content []struct{ URI string } }
+			require.NoError(t, json.Unmarshal(s.call("tools/call", `{"name":"a/x","arguments":{}}`).Result, &result))
+			read := `{"uri":"` + result.Content[1].URI + `"}`
+			require.NoError(t, s.call("resources/read", read).Error)
+			require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": hides}}))
+			require.ErrorContains(t, s.call("resources/read", read).Error, "is kept; call the tool again")
+		})
+	}
+}
+
+// A stream, and a subscriptions/listen, end when the token of their client expires: who has no token any
+// more hears nothing.
+func TestHandler_streams_end_with_the_token(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), WithTokenVerifier(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: "alice", Expiration: time.Now().Add(200 * time.Millisecond)}, nil
+	}, nil))
+	p := newPeer(t, url)
+	p.header.Set("Authorization", "Bearer x")
+	p.initialize("2025-11-25")
+	stream := p.listen()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ok := true; ok; {
+			_, _, ok = stream.next()
+		}
+	}()
+	other := newPeer(t, url)
+	other.header.Set("Authorization", "Bearer x")
+	response := other.do(t.Context(), http.MethodPost, modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`), versionHeader, modernVersion, methodHeader, "subscriptions/listen")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	listened := make(chan struct{})
+	go func() {
+		defer close(listened)
+		_, _ = io.Copy(io.Discard, response.Body)
+	}()
+	receive(t, ended)
+	receive(t, listened)
+}
+
+// A principal that could be mistaken for another one with a profile is refused.
+func TestHandler_principal_with_NUL(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t), WithTokenVerifier(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: "a\x00p"}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true}))
+	p := newPeer(t, url)
+	p.header.Set("Authorization", "Bearer x")
+	status, _ := p.post(initializeRequest("2025-11-25"))
+	require.Equal(t, http.StatusInternalServerError, status)
+	require.NotEqual(t, owner.Name("a", "p"), owner.Name("a", ""))
 }

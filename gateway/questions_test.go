@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 const (
@@ -26,18 +27,6 @@ const (
 	wantsSample = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`
 	wantsURL    = `{"mode":"url","message":"?","url":"https://example.org/login","elicitationId":"e1"}`
 )
-
-// newAskingClient makes a client whose servers may ask for everything.
-func newAskingClient(t *testing.T, opts []facade.Option, specs ...mcpvisor.ServerSpec) *facade.Client {
-	t.Helper()
-	c, err := facade.New(append(opts, facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	for _, spec := range specs {
-		require.NoError(t, c.Register(t.Context(), spec))
-	}
-	return c
-}
 
 // answersAs are the options of a host that answers with its name.
 func answersAs(name string) *mcp.ClientOptions {
@@ -192,7 +181,7 @@ func TestQuestions_end_with_the_call(t *testing.T) {
 func TestQuestions_canceled_by_the_server(t *testing.T) {
 	var first json.RawMessage // the id of the call that asks
 	calls := 0
-	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+	spec := mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: serveRaw(func(m *rawtest.Message) string {
 		switch m.Method {
 		case "":
 			if m.Result != nil {
@@ -202,16 +191,16 @@ func TestQuestions_canceled_by_the_server(t *testing.T) {
 			switch calls++; calls {
 			case 1:
 				first = m.ID
-				send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
+				m.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
 			case 2:
-				send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`)
+				m.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}`)
 			case 3:
-				send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, first)
+				m.Send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, first)
 			}
-			return noAnswer, nil
+			return rawtest.None
 		}
-		return "", nil
-	})}
+		return ""
+	}, nil)}
 	c := newAskingClient(t, nil, spec)
 	s := askingSession(t, c)
 	s.send(1, "tools/call", `{"name":"a/x"}`)
@@ -233,7 +222,7 @@ func TestQuestions_canceled_by_the_server(t *testing.T) {
 func TestQuestions_no_answer(t *testing.T) {
 	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		t.Parallel()
-		spec.Timeouts.CallTotal = 3 * time.Second // a slow machine has to ask within it
+		spec.Timeouts.CallTotal = 2 * time.Second // a slow machine has to ask within it
 		c := newAskingClient(t, nil, spec)
 		s := askingSession(t, c)
 		s.send(7, "tools/call", consultForText)
@@ -329,7 +318,8 @@ func TestQuestions_error_of_the_client(t *testing.T) {
 // 50 clients with the same ids: no question, and no answer, crosses. The server names the call, or has
 // one call of one client in flight at a time.
 func TestQuestions_do_not_cross(t *testing.T) {
-	const clients, calls = 50, 20
+	const clients = 50
+	calls := sized(20, 6)
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: web.URL}},
@@ -383,4 +373,147 @@ func TestQuestions_of_an_unknown_call(t *testing.T) {
 	require.Contains(t, string(bob.call("tools/call", sample).Result), "the host")
 	require.NoError(t, ann.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"decline"}`)}))
 	require.Contains(t, string(ann.read().(*jsonrpc.Response).Result), "decline")
+}
+
+// rootsServer asks for the roots when its session begins. What it is answered comes from answers.
+func rootsServer(answers chan<- string) *mcpvisor.InMemory {
+	return serveRaw(func(m *rawtest.Message) string {
+		switch m.Method {
+		case "":
+			answers <- string(m.Result) + string(m.Error)
+		case "notifications/initialized":
+			m.Send(`{"jsonrpc":"2.0","id":"first","method":"roots/list"}`)
+		}
+		return ""
+	}, nil)
+}
+
+// standaloneGateway is a gateway whose server asks outside of calls.
+func standaloneGateway(t *testing.T) (c *facade.Client, g *gateway, answers chan string) {
+	t.Helper()
+	answers = make(chan string, 8)
+	var questions StandaloneQuestions
+	c = newAskingClient(t, []facade.Option{questions.Option()}, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: rootsServer(answers)})
+	return c, Transport(c, WithStandaloneQuestions(&questions)).(*gateway), answers
+}
+
+// answerNext answers the next question.
+func (r raw) answerNext(method, result string) {
+	r.t.Helper()
+	asked := r.read().(*jsonrpc.Request)
+	require.Equal(r.t, method, asked.Method)
+	require.NoError(r.t, r.conn.Write(r.t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(result)}))
+}
+
+// A question that no call has caused waits for the one client, and its answer reaches the server as it is. That also
+// holds for a server that starts again.
+func TestStandaloneQuestions(t *testing.T) {
+	c, g, answers := standaloneGateway(t)
+	s := openRaw(t, g)
+	require.Empty(t, answers)
+	s.initializeWith(`{"roots":{}}`)
+	const roots = `{"roots":[{"uri":"file:///x"}],"x":1.0}`
+	s.answerNext("roots/list", roots)
+	require.Equal(t, roots, receive(t, answers))
+
+	require.NoError(t, c.Restart(t.Context(), "a"))
+	s.answerNext("roots/list", `{"roots":[]}`)
+	require.Equal(t, `{"roots":[]}`, receive(t, answers))
+}
+
+func TestStandaloneQuestions_refused(t *testing.T) {
+	const undeclared, modern = "has not declared that it answers roots/list", "speaks 2026-07-28"
+	for name, test := range map[string]struct {
+		why  string
+		open func(t *testing.T, g *gateway)
+	}{
+		"several clients": {"several clients are connected", func(t *testing.T, g *gateway) {
+			one, two := openRaw(t, g), openRaw(t, g)
+			one.initializeWith(`{"roots":{}}`)
+			two.initializeWith(`{"roots":{}}`)
+		}},
+		"a client that declares nothing": {undeclared, func(t *testing.T, g *gateway) { openRaw(t, g).initializeWith(`{}`) }},
+		"a client that declares something else": {undeclared, func(t *testing.T, g *gateway) {
+			openRaw(t, g).initializeWith(`{"sampling":{}}`)
+		}},
+		"a client of 2026-07-28 that discovers": {modern, func(t *testing.T, g *gateway) {
+			require.NoError(t, openRaw(t, g).call("server/discover", `{`+modernMeta+`}`).Error)
+		}},
+		"a client of 2026-07-28 that calls": {modern, func(t *testing.T, g *gateway) {
+			openRaw(t, g).call("tools/call", `{"name":"a/x",`+modernMeta+`}`)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, g, answers := standaloneGateway(t)
+			test.open(t, g)
+			require.Contains(t, receive(t, answers), test.why)
+		})
+	}
+}
+
+// A client that leaves is not asked any longer, and the next one may be.
+func TestStandaloneQuestions_client_leaves(t *testing.T) {
+	c, g, answers := standaloneGateway(t)
+	first := openRaw(t, g)
+	first.initializeWith(`{"roots":{}}`)
+	require.Equal(t, "roots/list", first.read().(*jsonrpc.Request).Method)
+	require.NoError(t, first.conn.Close())
+	require.Contains(t, receive(t, answers), "has ended", "its question ends with it")
+	require.NoError(t, c.Restart(t.Context(), "a"))
+	second := openRaw(t, g)
+	second.initializeWith(`{"roots":{}}`)
+	second.answerNext("roots/list", `{"roots":[]}`)
+	require.Equal(t, `{"roots":[]}`, receive(t, answers))
+}
+
+// Without it no client is asked outside of a call.
+func TestStandaloneQuestions_not_wanted(t *testing.T) {
+	answers := make(chan string, 1)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: rootsServer(answers)})
+	openRaw(t, Transport(c)).initializeWith(`{"roots":{}}`)
+	require.Contains(t, receive(t, answers), "no client was asked")
+	require.NoError(t, c.Close(context.Background()))
+}
+
+// A server that only one client uses is told when the roots of that client have changed: behind a Transport with
+// StandaloneQuestions, and each copy that was told that its client says so. Others are not told.
+func TestRoots_changed(t *testing.T) {
+	const tells, doesNot = `{"roots":{"listChanged":true}}`, `{"roots":{"listChanged":false}}`
+	t.Run("standalone", func(t *testing.T) {
+		a, questions := newAsker(), new(StandaloneQuestions)
+		c := newClientWith(t, []facade.Option{questions.Option(), facade.WithDeclared(facade.Declared{Roots: true, RootsListChanged: true})}, a.spec())
+		require.Contains(t, receive(t, a.declared), `"roots":{"listChanged":true}`)
+		s := openRaw(t, Transport(c, WithStandaloneQuestions(questions)))
+		s.initializeWith(tells)
+		s.notify("notifications/roots/list_changed", "")
+		require.Equal(t, 1, receive(t, a.changed))
+	})
+	t.Run("copies", func(t *testing.T) {
+		a := newAsker()
+		c := newAskingClient(t, nil, a.spec())
+		require.NotContains(t, receive(t, a.declared), "listChanged")
+		_, url := serveHTTP(t, c, withShare(ShareClient, "a"))
+		transport := Transport(c, WithNames(Names{}), withShare(ShareClient, "a"))
+		open := func(capabilities string) (raw, int) {
+			s := openRaw(t, transport)
+			s.initializeWith(capabilities)
+			n := incarnationOf(t, s.user(false))
+			require.Equal(t, capabilities == tells, strings.Contains(receive(t, a.declared), `"listChanged":true`))
+			return s, n
+		}
+		silent, _ := open(doesNot)
+		told, n := open(tells)
+		silent.notify("notifications/roots/list_changed", "")
+		told.notify("notifications/roots/list_changed", "")
+		require.Equal(t, n, receive(t, a.changed))
+
+		p := newPeer(t, url)
+		p.initializeWith("2025-06-18", tells)
+		n = incarnationOf(t, p.user(false))
+		status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+		require.Equal(t, http.StatusAccepted, status)
+		require.Equal(t, n, receive(t, a.changed))
+		require.Empty(t, a.changed)
+		p.do(t.Context(), http.MethodDelete, "")
+	})
 }

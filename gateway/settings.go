@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,8 +16,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/overdue"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // The types of package settings, under the names that they have here.
@@ -157,7 +163,7 @@ func (g *gateway) terms() *listing.Terms {
 		names = s.Names
 	}
 	made := &listedBy{settings: s, terms: listing.Terms{Rules: g.rulesOf(s), Names: names, Order: s.ResourceOrder, Keep: func(server string) (time.Duration, bool) {
-		policy := g.opts.onDownNow(s, server)
+		policy := s.onDown(server)
 		return max(time.Duration(policy), 0), policy < 0
 	}}}
 	g.listed.Store(made)
@@ -168,66 +174,207 @@ func (g *gateway) terms() *listing.Terms {
 // for [Transport] the alias (mcpvisor.Alias), as in "mcp__server__tool".
 func WithNames(n Names) Option { return func(o *options) { o.names = &n } }
 
-// WithOnDown sets what happens to the entries of a server that is down. Without names it applies to all
-// servers. With names it applies to those servers, and takes precedence there. Default: [Keep].
-func WithOnDown(d OnDown, servers ...string) Option {
-	return func(o *options) {
-		if len(servers) == 0 {
-			o.onDown = d
-			return
-		}
-		if o.onDownOf == nil {
-			o.onDownOf = map[string]OnDown{}
-		}
-		for _, server := range servers {
-			o.onDownOf[server] = d
-		}
-	}
-}
-
-// onDownNow returns what happens now to the entries of a server that is down.
-func (o *options) onDownNow(s *checked, server string) OnDown {
+// onDown returns what happens to the entries of a server that is down.
+func (s *checked) onDown(server string) OnDown {
 	if d, ok := s.OnDownOf[server]; ok {
-		return d
-	}
-	if d, ok := o.onDownOf[server]; ok {
 		return d
 	}
 	if s.OnDown != nil {
 		return *s.OnDown
 	}
-	return o.onDown
-}
-
-// WithShare sets whether clients share one incarnation of a server. Without names it applies to all
-// servers. With names it applies to those servers, and takes precedence there. Default: [ShareAll].
-func WithShare(s Share, servers ...string) Option {
-	return func(o *options) {
-		if len(servers) == 0 {
-			o.share = s
-			return
-		}
-		if o.shareOf == nil {
-			o.shareOf = map[string]Share{}
-		}
-		for _, server := range servers {
-			o.shareOf[server] = s
-		}
-	}
+	return Keep
 }
 
 // shareNow returns whether clients share one incarnation of a server now.
 func (o *options) shareNow(server string) Share {
-	if s, ok := o.settings.load().ShareOf[server]; ok {
-		return s
+	s := o.settings.load()
+	if share, ok := s.ShareOf[server]; ok {
+		return share
 	}
-	if s, ok := o.shareOf[server]; ok {
-		return s
-	}
-	return o.share
+	return s.Share
 }
 
 // sharesAll reports whether no server has copies.
 func (o *options) sharesAll() bool {
-	return o.share != ShareClient && len(o.shareOf) == 0 && len(o.settings.load().ShareOf) == 0
+	s := o.settings.load()
+	return s.Share != ShareClient && len(s.ShareOf) == 0
+}
+
+// ProfileKey is the member of auth.TokenInfo.Extra in which a verifier of tokens
+// ([WithTokenVerifier]) names the profile of the client, a string. Without it the path decides.
+const ProfileKey = "mcpvisor/profile"
+
+// WithProfile names the profile of the sessions of a [Transport], and of those clients of a [Handler]
+// whose token and path name none. The profile is one of the settings ([WithSettings]); while they
+// do not have it, nothing is offered. Default: everything is offered.
+func WithProfile(name string) Option { return func(o *options) { o.profile = name } }
+
+func cloneProfile(p Profile) Profile {
+	for _, f := range []*Filter{&p.Servers, &p.Tools, &p.Prompts, &p.Resources} {
+		*f = Filter{Allow: slices.Clone(f.Allow), Deny: slices.Clone(f.Deny)}
+	}
+	return p
+}
+
+// maxPattern is the longest pattern, in bytes.
+const maxPattern = 1000
+
+func validateProfile(name string, p *Profile) error {
+	var problems []error
+	if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", message.Quote(name)))
+	}
+	check := func(what string, f Filter, never, why string) {
+		for _, pattern := range slices.Concat(f.Allow, f.Deny) {
+			switch {
+			case pattern == "":
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s is empty; remove it, or write \"*\" for all", message.Quote(name), what))
+			case len(pattern) > maxPattern:
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s has %d bytes; use at most %d", message.Quote(name), what, len(pattern), maxPattern))
+			case strings.ContainsAny(pattern, never):
+				problems = append(problems, fmt.Errorf("profile %s: the pattern %s of %s matches nothing, because %s", message.Quote(name), message.Quote(pattern), what, why))
+			}
+		}
+	}
+	const special = "only * and ? are special in a pattern"
+	check("servers", p.Servers, "/[]{}", "a server has no slash in its name, and "+special)
+	check("tools", p.Tools, "[]{}", special)
+	check("prompts", p.Prompts, "[]{}", special)
+	check("resources", p.Resources, "", "")
+	return errors.Join(problems...)
+}
+
+// rulesOf returns what the clients of a gateway are offered by these settings; nil: everything.
+func (g *gateway) rulesOf(s *checked) *offer.Rules {
+	if g.opts.profile == "" {
+		return nil
+	}
+	if r := s.rules[g.opts.profile]; r != nil {
+		return r
+	}
+	return offer.Nothing
+}
+
+// profile returns what the clients of the gateway are offered; nil: everything.
+func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
+
+// offeredTool finds a tool of the profile by its qualified name or alias.
+func (c *connection) offeredTool(name string) (found []listing.Owner) {
+	for known := range c.view.Catalogs(c.profile()) {
+		for i := range known.Tools {
+			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
+				found = append(found, listing.Owner{Server: t.Server, Name: t.OriginalName})
+			}
+		}
+	}
+	return found
+}
+
+// offeredPrompt finds a prompt of the profile by its qualified name or alias.
+func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
+	for known := range c.view.Catalogs(c.profile()) {
+		for i := range known.Prompts {
+			p := &known.Prompts[i]
+			if o := (listing.Owner{Server: p.Server, Name: p.OriginalName}); o.Qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
+				found = append(found, o)
+			}
+		}
+	}
+	return found
+}
+
+// findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
+// has never been ready, it waits for the server as a call does. A hidden tool or prompt gets the same
+// error as one that does not exist.
+func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
+	if len(name) > maxURIBytes {
+		return listing.Owner{}, c.unknown(what, name)
+	}
+	found := find(name)
+	if len(found) == 0 && c.awaitOwner(ctx, name) {
+		l := c.catalog.Get()
+		if o, ok := l.PromptByName[name]; ok && what == "prompt" {
+			return o, nil
+		}
+		if server, own, ok := mcpvisor.SplitName(l.ToolByName[name]); ok && what == "tool" {
+			return listing.Owner{Server: server, Name: own}, nil
+		}
+		found = find(name)
+	}
+	switch len(found) {
+	case 0:
+		return listing.Owner{}, c.unknown(what, name)
+	case 1:
+		return found[0], nil
+	}
+	return listing.Owner{}, message.InvalidParams("several " + what + "s have the name " + message.Quote(name) + "; use " +
+		message.Shorten(found[0].Qualified()) + " or " + message.Shorten(found[1].Qualified()))
+}
+
+// awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
+// name of that server. It reports whether it has waited.
+func (c *connection) awaitOwner(ctx context.Context, name string) bool {
+	for _, server := range c.view.NeverReady(c.profile()) {
+		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
+			c.awaitServers(ctx, []string{server})
+			return true
+		}
+	}
+	return false
+}
+
+// mayHave returns the servers that have never been ready, if one of them may get a name without its server.
+func (c *connection) mayHave(name string) []string {
+	if names := c.terms().Names; names == nil || names.Prefix != PrefixOnConflict && names.Prefix != PrefixNever || len(name) > toolname.MaxAliasBytes || strings.Contains(name, toolname.Separator) || strings.Contains(name, "/") {
+		return nil
+	}
+	return c.view.NeverReady(c.view.Rules())
+}
+
+// awaitServers waits, as a call does, for servers that have never been ready.
+func (c *connection) awaitServers(ctx context.Context, servers []string) {
+	if c.opts.maxWait <= 0 {
+		return
+	}
+	ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
+	defer cancel()
+	for _, server := range servers {
+		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < c.opts.maxWait) {
+			_ = c.client.WaitReady(ctx, server)
+		}
+	}
+}
+
+// ProfilePath is the wildcard of a pattern of http.ServeMux that names the profile of a request:
+//
+//	mux.Handle("/mcp", handler)
+//	mux.Handle("/mcp/{"+gateway.ProfilePath+"}", handler)
+const ProfilePath = "profile"
+
+// gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
+// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
+// does not learn which others exist.
+func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
+	name := ofPath
+	if ofToken != "" {
+		name = ofToken
+	}
+	known := s.gateway.opts.settings.load().rules
+	switch {
+	case ofPath != "" && (name != ofPath || known[ofPath] == nil):
+		return nil, http.StatusNotFound, "there is no profile of that name here"
+	case name == "" || name == s.gateway.opts.profile:
+		return s.gateway, 0, ""
+	case known[name] == nil:
+		return nil, http.StatusForbidden, "the gateway does not have the profile of this token; ask its owner"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g = s.profiles[name]; g == nil {
+		o := s.gateway.opts
+		o.profile = name
+		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks, s.gateway.holds)
+		s.profiles[name] = g
+	}
+	return g, 0, ""
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -81,7 +83,7 @@ func TestTasks_ids(t *testing.T) {
 			require.NotContains(t, string(list.Result), upstreamID)
 		}
 		_ = c
-	}, WithSessionKey(key), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+	}, WithSessionKey(key), withNames("alice", "bob"))
 }
 
 // The next incarnation of the server is asked for the task, without another call. A server that has
@@ -93,10 +95,10 @@ func TestTasks_survive_the_server(t *testing.T) {
 				t.Run(fmt.Sprintf("durable %t, server of %s, modern client %t", durable, version, modern), func(t *testing.T) {
 					dir, takes := t.TempDir(), time.Hour
 					if durable {
-						takes = 300 * time.Millisecond
+						takes = 100 * time.Millisecond
 					}
 					script := mcptest.Script{Versions: []string{version}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
-						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Durable: durable}})}
+						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Poll: 20 * time.Millisecond, Durable: durable}})}
 					c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
 					_, url := serveHTTP(t, c)
 					p := follower(t, url, modern)
@@ -189,7 +191,7 @@ func TestTasks_survive_the_gateway(t *testing.T) {
 // other principals notice nothing.
 func TestTasks_bound(t *testing.T) {
 	key := sessionid.NewKey()
-	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")})}
+	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), withNames("alice", "bob")}
 	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, _ string, modern, _ bool) {
 		_, url := serveHTTP(t, c, opts...)
 		p := follower(t, url, modern, "Authorization", "Bearer alice")
@@ -369,10 +371,7 @@ func TestKey(t *testing.T) {
 			dir := t.TempDir()
 			calls := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
 			newGateway := func() string {
-				c, err := facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll))
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
+				c := newClientWith(t, []facade.Option{facade.WithJournal(calls, mcpvisor.JournalKeepAll)}, fixture("s", mcptest.Script{StateDir: dir}))
 				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")},
 					Token{Principal: "alice", Profile: "p", SHA256: HashToken("alice-p")}), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})))
 				return url
@@ -403,5 +402,88 @@ func TestKey(t *testing.T) {
 			require.True(t, a.Error != nil || strings.Contains(string(a.Result), `"isError":true`), "%s", a.Result)
 			require.NotContains(t, mcptest.Executions(dir), "carol")
 		})
+	}
+}
+
+// askingClient has a server whose tasks ask one question.
+func askingClient(t *testing.T) *facade.Client {
+	t.Helper()
+	c := newClientWith(t, []facade.Option{facade.WithDeclared(facade.Declared{Elicitation: true})}, jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)}))
+	return c
+}
+
+// What waits for the answers of a client ends with the task, and with the handler.
+func TestTasks_input_of_a_canceled_task(t *testing.T) {
+	for _, how := range []string{"cancel", "close"} {
+		t.Run(how, func(t *testing.T) {
+			c := askingClient(t)
+			s, url := serveHTTP(t, c)
+			p := follower(t, url, true)
+			id := p.begin("x")
+			p.await(id, task.InputRequired)
+			until(t, func() bool { return len(c.Tasks()) == 1 }) // tasks/result waits
+			held := s.gateway.opts.settings.holdings.total
+			until(t, func() bool { return held.Used() > 4<<10 }) // its question
+			if how == "close" {
+				s.Close()
+			} else {
+				require.Nil(t, p.ask("tasks/cancel", about(id)).Error)
+			}
+			until(t, func() bool { return len(c.Tasks()) == 0 })
+			until(t, func() bool { return held.Used() == 0 })
+		})
+	}
+}
+
+// Answers that nothing waits for are refused: the client would take them for passed on.
+func TestTasks_input_that_nothing_waits_for(t *testing.T) {
+	c := askingClient(t)
+	s, url := serveHTTP(t, c)
+	p := follower(t, url, true)
+	id := p.begin("x")
+	p.await(id, task.InputRequired)
+	until(t, func() bool { return len(c.Tasks()) == 1 })
+	s.gateway.tasks.StopWaiting() // as after a minute
+	until(t, func() bool { return len(c.Tasks()) == 0 })
+	answer := `{"taskId":"` + id + `","inputResponses":{"k":{"action":"decline"}}}`
+	until(t, func() bool {
+		a := p.ask("tasks/update", answer)
+		return a.Error != nil && strings.Contains(a.Error.Error(), "ask again with tasks/get")
+	})
+}
+
+// A client that answers nothing leaves what a task asks for to the host.
+func TestTasks_input_for_the_host(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	c := newClientWith(t, []facade.Option{facade.WithElicitationHandler(elicitationOf(asked))}, jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)}))
+	_, url := serveHTTP(t, c)
+	p := newTasker(t, url, true, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	id := p.begin("x")
+	require.Contains(t, string(p.outcome(id)), `"executions":1`)
+	receive(t, asked)
+}
+
+// Interceptors see calls of which tasks are made, and may refuse them.
+func TestTasks_intercepted(t *testing.T) {
+	seen := make(chan string, 10)
+	c := newClientWith(t, []facade.Option{facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+		if strings.Contains(string(call.Arguments), "refuse") {
+			return facade.CallResult{}, errors.New("not today")
+		}
+		r, err := next(ctx, call)
+		seen <- string(r.JSON)
+		return r, err
+	})}, jobServer("2026-07-28", mcptest.TaskDef{Takes: time.Hour}))
+	_, url := serveHTTP(t, c)
+	p := follower(t, url, true)
+	p.get(p.begin("x"))
+	require.Contains(t, receive(t, seen), `"resultType":"task"`)
+	require.Contains(t, string(p.job("refuse").Result), "refused")
+}
+
+func elicitationOf(asked chan<- struct{}) func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+	return func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		asked <- struct{}{}
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
 	}
 }

@@ -37,10 +37,6 @@ type Option func(*options)
 type options struct {
 	pageSize   int
 	limits     Limits
-	onDown     OnDown
-	onDownOf   map[string]OnDown
-	share      Share
-	shareOf    map[string]Share
 	maxWait    time.Duration
 	names      *Names // nil: aliases
 	settings   *SettingsVar
@@ -74,7 +70,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{pageSize: pageSize, limits: Limits{}.withDefaults(), onDown: Keep, maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
+	o := options{pageSize: pageSize, limits: Limits{}.withDefaults(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

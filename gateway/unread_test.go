@@ -22,7 +22,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
 
 // TestHandler_unread_answers: a client that sends requests one after the other and reads nothing loses
@@ -133,15 +135,15 @@ func (w blockingWriter) SetWriteDeadline(time.Time) error { return nil }
 // principal. Small ones, and those of others, are answered meanwhile, and large ones again when the first was read.
 func TestHandler_unread_bytes_of_a_principal(t *testing.T) {
 	next := make(chan struct{})
-	inTurn := serveRaw(func(m rawMessage, _ func(string, ...any)) (string, error) {
+	inTurn := serveRaw(func(m *rawtest.Message) string {
 		if m.Method != "tools/call" {
-			return "", nil
+			return ""
 		}
 		<-next
-		return `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 700_000) + `"}]}`, nil
-	})
+		return `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 700_000) + `"}]}`
+	}, nil)
 	s, _ := serveHTTP(t, newClient(t, legacyFixture("a"), mcpvisor.ServerSpec{Name: "b", Era: mcpvisor.EraLegacy, InMemory: inTurn}), WithHTTPLimits(HTTPLimits{MaxBytes: 1 << 20}),
-		WithTokens(Token{Principal: "ann", SHA256: HashToken("ann")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
+		withNames("ann", "bob"))
 	ann, accept := s.enter("ann"), "application/json, text/event-stream"
 	defer s.leave(ann)
 	send := func(w http.ResponseWriter, token, body string) {
@@ -221,33 +223,6 @@ func TestConnection_answers_of_a_batch_that_do_not_fit(t *testing.T) {
 	}
 }
 
-// TestServe_slow_peer_that_is_logged: a peer that reads is not dropped, whatever is around its transport.
-func TestServe_slow_peer_that_is_logged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		ended := make(chan error, 1)
-		transport := Transport(newClient(t, legacyFixture("a")))
-		go func() {
-			ended <- Serve(t.Context(), transport, &mcp.LoggingTransport{Transport: &mcp.IOTransport{Reader: near, Writer: near}, Writer: io.Discard})
-		}()
-		_, err := io.WriteString(far, toolCallOf(0, "a/big", `{"bytes":20000000}`)+"\n")
-		require.NoError(t, err)
-		synctest.Wait()
-		for i := range 20 {
-			_, err := io.WriteString(far, toolCallOf(i+1, "a/big", `{"bytes":100000}`)+"\n")
-			require.NoError(t, err)
-		}
-		lines := bufio.NewReaderSize(slowly{far}, message.PieceBytes)
-		for range 21 {
-			line, err := lines.ReadBytes('\n')
-			require.NoError(t, err)
-			require.True(t, json.Valid(line))
-		}
-		require.NoError(t, far.Close())
-		<-ended
-	})
-}
-
 // TestQuestions_no_room_to_move: a question that finds no room on the stream of the next call ends.
 func TestQuestions_no_room_to_move(t *testing.T) {
 	limits := Limits{MaxUnreadBytes: 1000}.withDefaults()
@@ -270,4 +245,249 @@ func TestQuestions_no_room_to_move(t *testing.T) {
 	_, open := <-one.answer
 	require.False(t, open)
 	require.Empty(t, q.open)
+}
+
+func defaultLimits() *Limits {
+	l := Limits{}.withDefaults()
+	return &l
+}
+
+// servePipe serves a session on a pipe, which has no buffer.
+func servePipe(t *testing.T, transport mcp.Transport) (far net.Conn, ended <-chan error) {
+	t.Helper()
+	near, far := net.Pipe()
+	result := make(chan error, 1)
+	go func() { result <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: near, Writer: near}) }()
+	return far, result
+}
+
+// A client that reads nothing while more than 1 MiB waits behind the message that is being written is dropped. The
+// others are served meanwhile, and their answers take no time.
+func TestServe_deaf_client_is_dropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := Transport(newClient(t, legacyFixture("a")))
+		other := openRaw(t, transport)
+		far, ended := servePipe(t, transport)
+		begin := time.Now()
+		for i := range 12 { // the first answer is being written
+			_, err := io.WriteString(far, toolCallOf(i, "a/big", `{"bytes":100000}`)+"\n")
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.Empty(t, ended)
+		require.NoError(t, other.callWith(1, "tools/call", `{"name":"a/echo","arguments":{"text":"x"}}`).Error)
+		require.Zero(t, time.Since(begin))
+		require.ErrorIs(t, <-ended, ErrPeerDoesNotRead)
+		require.Less(t, time.Since(begin), DefaultStallTimeout+closeTimeout+time.Second)
+		require.NoError(t, other.callWith(2, "tools/call", `{"name":"a/echo","arguments":{"text":"x"}}`).Error)
+	})
+}
+
+// A client that has closed its side, and reads nothing, delays the end of its session by little, though a write to it
+// does not end: the stdout of a process cannot be closed under a write.
+func TestServe_deaf_client_ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := Transport(newClient(t, legacyFixture("a")))
+		in, host := io.Pipe()
+		unread, out := io.Pipe()
+		defer func() { _ = unread.Close() }()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: in, Writer: openEnd{out}})
+		}()
+		_, err := io.WriteString(host, pingRequest+"\n")
+		require.NoError(t, err)
+		synctest.Wait()
+		begin := time.Now()
+		require.NoError(t, host.Close())
+		require.NoError(t, <-ended)
+		require.LessOrEqual(t, time.Since(begin), endTimeout+closeTimeout)
+		require.Less(t, endTimeout+closeTimeout, 4*time.Second)
+	})
+}
+
+// openEnd is a writer that stays open.
+type openEnd struct{ io.Writer }
+
+// Close implements io.Closer.
+func (openEnd) Close() error { return nil }
+
+// One that leaves less unread, or one large answer alone, costs little and may continue later.
+func TestServe_client_that_pauses_continues(t *testing.T) {
+	for name, calls := range map[string][]string{
+		"less than 1 MiB waits": {`{"bytes":100000}`, `{"bytes":100000}`, `{"bytes":100000}`},
+		"one large answer":      {`{"bytes":20000000}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				far, ended := servePipe(t, Transport(newClient(t, legacyFixture("a"))))
+				for i, arguments := range calls {
+					_, err := io.WriteString(far, toolCallOf(i, "a/big", arguments)+"\n")
+					require.NoError(t, err)
+				}
+				time.Sleep(time.Hour)
+				lines := bufio.NewReader(far)
+				for range calls {
+					line, err := lines.ReadBytes('\n')
+					require.NoError(t, err)
+					require.True(t, json.Valid(line))
+				}
+				require.NoError(t, far.Close())
+				require.NoError(t, <-ended)
+			})
+		})
+	}
+}
+
+// A client that reads slowly is not deaf, whatever waits: here 4 MB, and behind it 2 MB. What is around its transport
+// does not matter.
+func TestServe_slow_client_is_served(t *testing.T) {
+	for name, wrap := range map[string]func(mcp.Transport) mcp.Transport{"plain": asIs, "logged": func(peer mcp.Transport) mcp.Transport {
+		return &mcp.LoggingTransport{Transport: peer, Writer: io.Discard}
+	}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := serveLine(t, Transport(newClient(t, legacyFixture("a"))), wrap)
+				l.send(toolCallOf(0, "a/big", `{"bytes":4000000}`))
+				synctest.Wait()
+				const others = 20
+				for i := range others {
+					l.send(toolCallOf(i+1, "a/big", `{"bytes":100000}`))
+				}
+				lines := bufio.NewReaderSize(slowly{l.stream}, message.PieceBytes)
+				for range 1 + others {
+					line, err := lines.ReadBytes('\n')
+					require.NoError(t, err)
+					require.True(t, json.Valid(line))
+				}
+				require.NoError(t, l.stream.Close())
+				<-l.ended
+			})
+		})
+	}
+}
+
+// slowly reads so that the peer nearly counts as deaf: a piece takes two reads.
+type slowly struct{ io.Reader }
+
+func (s slowly) Read(b []byte) (int, error) {
+	time.Sleep(DefaultStallTimeout/2 - time.Second)
+	return s.Reader.Read(b)
+}
+
+// A peer that stops in the middle is dropped, though it has read before.
+func TestOutbox_stalls_after_it_was_read(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newOutbox(defaultLimits(), nil)
+		var stalled atomic.Bool
+		out.stalled = func() { stalled.Store(true) }
+		add := func(n int) {
+			for i := range n {
+				r := newRequest(t.Context(), numbered("tools/call", "")(i), out)
+				require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage(strings.Repeat("x", 100_000))}))
+			}
+		}
+		add(30)
+		for range 15 {
+			time.Sleep(DefaultStallTimeout - time.Second)
+			m, _ := out.next()
+			require.NotNil(t, m)
+			require.False(t, stalled.Load())
+		}
+		time.Sleep(2 * DefaultStallTimeout)
+		require.True(t, stalled.Load())
+
+		stalled.Store(false)
+		add(1) // it is watched again
+		time.Sleep(DefaultStallTimeout + time.Second)
+		require.True(t, stalled.Load())
+		stalled.Store(false)
+		add(1)
+		out.close()
+		time.Sleep(2 * DefaultStallTimeout)
+		require.False(t, stalled.Load())
+	})
+}
+
+// Of a batch that is not read only as much waits as MaxUnreadBytes says. It ends, and its session continues.
+func TestHandler_batch_that_is_not_read(t *testing.T) {
+	c := newClient(t, legacyFixture("a"))
+	_, url := serveHTTP(t, c, WithLimits(Limits{MaxUnreadBytes: 4 << 20}))
+	p := newPeer(t, url)
+	p.initialize("2025-03-26")
+	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`) // it keeps the session
+	require.Equal(t, http.StatusOK, status, answer)
+	calls := make([]string, 60)
+	for i := range calls {
+		calls[i] = toolCallOf(i, "a__big", `{"bytes":1000000}`)
+	}
+	response := p.do(t.Context(), http.MethodPost, "["+strings.Join(calls, ",")+"]")
+	until(t, func() bool { return c.Stats().Calls > 0 && len(c.CallsInFlight()) == 0 })
+	status, answer = p.post(pingRequest)
+	require.Equal(t, http.StatusOK, status, answer)
+	read, _ := io.Copy(io.Discard, response.Body)
+	require.Less(t, read, int64(len(calls)*1_000_000), "not all of them were kept")
+}
+
+// Answers and notifications take turns: a peer that reads slowly gets both.
+func TestOutbox_alternates(t *testing.T) {
+	out := newOutbox(defaultLimits(), notices.New[*subscription]())
+	out.notify.SetLogLevel(0)
+	const each = 10
+	for i := range each {
+		r := newRequest(t.Context(), numbered("ping", "")(i), out)
+		require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage("{}")}))
+		out.notify.ReportLog(mcpvisor.LogMessage{Level: "info", Text: "x"})
+	}
+	for range each {
+		answers := 0
+		for range 2 {
+			m, ended := out.next()
+			require.NotNil(t, m)
+			if ended != nil {
+				answers++
+			}
+		}
+		require.Equal(t, 1, answers, "one of two is an answer")
+	}
+	m, _ := out.next()
+	require.Nil(t, m)
+}
+
+// The progress of a canceled request is not sent, though the request has not ended yet.
+func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
+	out := newOutbox(defaultLimits(), notices.New[*subscription]())
+	report := func(id int) *request {
+		r := newRequest(t.Context(), numbered("tools/call", "")(id), out)
+		r.token = fmt.Append(nil, id)
+		out.addProgress(r, mcpvisor.Progress{Progress: 1})
+		return r
+	}
+	report(1).canceled.Store(true)
+	report(2)
+	m, _ := out.next()
+	require.JSONEq(t, `{"progressToken":2,"progress":1}`, string(m.(*jsonrpc.Request).Params))
+	m, _ = out.next()
+	require.Nil(t, m)
+}
+
+// A notification that is too long is not read: here a cancellation, which has no effect.
+func TestNotification_that_is_too_long(t *testing.T) {
+	limits := Limits{}.withDefaults()
+	q := newRequests(&limits, func(*request) {}, func() {})
+	c := &connection{ctx: t.Context()}
+	c.made.Store(q)
+	call := newRequest(t.Context(), numbered("tools/call", "")(0), nil)
+	require.NoError(t, q.admit(t.Context(), call))
+	cancellation := func(bytes int) *jsonrpc.Request {
+		const text = `{"requestId":1,"reason":""}`
+		return &jsonrpc.Request{Method: "notifications/cancelled",
+			Params: json.RawMessage(strings.Replace(text, `""`, `"`+strings.Repeat("x", bytes-len(text))+`"`, 1))}
+	}
+	c.receiveNotification(cancellation(maxNotificationBytes + 1))
+	require.False(t, call.canceled.Load())
+	require.NoError(t, call.ctx.Err())
+	c.receiveNotification(cancellation(maxNotificationBytes))
+	require.True(t, call.canceled.Load())
+	require.Error(t, call.ctx.Err())
 }

@@ -43,6 +43,6 @@
 package oauth
 
 // Where to start reading: config.go; authorizer.go for the fields, credential.go for what the
-// runtime calls, renewal.go for the goroutine that gets another token. It uses refresh.go,
-// code_grant.go with auth_request.go and registration.go, or grants.go, and all of these
-// token_endpoint.go. user.go has what the user starts, store.go and storage.go what is kept.
+// runtime calls, renewal.go for the goroutine that gets another token. It uses grants.go,
+// for the code with auth_request.go and registration.go, and all of these token_endpoint.go.
+// auth_request.go has what the user starts, too, and store.go what is kept.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
@@ -127,6 +128,32 @@ func requireAuthRequired(t *testing.T, a *authorizer, method string) *mcpvisor.A
 	return required
 }
 
+// requireUnavailable sends a request that must fail for a while.
+func requireUnavailable(t *testing.T, a *authorizer) *mcpvisor.AuthUnavailable {
+	t.Helper()
+	_, err := sendRequest(t.Context(), a, "")
+	var unavailable *mcpvisor.AuthUnavailable
+	require.ErrorAs(t, err, &unavailable)
+	return unavailable
+}
+
+// newApproved starts an authorization server, and returns an authorizer whose user consents.
+func newApproved(t *testing.T, rules oauthtest.Rules) (*oauthtest.Server, *authorizer) {
+	t.Helper()
+	s := newAuthServer(t, rules)
+	return s, newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+}
+
+// guardedBy makes the MCP server name these authorization servers.
+func guardedBy(issuers ...string) func(string, map[string]any) int {
+	return func(_ string, d map[string]any) int {
+		if d["authorization_servers"] != nil {
+			d["authorization_servers"] = issuers
+		}
+		return 0
+	}
+}
+
 // authorizedStore returns a store with the tokens of a completed authorization.
 func authorizedStore(t *testing.T, s *oauthtest.Server, scopes ...string) TokenStore {
 	t.Helper()
@@ -221,3 +248,5 @@ func endPause(a *authorizer) {
 		a.lastFailure.until = time.Time{}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,16 +1,20 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -159,4 +163,236 @@ func (a *authorizer) checkSupplied(what, text string, err error) (string, error)
 		return "", &safehttp.Temporary{Err: fmt.Errorf("the host supplied an empty %s", what)}
 	}
 	return text, nil
+}
+
+// fetchTimeout bounds one call of the host's FetchAuthorizationCode.
+const fetchTimeout = time.Minute
+
+// authorizeAgain gets a token by the authorization code grant (RFC 6749, section 4.1):
+// through the host's FetchAuthorizationCode, or else through the user. A renewal never waits for the
+// user: it then fails with an AuthRequired that holds the authorization URL. source
+// is where the current tokens came from, refreshErr why the refresh token did not
+// help.
+func (a *authorizer) authorizeAgain(ctx context.Context, r *renewal, source tokenSource, refreshErr error) error {
+	a.mu.Lock()
+	tokens := a.tokens
+	a.mu.Unlock()
+	why, c := r.reason, r.reason.challenge
+	required := &mcpvisor.AuthRequired{Resource: safehttp.Redacted(a.http.Server()), Reason: "the server requires the user to authorize this client", Err: cmp.Or(refreshErr, c.Err())}
+	// A step-up makes sense only for scopes that were neither granted nor requested. MCP,
+	// "Step-Up Authorization Flow": clients must not repeat the same request forever.
+	if why.trigger == triggerScopes {
+		required.Reason = "the server requires more scopes than the token has"
+		required.Scopes = c.Scopes
+		switch {
+		case tokens != nil && metadata.CoverScopes(tokens.Scopes, c.Scopes):
+			required.Reason = "the server requires scopes that the token already has"
+			return required
+		case tokens != nil && metadata.CoverScopes(tokens.RequestedScopes, c.Scopes) && a.config.FetchAuthorizationCode != nil:
+			required.Reason = "the server requires scopes that were requested and not granted"
+			return required
+		}
+	}
+	if a.config.FetchAuthorizationCode != nil {
+		// The token of the last authorization was rejected at once: another one would be,
+		// too.
+		if why.trigger == triggerRejected && why.repeated && source == fromGrant {
+			required.Reason = "the server rejects the token that its authorization server issued"
+			return required
+		}
+		return a.fetchCode(ctx, r, required)
+	}
+	// Without the host's help the user has to open the URL. The renewal ends here, and
+	// Finish or Authorize continues.
+	preparing, cancel := overdue.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
+	request, err := a.newAuthRequest(preparing, c, nil, why.trigger == triggerRejected)
+	if err != nil {
+		return a.asAuthRequired(err)
+	}
+	if why.trigger == triggerScopes {
+		a.rememberScopes(ctx, request.scopes)
+	}
+	required.URL, required.Scopes = request.url, request.scopes
+	required.Resource, required.Issuer = request.discovery.Resource, request.discovery.Server.Issuer
+	return required
+}
+
+// fetchCode gets a token with a code that the host fetches by itself. required is
+// the error if the host fails.
+func (a *authorizer) fetchCode(ctx context.Context, r *renewal, required *mcpvisor.AuthRequired) error {
+	ctx, cancel := overdue.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := a.newAuthRequest(ctx, r.reason.challenge, nil, r.reason.trigger == triggerRejected)
+	if err != nil {
+		return a.asAuthRequired(err)
+	}
+	close(r.fetching) // from here on callers wait beyond TokenWait
+	redirect, err := hostcall.Wait(ctx, "FetchAuthorizationCode", nil, func(ctx context.Context) (string, error) { return a.config.FetchAuthorizationCode(ctx, request.url) })
+	if err != nil {
+		required.Reason, required.URL, required.Err = "FetchAuthorizationCode failed", request.url, err
+		return required
+	}
+	// Finish may have received the same redirect, for example from the host's own page.
+	if a.takePending(request.state) == nil {
+		return a.asAuthRequired(errNotPending)
+	}
+	err = a.exchangeCode(ctx, request, redirect)
+	if notStored := (*notStoredError)(nil); errors.As(err, &notStored) {
+		a.warn(err.Error())
+		return nil
+	}
+	return a.asAuthRequired(err)
+}
+
+// asAuthRequired makes an error that is not temporary an AuthRequired.
+func (a *authorizer) asAuthRequired(err error) error {
+	var required *mcpvisor.AuthRequired
+	if _, temporary := safehttp.IsTemporary(err); err == nil || temporary || errors.As(err, &required) {
+		return err
+	}
+	return &mcpvisor.AuthRequired{Reason: "no token could be obtained", Resource: safehttp.Redacted(a.http.Server()), Err: err}
+}
+
+// rememberScopes stores the scopes that the server missed, so that the next
+// authorization requests them, also in another process (MCP, "Step-Up Authorization
+// Flow"). nil forgets them.
+func (a *authorizer) rememberScopes(ctx context.Context, scopes []string) {
+	a.mu.Lock()
+	tokens, source := a.tokens, a.source
+	a.mu.Unlock()
+	if tokens == nil || slices.Equal(tokens.StepUpScopes, scopes) {
+		return
+	}
+	next := tokens.Clone()
+	next.StepUpScopes = scopes
+	if err := a.save(ctx, next, source); err != nil {
+		a.warn(err.Error())
+	}
+}
+
+// renew gets another token than used, by the first of these that works: the store,
+// the refresh token, a new authorization. Grants without a user have one step.
+func (a *authorizer) renew(ctx context.Context, r *renewal, used string) error {
+	why := r.reason
+	if unattended(&a.config) {
+		return a.requestWithoutUser(ctx, why)
+	}
+	// Step 1, the store: another process may have renewed the token meanwhile. The lock is
+	// held until the end, so the refresh token is used once.
+	unlock := a.lockTokens(ctx)
+	defer unlock()
+	if err := a.reload(ctx); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	tokens, source := a.tokens, a.source
+	a.mu.Unlock()
+	if tokens != nil && tokens.AccessToken != "" && tokens.AccessToken != used && !isExpired(tokens, time.Now()) {
+		return nil // renewed by another process
+	}
+	// Step 2, the refresh token. It cannot add scopes (RFC 6749, section 6). If the server
+	// rejected a token that was just refreshed, refreshing it again is useless.
+	var refreshErr error
+	if why.trigger != triggerScopes && tokens != nil && tokens.RefreshToken != "" && !(why.repeated && source == fromRefresh) {
+		refreshErr = a.refresh(ctx, tokens, why.challenge)
+		if _, temporary := safehttp.IsTemporary(refreshErr); refreshErr == nil || temporary {
+			return refreshErr
+		}
+		if !a.dropRejected(ctx, tokens, why.trigger, refreshErr) && why.trigger == triggerAhead {
+			return refreshErr
+		}
+	}
+	// Step 3, a new authorization, only if the server really asks for it.
+	if why.trigger < triggerRejected {
+		return nil // the next request shows what the server wants
+	}
+	return a.authorizeAgain(ctx, r, source, refreshErr)
+}
+
+// refresh uses the refresh token (RFC 6749, section 6). If the token endpoint has
+// moved, it looks for the new one at the same issuer.
+func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metadata.Challenge) error {
+	requesting, cancel := overdue.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
+	me := &client{id: tokens.ClientID, secret: tokens.ClientSecret, authMethod: tokens.AuthMethod}
+	if a.config.ClientID != "" && tokens.ClientID == a.config.ClientID { // the spec may hold a newer secret
+		if err := a.checkIssuer(tokens.Issuer); err != nil {
+			return err
+		}
+		me.secret, me.privateKey = a.config.ClientSecret, a.config.PrivateKey
+	}
+	var key *jwt.DPoPKey
+	if tokens.DPoPKey != "" { // the refresh token is bound to it (RFC 9449, section 5)
+		var err error
+		if key, err = jwt.ParseDPoPKey(tokens.DPoPKey); err != nil {
+			return err
+		}
+	}
+	// RFC 8707, section 2.2: the new token is for the same resource. Without a scope
+	// parameter its scopes stay (RFC 6749, section 6).
+	next := tokens.Clone()
+	request := func() (*tokenResponse, error) {
+		return a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, url.Values{
+			"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": {tokens.Resource}}, key)
+	}
+	got, err := request()
+	// The refresh token belongs to its issuer. It is never sent to an endpoint of another
+	// one, whatever the server names now.
+	if isGone(err) {
+		d, discoveryErr := metadata.Discover(requesting, a.http, c.MetadataURL, tokens.Issuer)
+		if discoveryErr == nil && d.Server.Issuer == tokens.Issuer && d.Server.TokenEndpoint != tokens.TokenEndpoint {
+			next.TokenEndpoint = d.Server.TokenEndpoint
+			got, err = request()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("renewing the token: %w", err)
+	}
+	got.applyTo(next)
+	// ctx and not requesting: its deadline must not prevent the save, and Forget cancels
+	// ctx with its own cause.
+	if err := a.save(ctx, next, fromRefresh); err != nil {
+		a.warn("a renewed token could not be stored, and will be lost when this process ends: " + err.Error())
+	}
+	return nil
+}
+
+// dropRejected removes what the authorization server rejected permanently: the refresh
+// token after invalid_grant, and a dynamic registration that the server does not
+// know any more. It reports whether it removed anything. After any other error,
+// such as a wrong secret, the tokens are kept, because the user can fix the cause.
+func (a *authorizer) dropRejected(ctx context.Context, tokens *Authorization, t trigger, err error) bool {
+	next := tokens.Clone()
+	switch code := errorCodeOf(err); { // RFC 6749, section 5.2
+	case code == "invalid_grant": // expired, revoked, or used before
+	case (code == "invalid_client" || code == "unauthorized_client") && tokens.RedirectURL != "":
+		// Only a dynamic registration: credentials of the spec are the user's to change.
+		a.dropRegistration(next)
+	default:
+		return false
+	}
+	next.RefreshToken = ""
+	if t != triggerAhead { // ahead of the expiry the access token is still valid
+		next.AccessToken = ""
+	}
+	if err := a.save(ctx, next, fromStore); err != nil {
+		a.warn(err.Error())
+	}
+	return true
+}
+
+// applyTo puts the tokens of a response into an authorization. If the response has
+// no new refresh token, the old one stays valid (RFC 6749, section 6).
+func (t *tokenResponse) applyTo(next *Authorization) {
+	next.AccessToken, next.Expires, next.Obtained = t.accessToken, t.expires, time.Now()
+	if next.DPoPKey = ""; t.key != nil {
+		next.DPoPKey = t.key.Text()
+	}
+	if t.refreshToken != "" {
+		next.RefreshToken = t.refreshToken
+	}
+	if t.scopes != nil {
+		next.Scopes = slices.Clone(t.scopes)
+	}
 }

@@ -1,15 +1,23 @@
 package oauth
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 )
@@ -121,12 +129,7 @@ func TestCheckIssuer(t *testing.T) {
 	other := newAuthServer(t, oauthtest.Rules{})
 	other.AddClient("me", "my-secret")
 	s.Revoke(true, false)
-	s.Set(oauthtest.Rules{Document: func(_ string, d map[string]any) int {
-		if d["authorization_servers"] != nil {
-			d["authorization_servers"] = []string{other.Issuer}
-		}
-		return 0
-	}})
+	s.Set(oauthtest.Rules{Document: guardedBy(other.Issuer)})
 	_, err = sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "belongs to "+s.Issuer)
 	require.Empty(t, other.Counts().LastToken)
@@ -152,12 +155,7 @@ func TestRegisterClient_at_new_issuer(t *testing.T) {
 	requireOK(t, a)
 	before := a.tokens
 	s.Revoke(true, false)
-	s.Set(oauthtest.Rules{Document: func(_ string, d map[string]any) int {
-		if d["authorization_servers"] != nil {
-			d["authorization_servers"] = []string{other.Issuer}
-		}
-		return 0
-	}})
+	s.Set(oauthtest.Rules{Document: guardedBy(other.Issuer)})
 	_, _ = sendRequest(t.Context(), a, "") // other issues tokens for its own resource only
 	require.Equal(t, 1, other.Counts().Registrations)
 	require.Equal(t, 1, other.Counts().Authorizations)
@@ -165,18 +163,17 @@ func TestRegisterClient_at_new_issuer(t *testing.T) {
 }
 
 func TestRegisterClient_not_supported(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
+	_, a := newApproved(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 		delete(d, "registration_endpoint")
 		return 0
 	}})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
 	_, err := sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "set ClientID")
 }
 
 func TestErrors_hold_no_secrets(t *testing.T) {
 	var token string
-	s := newAuthServer(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s, a := newApproved(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.PostForm.Get("grant_type") != "refresh_token" {
 			return false
 		}
@@ -184,7 +181,6 @@ func TestErrors_hold_no_secrets(t *testing.T) {
 		answerWith(w, http.StatusServiceUnavailable, "")
 		return true
 	}})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	access := a.accessToken()
 	s.Revoke(false, false)
@@ -283,4 +279,193 @@ func TestDropRejected_pending_requests(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, n.client.id, next.client.id)
 	require.ErrorIs(t, a.Finish(t.Context(), redirectOf(n)), errNotPending)
+}
+
+// A function of the host that ignores its context does not delay Detach.
+func TestDetach_host_function_hangs(t *testing.T) {
+	for name, hang := range map[string]func(o *Config, hang func()){
+		"FetchAuthorizationCode": func(o *Config, hang func()) {
+			o.FetchAuthorizationCode = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
+		},
+		"Store": func(o *Config, hang func()) { o.Store = hungStore{NewMemoryStore(), hang} },
+		"FetchAssertion": func(o *Config, hang func()) {
+			o.Grant = GrantJWTBearer
+			o.FetchAssertion = func(context.Context, AssertionRequest) (string, error) {
+				hang()
+				return "", errors.New("late")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAuthServer(t, oauthtest.Rules{})
+			free, hangs := make(chan struct{}), make(chan struct{}, 8)
+			defer close(free)
+			var o Config
+			hang(&o, func() { hangs <- struct{}{}; <-free })
+			a := newDetached(t, s, o)
+			attaching, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			a.Attach(attaching)
+			failed := make(chan error, 1)
+			go func() { _, err := sendRequest(context.Background(), a, ""); failed <- err }()
+			<-hangs
+			done := make(chan struct{})
+			go func() { a.Detach(50 * time.Millisecond); close(done) }()
+			select {
+			case <-done:
+			case <-time.After(2 * testTimeout):
+				require.FailNow(t, "Detach does not return")
+			}
+			require.Error(t, <-failed)
+		})
+	}
+}
+
+type hungStore struct {
+	TokenStore
+	hang func()
+}
+
+func (h hungStore) Load(context.Context, TokenKey) (*Authorization, error) {
+	h.hang()
+	return nil, errors.New("late")
+}
+
+// A panic of a function of the host's is the error of that function.
+func TestHostFunction_panics(t *testing.T) {
+	s := newAuthServer(t, oauthtest.Rules{})
+	a := newAuthorizer(t, s, Config{Store: panickyStore{}})
+	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
+	requireOK(t, a) // the token is in memory
+	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
+
+	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: func(context.Context, string) (string, error) { panic("of the host") }})
+	require.ErrorContains(t, requireAuthRequired(t, a, ""), "FetchAuthorizationCode panicked: of the host")
+	a = newAuthorizer(t, s, Config{Grant: GrantJWTBearer,
+		FetchAssertion: func(context.Context, AssertionRequest) (string, error) { panic("of the host") }})
+	_, err = sendRequest(t.Context(), a, "")
+	require.ErrorContains(t, err, "FetchAssertion panicked: of the host")
+}
+
+type panickyStore struct{}
+
+func (panickyStore) Load(context.Context, TokenKey) (*Authorization, error) {
+	panic("of the host")
+}
+
+func (panickyStore) Save(context.Context, TokenKey, *Authorization) error {
+	panic("of the host")
+}
+func (panickyStore) Delete(context.Context, TokenKey) error { panic("of the host") }
+func (panickyStore) Lock(context.Context, TokenKey) (func(), error) {
+	return func() { panic("of the host") }, nil
+}
+
+// A lock that is returned after its caller left is released.
+func TestStore_late_lock(t *testing.T) {
+	given, freed := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+		<-given
+		return func() { close(freed) }, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	close(given)
+	<-freed
+}
+
+// hostTripper is a RoundTripper that the host supplies.
+type hostTripper func(*http.Request) (*http.Response, error)
+
+func (f hostTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A panic in the host's HTTP client fails the request and does not end the process.
+func TestHostClient_panics(t *testing.T) {
+	own := &http.Transport{DisableKeepAlives: true}
+	for name, transport := range map[string]func(now func() bool) http.RoundTripper{
+		"round_trip": func(now func() bool) http.RoundTripper {
+			return hostTripper(func(r *http.Request) (*http.Response, error) {
+				if now() {
+					panic("of the host")
+				}
+				return own.RoundTrip(r)
+			})
+		},
+		"body": func(now func() bool) http.RoundTripper {
+			return hostTripper(func(r *http.Request) (*http.Response, error) {
+				resp, err := own.RoundTrip(r)
+				if err == nil && now() {
+					_ = resp.Body.Close()
+					resp.Body = panickyBody{}
+				}
+				return resp, err
+			})
+		},
+		"proxy": func(now func() bool) http.RoundTripper {
+			return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
+				if now() {
+					panic("of the host")
+				}
+				return nil, nil
+			}}
+		},
+		"dial": func(now func() bool) http.RoundTripper {
+			return &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if now() {
+					panic("of the host")
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAuthServer(t, oauthtest.Rules{})
+			var now atomic.Bool
+			a, err := newTestAuthorizer(&mcpvisor.HTTP{URL: s.URL, Client: &http.Client{Transport: transport(now.Load)},
+				Auth: &Config{Store: NewMemoryStore()}}, func(text string) { t.Log("warning:", text) })
+			require.NoError(t, err)
+			a.Attach(t.Context())
+			defer a.Detach(time.Second)
+			required := requireAuthRequired(t, a, "")
+			redirect, err := approve(t.Context(), required.URL)
+			require.NoError(t, err)
+			now.Store(true)
+			require.ErrorContains(t, a.Finish(t.Context(), redirect), "panicked") // exchanges the code in a goroutine
+			require.ErrorContains(t, a.Authorize(t.Context(), openBrowser), "panicked")
+			now.Store(false)
+			require.NoError(t, a.Authorize(t.Context(), openBrowser))
+			requireOK(t, a)
+		})
+	}
+}
+
+type panickyBody struct{}
+
+func (panickyBody) Read([]byte) (int, error) { panic("of the host") }
+func (panickyBody) Close() error             { panic("of the host") }
+
+func TestAuthorize_open_fails(t *testing.T) {
+	s := newAuthServer(t, oauthtest.Rules{})
+	a := newAuthorizer(t, s, Config{})
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
+	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { return (*url.Error)(nil) }), "panicked")
+}
+
+// A panic while a late lock is released ends nothing.
+func TestStore_late_lock_panics(t *testing.T) {
+	given, freed := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+		<-given
+		return func() { close(freed); panic("of the host") }, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	close(given)
+	<-freed
 }

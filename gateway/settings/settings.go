@@ -13,11 +13,12 @@ type Settings struct {
 	// Names say how tools and prompts are listed. If it is nil, gateway.WithNames applies.
 	Names *Names
 	// OnDown says what happens to the entries of a server that is down, and OnDownOf does so for
-	// single servers. Without a value, gateway.WithOnDown applies.
+	// single servers. nil: [Keep].
 	OnDown   *OnDown
 	OnDownOf map[string]OnDown
-	// ShareOf says for single servers whether clients share one incarnation. Without a value,
-	// gateway.WithShare applies.
+	// Share says whether clients share one incarnation of a server, and ShareOf does so for single
+	// servers. Default: [ShareAll].
+	Share   Share
 	ShareOf map[string]Share
 	// MaxCopies bounds the copies of servers ([ShareClient]) for all clients of all gateways with
 	// these settings, and MaxCopiesOfPrincipal those for one principal. All clients without a token

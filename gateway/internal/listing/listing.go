@@ -394,8 +394,6 @@ func (l *List) finish(pageSize int) {
 	}
 }
 
-// listHead and listTail surround the entries of a page. Lists change when a server does, and
-// belong to the peer that asked.
 const (
 	// listHead and listTail enclose the entries of a page. Its ttlMs is 0 because lists change when a
 	// server does, and its cacheScope is private because they belong to the peer that asked.
@@ -452,7 +450,7 @@ func (l *List) Len() int { return len(l.entries) }
 // listed. For a name with a server, and one that a server has had first, only entries of that server count, or of
 // those with similar names.
 func (c *Catalog) Similar(kind, name string) []string {
-	l := c.Last()
+	l, asked := c.Last(), name
 	entries, first := l.Tools.entries, c.first[0]
 	if kind == "prompt" {
 		entries, first = l.Prompts.entries, c.first[1]
@@ -471,7 +469,12 @@ func (c *Catalog) Similar(kind, name string) []string {
 		server, only = first[name]
 		c.mu.Unlock()
 	}
-	servers := nearest.Names(server, l.Servers())
+	servers := append(nearest.Names(server, l.Servers()), server) // nearest leaves out the name itself
+	for i := range entries {
+		if e := &entries[i]; e.name != asked && plain(e.name) == name && (!only || e.Server == server) {
+			return []string{e.name} // the name that was asked for has a prefix that the list does not have
+		}
+	}
 	return nearest.AmongSpellings(name, func(yield func(spelling, name string) bool) {
 		for i := range entries {
 			e := &entries[i]

@@ -1,9 +1,14 @@
 package listing
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/hostschema"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -100,4 +105,78 @@ func (n *namer) add(all []Owner) {
 func (n *namer) listed(o Owner) (name string, ok bool) {
 	name = n.name(o)
 	return name, n.byName[name] == o
+}
+
+// Withheld is a tool or prompt that is not listed: gateway.Withheld.
+type Withheld struct{ Server, Name, Kind, Reason string }
+
+// schemaProblem returns why a host could reject a list that contains this tool; empty if no reason is
+// known.
+func schemaProblem(t *mcpvisor.Tool) string {
+	for _, s := range []struct {
+		what   string
+		schema any
+	}{{"inputSchema", t.Definition.InputSchema}, {"outputSchema", t.Definition.OutputSchema}} {
+		raw, ok := s.schema.(json.RawMessage)
+		if !ok || len(raw) == 0 {
+			continue
+		}
+		if problem := hostschema.Problem(raw); problem != "" {
+			return s.what + " " + problem
+		}
+	}
+	return ""
+}
+
+// conflictReason returns the reason for withholding entries that would have the same name.
+func conflictReason(name string, owners []Owner) string {
+	qualified := make([]string, 0, len(owners))
+	for _, o := range owners {
+		qualified = append(qualified, message.Shorten(o.Qualified()))
+	}
+	slices.Sort(qualified)
+	if len(qualified) > maxOwners {
+		qualified = append(qualified[:maxOwners], "…")
+	}
+	return "the name " + message.Quote(name) + " would stand for " + strings.Join(qualified, " and ") + "; rename or hide all but one, or let names begin with their servers"
+}
+
+// maxOwners bounds the entries that a reason names.
+const maxOwners = 8
+
+// CacheScope is the cacheScope of all lists.
+const CacheScope = "private"
+
+// page returns the page of a list that follows cursor, and the cursor of the next page. A
+// cursor names the last entry of its page, so that no entry is left out or listed twice
+// because others came or went meanwhile.
+func page[T any](list []T, keyOf func(*T) Owner, cursor string, size int) (part []T, next string, err error) {
+	if cursor != "" {
+		after, ok := decodeCursor(cursor)
+		if !ok {
+			return nil, "", message.InvalidParams("the cursor is not one of this session; list again without it")
+		}
+		at, found := slices.BinarySearchFunc(list, after, func(entry T, k Owner) int { return compareKeys(keyOf(&entry), k) })
+		if found {
+			at++
+		}
+		list = list[at:]
+	}
+	if len(list) <= size {
+		return list, "", nil
+	}
+	return list[:size], encodeCursor(keyOf(&list[size-1])), nil
+}
+
+func encodeCursor(k Owner) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(k.Server + "/" + k.Name))
+}
+
+func decodeCursor(cursor string) (k Owner, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return Owner{}, false
+	}
+	k.Server, k.Name, ok = strings.Cut(string(text), "/")
+	return k, ok
 }

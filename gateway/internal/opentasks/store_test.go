@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
@@ -207,3 +208,5 @@ func TestSummary_of_a_task_in_a_task(t *testing.T) {
 	s.read([]byte(`{"task":{"status":"working","task":{"status":"completed"}}}`), true)
 	require.EqualValues(t, "working", s.Status)
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,8 +10,17 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
 // KeyBytes is the length of a key.
@@ -117,4 +126,139 @@ func sign(key, body []byte) []byte {
 	mac.Write([]byte("mcpvisor session\x00"))
 	mac.Write(body)
 	return mac.Sum(nil)[:signatureBytes]
+}
+
+// NewKey returns a random key.
+func NewKey() []byte {
+	key := make([]byte, KeyBytes)
+	_, _ = rand.Read(key) // it does not fail
+	return key
+}
+
+// LoadKey reads a key from a file. If there is no file, it makes one that only the user may read.
+// Processes that do so concurrently get the same key.
+func LoadKey(path string) ([]byte, error) {
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	made, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // its mode is 0600
+	if err != nil {
+		return nil, fmt.Errorf("make a session key: %w", err)
+	}
+	defer os.Remove(made.Name()) //nolint:errcheck // the key file is a link to it, or it is not needed
+	_, err = made.Write(NewKey())
+	if err == nil {
+		err = made.Sync()
+	}
+	if closed := made.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(made.Name(), path) // it fails if another process was first
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the session key %s: %w", path, err)
+	}
+	return readKey(path)
+}
+
+func readKey(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	if owner, known := ownfile.OwnerOf(info); !info.Mode().IsRegular() || known && owner != os.Geteuid() && owner != 0 {
+		return nil, fmt.Errorf("the session key %s is not a file of this user; delete it, and a new one is made", path)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("the session key %s may be read or changed by other users (mode %#o); make a new one, or chmod 600", path, info.Mode().Perm())
+	}
+	key, err := io.ReadAll(io.LimitReader(file, KeyBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	if len(key) != KeyBytes {
+		return nil, fmt.Errorf("the session key %s does not have %d bytes; delete the file, and a new one is made", path, KeyBytes)
+	}
+	return key, nil
+}
+
+// MaxEnded bounds the ended sessions that are remembered. Beyond it the principal with the most is affected:
+// those of its ids that expire first become valid again.
+const MaxEnded = 100_000
+
+// Ended remembers the sessions that clients have ended, until they expire. Not safe for concurrent use.
+type Ended struct {
+	most  int
+	count int
+	of    map[string]map[[nonceBytes]byte]time.Time // by principal
+}
+
+// NewEnded returns an empty Ended that remembers at most that many sessions.
+func NewEnded(most int) Ended {
+	return Ended{most: most, of: map[string]map[[nonceBytes]byte]time.Time{}}
+}
+
+// Has reports whether a client has ended the session.
+func (e *Ended) Has(principal string, id [nonceBytes]byte) bool {
+	_, ended := e.of[principal][id]
+	return ended
+}
+
+// Add remembers that a client has ended a session.
+func (e *Ended) Add(principal string, id [nonceBytes]byte, expiry time.Time) {
+	if e.Has(principal, id) {
+		return
+	}
+	if e.count >= e.most {
+		e.makeRoom()
+	}
+	if e.of[principal] == nil {
+		e.of[principal] = map[[nonceBytes]byte]time.Time{}
+	}
+	e.of[principal][id] = expiry
+	e.count++
+}
+
+// makeRoom forgets sessions that have expired. If there are none, it forgets a tenth of those of the
+// principal with the most, so that the next calls of Add need not search.
+func (e *Ended) makeRoom() {
+	now := time.Now()
+	e.forget(func(_ string, expiry time.Time) bool { return !expiry.After(now) })
+	if e.count < e.most {
+		return
+	}
+	var largest string
+	for principal, ended := range e.of {
+		if len(ended) > len(e.of[largest]) {
+			largest = principal
+		}
+	}
+	expiries := make([]time.Time, 0, len(e.of[largest]))
+	for _, expiry := range e.of[largest] {
+		expiries = append(expiries, expiry)
+	}
+	slices.SortFunc(expiries, time.Time.Compare)
+	last := expiries[len(expiries)/10]
+	e.forget(func(principal string, expiry time.Time) bool { return principal == largest && !expiry.After(last) })
+}
+
+func (e *Ended) forget(which func(principal string, expiry time.Time) bool) {
+	for principal, ended := range e.of {
+		for id, expiry := range ended {
+			if which(principal, expiry) {
+				delete(ended, id)
+				e.count--
+			}
+		}
+		if len(ended) == 0 {
+			delete(e.of, principal)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
@@ -71,3 +72,5 @@ func TestCounter_again_while_it_ends(t *testing.T) {
 	<-ended
 	require.Equal(t, 1, c.Sessions(name))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

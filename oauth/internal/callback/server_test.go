@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 func listen(t *testing.T) *Server {
@@ -67,3 +68,5 @@ func TestFreePort(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/callback$`, uri)
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

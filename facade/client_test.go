@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -289,4 +290,54 @@ func TestServeInMemory_panic_in_a_tool(t *testing.T) {
 			return strings.Contains(text, "panic in tools/call") && strings.Contains(text, "client_test.go")
 		}, 20*time.Second, time.Millisecond)
 	}
+}
+
+func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
+	c := newClient(t)
+	events := c.Watch(t.Context())
+	// In the first incarnation the tool count does its work and never answers, so that a
+	// call of it is certainly in flight.
+	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
+		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	before := c.Tools()
+	st, ok := c.ServerStatus("a")
+	require.True(t, ok)
+
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(context.Background(), "a/count", map[string]any{"key": "k"})
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
+
+	p, err := os.FindProcess(st.Session.PID)
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
+	var e *mcpvisor.Error
+	require.ErrorAs(t, <-failed, &e)
+	require.ErrorIs(t, e, mcpvisor.ErrCrashed)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.Equal(t, uint64(1), e.Epoch)
+
+	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "other server"})
+	require.NoError(t, err)
+	require.False(t, res.IsError)
+
+	_, err = c.CallTool(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
+	require.NoError(t, err)
+	require.Equal(t, before, c.Tools())
+	var kinds []mcpvisor.EventKind
+	for ev := range events {
+		if ev.Server == "a" {
+			kinds = append(kinds, ev.Kind)
+		}
+		if ev.Server == "a" && ev.Kind == mcpvisor.EventReady && ev.Epoch == 2 {
+			break
+		}
+	}
+	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
+		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds)
 }

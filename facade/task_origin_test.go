@@ -489,6 +489,7 @@ func TestTask_of_a_server_restarted_unseen(t *testing.T) {
 			require.NoError(t, err, "it was executed, and its task is another one")
 			_, err = c.StartTask(t.Context(), "s/x", nil)
 			require.ErrorContains(t, err, "another call's task", "that is the second one's")
+			require.ErrorContains(t, first.Cancel(t.Context()), "another task", "the second one is not canceled")
 			status.Store("completed")
 			_, err = first.Wait(t.Context())
 			require.ErrorIs(t, err, mcpvisor.ErrCrashed)

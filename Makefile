@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: ## all tests of the library; needs only Go
 test-all: ## all tests of all modules: also of the program, telemetry, adapters, bench, browser
 	$(GO) test work
 	@.ci/run adapters
+
+everything: ## tables, storms and floods in full size of which go test ./... plays a part
+	@.ci/run everything
 
 tidy: ## go mod tidy in every module; CI runs .ci/tidy -diff
 	@.ci/tidy

@@ -45,7 +45,6 @@ func TestRollingRestart(t *testing.T) {
 // TestCatalog is line 10 of the table in docs/fleet.md: a tool that a server adds is listed by every node within a second, and no
 // node lists the tools of a server for longer than a second after the lease of its owner has ended.
 func TestCatalog(t *testing.T) {
-	beside(t)
 	f := Start(t, Options{TTL: ttl(), Labels: true})
 	pinned := Server{Name: "pinned", Exclusive: true, Labels: map[string]string{"node": "a"}}
 	f.Apply(append(servers(), pinned))

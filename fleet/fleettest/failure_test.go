@@ -27,18 +27,9 @@ func ttl() time.Duration { return pick(4*time.Second, 8*time.Second) }
 
 func servers() []Server { return Servers(pick(24, 200), pick(12, 60)) }
 
-// beside lets a test run beside others: it waits more than it computes. What measures with the sizes or
-// the bounds of the acceptance lines runs alone.
-func beside(t *testing.T) {
-	if !*full && !*strict {
-		t.Parallel()
-	}
-}
-
-// startReady starts a fleet with the servers, all of which answer. The test runs beside others.
+// startReady starts a fleet with the servers, all of which answer.
 func startReady(t *testing.T, o Options) *Fleet {
 	t.Helper()
-	beside(t)
 	o.TTL = ttl()
 	f := Start(t, o)
 	f.Apply(servers())

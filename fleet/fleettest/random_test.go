@@ -116,7 +116,6 @@ func TestRandomFaults(t *testing.T) {
 }
 
 func playFaults(t *testing.T, seed uint64) {
-	beside(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	f := Start(t, Options{TTL: ttl()})
 	f.Apply(servers())

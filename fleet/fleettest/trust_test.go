@@ -18,7 +18,6 @@ import (
 // TestTrust is line 11 of the table in docs/fleet.md: who has no certificate of the authority reaches no node, nor does a node that
 // is not the one it was taken for. The store has no secret.
 func TestTrust(t *testing.T) {
-	beside(t)
 	const secret = "correct-horse-battery-staple"
 	f := Start(t, Options{TTL: ttl(), Nodes: 2, Env: []string{"MCPVISOR_FLEETTEST_SECRET=" + secret}})
 	all := Servers(4, 2)

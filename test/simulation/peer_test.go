@@ -32,6 +32,7 @@ type peer struct {
 	mu      sync.Mutex // guards the fields below
 	session string
 	nextID  int
+	known   []string       // the tools of the last list; guarded by w.mu
 	open    map[string]int // calls in flight, by the id of their plan
 }
 
@@ -74,12 +75,12 @@ func (w *world) offer(hidden string) {
 	if hidden != "" {
 		profile.Servers.Deny = []string{hidden}
 	}
+	w.mu.Lock()
+	w.hidden = append(w.hidden, visibility{time.Now(), hidden}) // first: at the instant of a change both hold
+	w.mu.Unlock()
 	if err := w.settings.Set(gateway.Settings{ShareOf: share, Profiles: map[string]gateway.Profile{"p": profile}}); err != nil {
 		w.fail("settings: %v", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hidden = append(w.hidden, visibility{time.Now(), hidden})
 }
 
 // visibility says which server the profile hides from a time on; empty: none.
@@ -104,18 +105,11 @@ func (w *world) alwaysHidden(server string, from, to time.Time) bool {
 
 var errStatus = errors.New("status")
 
-// post sends one message, and returns the answer to it: of several in a stream the last one.
-func (p *peer) post(ctx context.Context, id int, method, params, name, session string) (answer *response, newSession string, err error) {
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
-	if method == "" {
-		body = params
-	}
-	if id > 0 {
-		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.sim/mcp", strings.NewReader(body))
+// request makes a request with the headers that it must have.
+func (p *peer) request(ctx context.Context, verb string, body io.Reader, method, name, session string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, verb, "http://gateway.sim/mcp", body)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer token-of-"+p.principal)
 	r.Header.Set("Content-Type", "application/json")
@@ -131,6 +125,108 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 		if name != "" {
 			r.Header.Set("Mcp-Name", name)
 		}
+	}
+	return r, nil
+}
+
+// openSession returns the session of the peer, which it opens if there is none; empty since 2026-07-28.
+func (p *peer) openSession(ctx context.Context) (session string, err error) {
+	p.mu.Lock()
+	session = p.session
+	p.nextID++
+	id := p.nextID
+	p.mu.Unlock()
+	if session != "" || p.modern() {
+		return session, nil
+	}
+	_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
+	if err != nil || session == "" {
+		return "", fmt.Errorf("initialize: %w", err)
+	}
+	if _, _, err = p.post(ctx, 0, "notifications/initialized", "{}", "", session); err != nil {
+		return "", fmt.Errorf("initialized: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == "" {
+		p.session = session
+	}
+	return p.session, nil
+}
+
+// follow keeps a stream for notifications open, and asks for the tools whenever they have changed, until ctx ends.
+func (p *peer) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.followOnce(ctx)
+		sleep(ctx, 300*time.Millisecond)
+	}
+}
+
+func (p *peer) followOnce(ctx context.Context) {
+	session, err := p.openSession(ctx)
+	if err != nil {
+		return
+	}
+	verb, body, method := http.MethodGet, "", ""
+	if p.modern() {
+		p.mu.Lock()
+		p.nextID++
+		id := p.nextID
+		p.mu.Unlock()
+		verb, method = http.MethodPost, "subscriptions/listen"
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"notifications":{"toolsListChanged":true},"_meta":{%s}}}`, id, method, modernMeta)
+	}
+	r, err := p.request(ctx, verb, strings.NewReader(body), method, "", session)
+	if err != nil {
+		return
+	}
+	got, err := p.http.Do(r)
+	if err != nil {
+		return
+	}
+	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(got.Body)
+		p.w.fail("peer %d could not follow: %d %s", p.n, got.StatusCode, text)
+		return
+	}
+	if !p.modern() { // what has changed before is known from now on; since 2026-07-28 an acknowledgement comes first
+		p.list(ctx)
+	}
+	for lines := bufio.NewReader(got.Body); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if strings.Contains(line, "list_changed") || strings.Contains(line, "acknowledged") {
+			p.list(ctx)
+		}
+	}
+}
+
+// list keeps the list of tools as the peer knows it.
+func (p *peer) list(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, err := p.call(ctx, event{Kind: "tools"})
+		if err == nil {
+			return
+		}
+		sleep(ctx, 200*time.Millisecond)
+	}
+}
+
+// post sends one message, and returns the answer to it: of several in a stream the last one.
+func (p *peer) post(ctx context.Context, id int, method, params, name, session string) (answer *response, newSession string, err error) {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
+	if method == "" {
+		body = params
+	}
+	if id > 0 {
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+	}
+	r, err := p.request(ctx, http.MethodPost, strings.NewReader(body), method, name, session)
+	if err != nil {
+		return nil, "", err
 	}
 	got, err := p.http.Do(r)
 	if err != nil {
@@ -218,9 +314,8 @@ func (p *peer) answer(ctx context.Context, question *response, session string) {
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
 
 // call makes a tool call as the plan says. It opens a session if there is none.
-func (p *peer) call(ctx context.Context, e event) (text string, err error) {
+func (p *peer) call(ctx context.Context, e event) (string, error) {
 	p.mu.Lock()
-	session := p.session
 	p.nextID++
 	id := p.nextID
 	began := time.Now()
@@ -231,19 +326,9 @@ func (p *peer) call(ctx context.Context, e event) (text string, err error) {
 		defer p.mu.Unlock()
 		p.open[e.Plan.ID]--
 	}()
-	if session == "" && !p.modern() {
-		_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
-		if err != nil || session == "" {
-			return "", &notCalled{fmt.Errorf("initialize: %w", err)}
-		}
-		if _, _, err = p.post(ctx, 0, "notifications/initialized", "{}", "", session); err != nil {
-			return "", &notCalled{fmt.Errorf("initialized: %w", err)}
-		}
-		p.mu.Lock()
-		p.session = session
-		p.nextID++
-		id = p.nextID
-		p.mu.Unlock()
+	session, err := p.openSession(ctx)
+	if err != nil {
+		return "", &notCalled{err}
 	}
 	var meta []string
 	if p.modern() {
@@ -328,7 +413,9 @@ func (p *peer) tools(ctx context.Context, id int, session string, meta []string,
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
+	names := []string{}
 	for _, tool := range result.Tools {
+		names = append(names, tool.Name)
 		server, name, _ := strings.Cut(tool.Name, "__")
 		if p.w.alwaysHidden(server, began, time.Now()) {
 			p.w.failLocked("peer %d got %s in a list that it asked for at %v, and %s was hidden", p.n, tool.Name, began.Sub(p.w.began), server)
@@ -337,6 +424,7 @@ func (p *peer) tools(ctx context.Context, id int, session string, meta []string,
 			p.w.failLocked("peer %d got the tool %q", p.n, tool.Name)
 		}
 	}
+	p.known = names
 	return nil
 }
 

@@ -304,6 +304,10 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		}
 		w.offer("")
 		w.start()
+		var following sync.WaitGroup
+		for _, p := range w.peers[:4] {
+			following.Go(func() { p.follow(world) })
+		}
 		var wg sync.WaitGroup
 		for _, e := range all {
 			time.Sleep(time.Until(w.began.Add(e.At)))
@@ -311,6 +315,8 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		}
 		wg.Wait()
 		w.settle()
+		end()
+		following.Wait()
 		for _, p := range w.peers {
 			p.http.CloseIdleConnections()
 		}
@@ -319,7 +325,6 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			w.fail("Close: %v", err)
 		}
 		w.closes.Wait()
-		end()
 		running.Wait()
 		for _, s := range w.servers {
 			if s.http != nil {
@@ -463,8 +468,12 @@ func (w *world) settle() {
 	w.mu.Lock()
 	for _, s := range w.servers {
 		s.refuses = 0
+		for _, l := range s.lives {
+			l.stopped = time.Time{}
+		}
 	}
 	w.mu.Unlock()
+	time.Sleep(10 * time.Second) // those that were stopped run again
 	for i := range w.servers {
 		name := w.servers[i].name
 		st, ok := w.current().ServerStatus(name)
@@ -500,6 +509,23 @@ func (w *world) settle() {
 	if !maps.Equal(want, got) {
 		w.fail("the servers offer %v, and %v is listed", slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 	}
+	w.offer("")
+	time.Sleep(5 * time.Second)
+	want = map[string]bool{}
+	for name := range got {
+		want[strings.Replace(name, "/", "__", 1)] = true
+	}
+	w.mu.Lock()
+	for _, p := range w.peers[:4] {
+		known := map[string]bool{}
+		for _, name := range p.known {
+			known[name] = true
+		}
+		if !maps.Equal(want, known) {
+			w.failLocked("the gateway offers %v, and peer %d, which follows it, knows %v", slices.Sorted(maps.Keys(want)), p.n, p.known)
+		}
+	}
+	w.mu.Unlock()
 	for _, call := range w.current().CallsInFlight() {
 		if call.Method == "tools/call" {
 			w.fail("a call is in flight at the end: %+v", call)

@@ -376,7 +376,7 @@ func TestCallForModel_refused_by_an_interceptor(t *testing.T) {
 			call.Tool = "none"
 			r, err := next(ctx, call)
 			return r, fmt.Errorf("audited: %w", err)
-		}, "unknown_tool", "There is no tool s/x. Did you mean s/x?"},
+		}, "unknown_tool", "There is no tool s/x. Use one of the tools that you were given."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: answering(`{"content":[]}`)}, facade.WithInterceptor(row.f))

@@ -626,18 +626,19 @@ func TestDPoP_redaction(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{DPoP: true})
 	_, spec := newProofGate(t, a)
 	own := spec.HTTP.Client.Transport
-	var proof string
+	var sent atomic.Value // the proof of the call
 	spec.HTTP.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 		if p := r.Header.Get("DPoP"); p != "" && r.URL.Path == "/mcp" {
-			proof = p
+			sent.Store(p)
 		}
 		return own.RoundTrip(r)
 	})
 	session := openSession(t, spec)
 	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		writeError(w, id, -32000, "your proof was "+proof)
+		writeError(w, id, -32000, "your proof was "+sent.Load().(string))
 	})
 	e := requireCallFails(t, session)
+	proof, _ := sent.Load().(string)
 	require.NotEmpty(t, proof)
 	require.ErrorContains(t, e, "your proof was ***")
 	for _, part := range strings.Split(proof, ".") {

@@ -194,7 +194,7 @@ func TestGateway_is_killed_under_load(t *testing.T) {
 	})
 	close(ended)
 	all.Wait()
-	require.Equal(t, kills+1, mcptest.Starts(dir))
+	require.LessOrEqual(t, mcptest.Starts(dir), kills+1) // a gateway may be killed before it has started its server
 	require.NotZero(t, l.Lost(), "no call was in flight at a kill")
 	l.Check(dir)
 }

@@ -84,7 +84,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func writeConfigs(env *testscript.Env) error {
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // a binary built with -race would sleep at every exit
 	good := func(name string, faults ...mcptest.Fault) map[string]any {
-		return entry(mcptest.Script{Name: name, Faults: faults})
+		server := entry(mcptest.Script{Name: name, Faults: faults})
+		server["timeouts"] = map[string]any{"negotiate": "1m"} // a slow machine speaks the same version
+		return server
 	}
 	broken := good("broken", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "missing API_KEY \x1b[31mred"},
 		mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})

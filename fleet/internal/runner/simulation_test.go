@@ -78,7 +78,7 @@ func playOutage(t *testing.T, seed uint64, unguarded bool) {
 	}
 	time.Sleep(w.between(0, 10*time.Second)) // the outage comes anywhere between renewals, reports and watches
 
-	cut := nodes[:1+2*w.random.IntN(2)]
+	cut := nodes[:1+2*w.between(0, 1)]
 	began := w.now()
 	for _, n := range cut {
 		n.link.setAway(true)
@@ -95,7 +95,7 @@ func playOutage(t *testing.T, seed uint64, unguarded bool) {
 	var left []string
 	for i, n := range nodes {
 		if i == 0 { // it is asked to end meanwhile
-			n.leave(t, w.random.IntN(2) == 0)
+			n.leave(t, w.between(0, 1) == 0)
 		} else {
 			left = append(left, n.id)
 		}
@@ -159,7 +159,7 @@ type outageWorld struct {
 	faulty atomic.Bool
 
 	mu      sync.Mutex
-	random  *rand.Rand // by one goroutine, or with the lock; guarded by mu, as the fields below
+	random  *rand.Rand // guarded by mu, as the fields below
 	engine  *kv.Engine
 	changed chan struct{}
 }

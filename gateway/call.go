@@ -257,17 +257,6 @@ func serverOf(tool string) string {
 	return server
 }
 
-// metaOf returns the _meta of params.
-func metaOf(raw json.RawMessage) (meta json.RawMessage) {
-	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
-		if key == "_meta" {
-			meta = value
-		}
-		return nil
-	})
-	return meta
-}
-
 // callMeta holds the members of _meta that ask for messages about a request.
 type callMeta struct {
 	progressToken json.RawMessage

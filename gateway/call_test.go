@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -358,97 +356,6 @@ func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
 	require.Equal(t, "notifications/cancelled", receive(t, read))
 	require.NoError(t, s.callWith(3, "ping", `{}`).Error, "there is room")
 	require.Empty(t, read, "it was not served")
-}
-
-// 50 clients of both eras, over HTTP and as sessions of a Transport, use the same ids and progress tokens: each
-// gets its own progress and its own results.
-func TestCalls_do_not_cross(t *testing.T) {
-	const clients = 50
-	calls := sized(1000, 100)
-	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: reportingServer()})
-	transport := Transport(c, WithNames(Names{}))
-	_, url := serveHTTP(t, c)
-	reports := make([]int, clients)
-	var all sync.WaitGroup
-	for n := range clients {
-		modern := n%2 == 0
-		params := func(text string) string {
-			meta := `"progressToken":"t"`
-			if modern {
-				meta += `,` + strings.TrimPrefix(modernMeta, `"_meta":{`)
-			} else {
-				meta += `}`
-			}
-			return `{"name":"a__x","arguments":{"text":"` + text + `"},"_meta":{` + meta + `}`
-		}
-		var call func(text string) (messages []string, err error)
-		if n%4 < 2 {
-			s := openRaw(t, transport)
-			if !modern {
-				require.NoError(t, s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}`).Error)
-			}
-			id, err := jsonrpc.MakeID("1")
-			require.NoError(t, err)
-			call = func(text string) (messages []string, err error) {
-				if err = s.conn.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "tools/call", Params: json.RawMessage(params(text))}); err != nil {
-					return nil, err
-				}
-				for {
-					m, err := s.conn.Read(t.Context())
-					if err != nil {
-						return nil, err
-					}
-					encoded := message.Encode(m)
-					messages = append(messages, string(encoded.Head)+string(encoded.Body))
-					if _, ended := m.(*jsonrpc.Response); ended {
-						return messages, nil
-					}
-				}
-			}
-		} else {
-			p := newPeer(t, url)
-			if !modern {
-				p.initializeWith("2025-11-25", `{"elicitation":{}}`)
-			} else {
-				p.header = http.Header{versionHeader: {"2026-07-28"}, methodHeader: {"tools/call"}, nameHeader: {"a__x"}}
-			}
-			call = func(text string) (messages []string, err error) {
-				body, err := p.stream(t.Context(), `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params(text)+`}`)
-				if err != nil {
-					return nil, err
-				}
-				defer body.Close()
-				answer, err := io.ReadAll(body)
-				for line := range strings.Lines(string(answer)) {
-					if data, ok := strings.CutPrefix(line, "data: "); ok || strings.HasPrefix(line, "{") {
-						messages = append(messages, data)
-					}
-				}
-				return messages, err
-			}
-		}
-		all.Go(func() {
-			for i := range calls {
-				text := fmt.Sprintf("call %d of client %d.", i, n)
-				messages, err := call(text)
-				if err != nil || len(messages) == 0 || len(messages) > 2 {
-					t.Errorf("client %d, call %d: %v %v", n, i, err, messages)
-					return
-				}
-				reports[n] += len(messages) - 1
-				for _, m := range messages {
-					if !strings.Contains(m, text) {
-						t.Errorf("client %d, call %d: %s", n, i, m)
-						return
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	for n, got := range reports {
-		require.NotZero(t, got, "client %d had progress", n)
-	}
 }
 
 // A question goes to a call at its server, even if a newer call is in flight at another one.

@@ -35,27 +35,16 @@ func (x *exchange) infoOf(protocol string) clients.Info {
 // the same principal, profile, name and version are of one client.
 func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
-	info.Name, info.Version = readClientInfo(metaOf(params), mcp.MetaKeyClientInfo)
+	info.Name, info.Version = readClientInfo(jsonscan.Member(params, "_meta"), mcp.MetaKeyClientInfo)
 	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
 	return x.server.gateway.opts.clients.Open(key, info)
 }
 
 // readClientInfo reads the name and the version of a client in a member of an object.
 func readClientInfo(object json.RawMessage, member string) (name, version string) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // the caller checks the request
-		if key != member {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, value []byte) error {
-			switch key {
-			case "name":
-				name, _ = jsonscan.ReadString(value)
-			case "version":
-				version, _ = jsonscan.ReadString(value)
-			}
-			return nil
-		})
-	})
+	said := jsonscan.Member(object, member) // the caller checks the request
+	name, _ = jsonscan.ReadString(jsonscan.Member(said, "name"))
+	version, _ = jsonscan.ReadString(jsonscan.Member(said, "version"))
 	return name, version
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -43,7 +44,7 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
+		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
@@ -136,7 +137,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, notFound(err, p)
 	}
 	return c.perform(r, &upstreamRequest{
-		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), input: input,
+		server: found.Server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
 			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
@@ -316,7 +317,7 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
 	return c.perform(r, &upstreamRequest{
-		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(),
+		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(),
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var details *mcp.CompletionResultDetails
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {

@@ -72,6 +72,22 @@ func (d *dual) serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser, 
 	return s.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
 }
 
+// askBefore lets a tool ask a host whose call comes before the server is ready.
+func (d *dual) askBefore(t *testing.T, host *mcp.ClientSession) {
+	t.Helper()
+	answered := make(chan string, 1)
+	go func() {
+		r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
+		if err == nil {
+			answered <- textOf(r)
+		}
+		close(answered)
+	}()
+	until(t, func() bool { return d.started.Load() >= 1 })
+	close(d.may)
+	require.Equal(t, "2 accept", receive(t, answered))
+}
+
 // asking are the options of a host that answers elicitations.
 func asking() *mcp.ClientOptions {
 	return &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -153,17 +169,7 @@ func TestLegacy_before_the_server_is_ready(t *testing.T) {
 	d := &dual{may: make(chan struct{})}
 	c := newClient(t, d.spec())
 	host := connect(t, Transport(c, WithNames(Names{}), WithMaxWait(patience)), "2025-11-25", asking())
-	answered := make(chan string, 1)
-	go func() {
-		r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
-		if err == nil {
-			answered <- textOf(r)
-		}
-		close(answered)
-	}()
-	until(t, func() bool { return d.started.Load() == 1 })
-	close(d.may)
-	require.Equal(t, "2 accept", receive(t, answered))
+	d.askBefore(t, host)
 }
 
 // The policy of the server starts a second process that has crashed; the first one does not notice.
@@ -240,17 +246,7 @@ func TestShare_era_of_the_client(t *testing.T) {
 func TestShare_era_before_the_server_is_ready(t *testing.T) {
 	d := &dual{may: make(chan struct{})}
 	host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), withShare(ShareClient), WithMaxWait(patience)), "2025-11-25", asking())
-	answered := make(chan string, 1)
-	go func() {
-		r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
-		if err == nil {
-			answered <- textOf(r)
-		}
-		close(answered)
-	}()
-	until(t, func() bool { return d.started.Load() >= 1 })
-	close(d.may)
-	require.Equal(t, "2 accept", receive(t, answered))
+	d.askBefore(t, host)
 }
 
 // An exclusive server takes the era of the first host that uses it. It never has a second process.
@@ -294,17 +290,7 @@ func TestExclusive_era_of_the_first_host(t *testing.T) {
 		d := &dual{may: make(chan struct{})}
 		_, in, _ := exclusive(t, d)
 		host := connect(t, in, "2025-11-25", asking())
-		answered := make(chan string, 1)
-		go func() {
-			r, err := host.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/ask"})
-			if err == nil {
-				answered <- textOf(r)
-			}
-			close(answered)
-		}()
-		until(t, func() bool { return d.started.Load() == 1 })
-		close(d.may)
-		require.Equal(t, "2 accept", receive(t, answered))
+		d.askBefore(t, host)
 		require.EqualValues(t, 1, d.most.Load())
 	})
 	t.Run("a server that refuses the legacy era", func(t *testing.T) { // it is asked once

@@ -256,8 +256,8 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status, "another key")
 }
 
-// GET and DELETE of a version that is not known are refused (MCP, basic, transports, protocol version header), and so are
-// those of 2026-07-28, which has neither.
+// Requests of a version that is not known are refused (MCP, basic, transports, protocol version header), and so are GET
+// and DELETE of 2026-07-28, which has neither.
 func TestHandler_version_of_streams_and_ends(t *testing.T) {
 	_, url := serveHTTP(t, newClient(t))
 	p := newPeer(t, url)
@@ -268,50 +268,9 @@ func TestHandler_version_of_streams_and_ends(t *testing.T) {
 		}
 		require.Equal(t, http.StatusBadRequest, newPeer(t, url).do(t.Context(), method, "").StatusCode, "%s without a session", method)
 	}
+	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, versionHeader, "1999-01-01")
+	require.Equal(t, http.StatusBadRequest, status, answer)
 	require.Equal(t, http.StatusNoContent, p.do(t.Context(), http.MethodDelete, "", versionHeader, "2025-06-18").StatusCode)
-}
-
-// Sessions end with DELETE, with their lifetime, and belong to one principal.
-func TestHandler_ends_of_sessions(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}))
-	alice, bob := NewToken(), NewToken()
-	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}))
-	p := newPeer(t, url)
-	status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	require.Equal(t, http.StatusUnauthorized, status)
-	status, _ = p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization", "Bearer "+alice+"x")
-	require.Equal(t, http.StatusUnauthorized, status)
-	p.header.Set("Authorization", "Bearer "+alice)
-	status, _ = p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	require.Equal(t, http.StatusBadRequest, status, "no session")
-	p.initialize("2025-06-18")
-	ping := func(header ...string) int {
-		status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, header...)
-		return status
-	}
-	require.Equal(t, http.StatusOK, ping())
-	require.Equal(t, http.StatusNotFound, ping("Authorization", "Bearer "+bob), "of another principal")
-	require.Equal(t, http.StatusNotFound, ping(sessionHeader, p.session+"A"))
-	require.Equal(t, http.StatusNotFound, ping(sessionHeader, strings.ToUpper(p.session)))
-	require.Equal(t, http.StatusBadRequest, ping(versionHeader, "1999-01-01"))
-	require.Zero(t, s.Status().Sessions, "a session without a request costs nothing")
-
-	stream := p.listen()
-	until(t, func() bool { return s.Status().Streams == 1 })
-	second := p.listen()
-	_, _, ok := stream.next()
-	require.False(t, ok, "another stream has taken its place")
-	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodDelete, "", "Authorization", "Bearer "+bob).StatusCode)
-	require.Equal(t, http.StatusNoContent, p.do(t.Context(), http.MethodDelete, "").StatusCode)
-	_, _, ok = second.next()
-	require.False(t, ok, "the session has ended")
-	require.Equal(t, http.StatusNotFound, ping())
-	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodDelete, "").StatusCode)
-	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodGet, "").StatusCode)
-
-	_, p.url = serveHTTP(t, c, WithHTTPLimits(HTTPLimits{SessionLifetime: time.Second}))
-	p.initialize("2025-06-18")
-	until(t, func() bool { return ping() == http.StatusNotFound }) // it expires
 }
 
 // Batches are answered in the version that has them, and refused in the others.
@@ -509,7 +468,7 @@ func TestHandler_shortens_results(t *testing.T) {
 	_, url := serveHTTP(t, client, WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour}), WithSettings(settings), WithTokens(
 		Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}, Token{Principal: "alice", SHA256: HashToken("alice-at-work"), Profile: "p"}))
 
-	for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
+	for _, version := range []string{linkVersion, "2025-03-26"} {
 		p := newPeer(t, url)
 		p.header.Set("Authorization", "Bearer "+alice)
 		p.initialize(version)

@@ -149,13 +149,13 @@ func TestHostilePeer(t *testing.T) {
 			until(p.t, func() bool { return len(p.client.CallsInFlight()) == hostileLimits.MaxRequests })
 		},
 		"calls that hang, and cancels them": func(p hostilePeer) {
-			for i := range 2_000 {
+			for i := range sized(2_000, 400) {
 				p.send(float64(i), "tools/call", `{"name":"a/hang"}`)
 				p.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%d}`, i))
 			}
 		},
 		"cancels what it never asked": func(p hostilePeer) {
-			for i := range 50_000 {
+			for i := range sized(50_000, 5_000) {
 				p.notify("notifications/cancelled", fmt.Sprintf(`{"requestId":%d}`, i))
 			}
 			p.notify("notifications/cancelled", `{"requestId":`+strings.Repeat("[", megabyte)+strings.Repeat("]", megabyte)+`}`)
@@ -169,7 +169,7 @@ func TestHostilePeer(t *testing.T) {
 			require.LessOrEqual(p.t, len(p.client.CallsInFlight()), 1)
 		},
 		"the same id after each answer": func(p hostilePeer) {
-			for range 2_000 {
+			for range sized(2_000, 400) {
 				require.NoError(p.t, p.call("ping", "").Error)
 			}
 		},
@@ -182,7 +182,7 @@ func TestHostilePeer(t *testing.T) {
 			require.ErrorIs(p.t, p.conn.Write(p.ctx, nil), ErrPeerDoesNotRead)
 		},
 		"subscribes to more than it may": func(p hostilePeer) {
-			for i := range 3_000 {
+			for i := range sized(3_000, 300) {
 				p.send(1, "resources/subscribe", fmt.Sprintf(`{"uri":"mcptest://echo/%d"}`, i))
 				answer := p.answer()
 				if i >= hostileLimits.MaxSubscriptions {
@@ -290,7 +290,7 @@ func TestHostilePeer(t *testing.T) {
 			require.Less(p.t, len(name.Error.Error()), 500)
 		},
 		"huge names": func(p hostilePeer) {
-			for range 20 {
+			for range sized(20, 3) {
 				require.Less(p.t, answerBytes(p.call("tools/call", `{"name":"`+quoted+`"}`)), 4<<10)
 				require.Less(p.t, answerBytes(p.call("tools/call", `{"name":"a/`+quoted+`"}`)), 4<<10)
 				require.Less(p.t, answerBytes(p.call(quoted, "{}")), 4<<10)

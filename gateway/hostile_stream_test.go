@@ -40,7 +40,7 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 	},
 	"frame/64-mib": func(h *hostileStream) {
 		h.SendWhileReading(func(send func(string)) {
-			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 64<<20) + `"}}`)
+			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", sized(64, 24)<<20) + `"}}`)
 		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 	},
 	"frame/nested": func(h *hostileStream) {

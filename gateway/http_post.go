@@ -137,21 +137,10 @@ func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 	if !ok || len(r.Params) == 0 {
 		return "", false
 	}
-	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error {
-		if key != "_meta" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, value []byte) (err error) {
-			switch key {
-			case mcp.MetaKeyProtocolVersion:
-				version, err = jsonscan.ReadString(value)
-			case mcp.MetaKeyClientCapabilities:
-				capabilities = value[0] == '{'
-			}
-			return err
-		})
-	})
-	return strings.Clone(version), capabilities
+	meta := jsonscan.Member(r.Params, "_meta")
+	version, _ = jsonscan.ReadString(jsonscan.Member(meta, mcp.MetaKeyProtocolVersion))
+	declared := jsonscan.Member(meta, mcp.MetaKeyClientCapabilities)
+	return strings.Clone(version), len(declared) > 0 && declared[0] == '{'
 }
 
 // initialize answers the first request of a session. The id of the session carries all that later
@@ -333,13 +322,7 @@ func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error
 	if !required && len(h[nameHeader]) == 0 {
 		return nil
 	}
-	var name string
-	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
-		if key == member {
-			name, err = jsonscan.ReadString(value)
-		}
-		return err
-	})
+	name, _ := jsonscan.ReadString(jsonscan.Member(r.Params, member))
 	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
 		return mismatch("the header %s is %s, and the %s is %s", nameHeader, message.Quote(said), member, message.Quote(name))
 	}

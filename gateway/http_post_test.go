@@ -20,7 +20,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
@@ -273,7 +272,7 @@ func TestHandler_id_is_free_when_the_answer_is_read(t *testing.T) {
 
 const pingRequest = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 
-// A request under a foreign name, of a foreign page or through a proxy is refused.
+// What may ask. Foreign names, pages and tokens are rows of TestHostileHTTP (access/…).
 func TestHandler_access(t *testing.T) {
 	c := newClient(t)
 	_, url := serveHTTP(t, c, WithOrigins("http://inspector.example:6274"))
@@ -286,18 +285,9 @@ func TestHandler_access(t *testing.T) {
 	}{
 		"plain":                     {url, nil, 400}, // no session
 		"localhost":                 {url, []string{"Host", "localhost:80"}, 400},
-		"evil host":                 {url, []string{"Host", "evil.example"}, 403},
-		"evil host like localhost":  {url, []string{"Host", "localhost.evil.example"}, 403},
-		"private address as host":   {url, []string{"Host", "192.168.0.1"}, 403},
-		"evil origin":               {url, []string{"Origin", "http://evil.example"}, 403},
-		"null origin":               {url, []string{"Origin", "null"}, 403},
-		"origin with another port":  {url, []string{"Origin", "http://127.0.0.1:1"}, 403},
 		"own origin":                {url, []string{"Origin", "http://" + host}, 400},
 		"allowed origin":            {url, []string{"Origin", "http://inspector.example:6274"}, 400},
 		"through a proxy":           {url, []string{"X-Forwarded-For", "10.0.0.1"}, 403},
-		"no token":                  {open, nil, 401},
-		"wrong token":               {open, []string{"Authorization", "Bearer wrong"}, 401},
-		"hash as token":             {open, []string{"Authorization", "Bearer " + HashToken("secret")}, 401},
 		"token":                     {open, []string{"Authorization", "Bearer secret"}, 400},
 		"token and another name":    {open, []string{"Authorization", "Bearer secret", "Host", "mcp.example.com"}, 400},
 		"token and a foreign page":  {open, []string{"Authorization", "Bearer secret", "Origin", "http://evil.example"}, 403},
@@ -305,7 +295,6 @@ func TestHandler_access(t *testing.T) {
 		"wrong content type":        {url, []string{"Content-Type", "text/plain"}, 415},
 		"form":                      {url, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
 		"json with a charset":       {url, []string{"Content-Type", "application/json; charset=utf-8"}, 400},
-		"token of another scheme":   {open, []string{"Authorization", "Basic secret"}, 401},
 		"a session that is no more": {url, []string{sessionHeader, "1234"}, 404},
 	} {
 		status, answer := newPeer(t, try.url).post(pingRequest, try.header...)
@@ -345,99 +334,6 @@ func TestHandler_preflight(t *testing.T) {
 	require.ElementsMatch(t, always, allowed(strings.Repeat("mcp-param-x,", 1000)))
 }
 
-// Frames that are malformed get an error, and cost nothing that stays.
-func TestHandler_malformed(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
-	p := newPeer(t, url)
-	p.initialize("2025-03-26")
-	for _, body := range []string{"", " ", "null", "1", `"x"`, "{}", "[]", "[[]]", "[1]", "{", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":{},"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":7}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
-		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, "[" + strings.Repeat(pingRequest+",", message.MaxBatch) + pingRequest + "]", "\xff\xfe"} {
-		status, answer := p.post(body)
-		require.Equal(t, http.StatusBadRequest, status, "%.100q: %s", body, answer)
-		require.Contains(t, answer, `"error"`)
-	}
-	status, answer := p.post("[" + pingRequest + "," + pingRequest + "]")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, answer, `"result":{}`)
-	status, _ = p.post(pingRequest)
-	require.Equal(t, http.StatusOK, status)
-	until(t, func() bool { return s.Status().InFlight == 0 })
-}
-
-// What is too large or too slow ends by a bound, and others are served meanwhile.
-func TestHandler_bounds(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}))
-	s, url := serveHTTP(t, c, WithHTTPLimits(HTTPLimits{ReadTimeout: 300 * time.Millisecond, MaxBodyBytes: 1 << 20, MaxBytes: 4 << 20, MaxInFlight: 8, MaxSessions: 4}))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-
-	status, _ := p.post(strings.Repeat(" ", 64<<20))
-	require.Equal(t, http.StatusRequestEntityTooLarge, status, "by its length")
-	_, patient := serveHTTP(t, c, WithHTTPLimits(HTTPLimits{MaxBodyBytes: 1 << 20}))
-	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, patient, io.MultiReader(strings.NewReader(strings.Repeat(" ", 2<<20))))
-	require.NoError(t, err)
-	chunked.Header.Set("Content-Type", "application/json")
-	response, err := p.client.Do(chunked)
-	if err == nil { // the peer may see the reset before the answer
-		require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode, "without a length")
-		require.NoError(t, response.Body.Close())
-	}
-
-	address := strings.TrimPrefix(url, "http://")
-	slow := make([]net.Conn, 20)
-	for i := range slow { // each has sent half of its body
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{\"jsonrpc\"")
-		require.NoError(t, err)
-		slow[i] = conn
-	}
-	status, _ = p.post(pingRequest)
-	require.Equal(t, http.StatusOK, status, "others are served")
-	for _, conn := range slow {
-		answer, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		require.Contains(t, string(answer), "408")
-	}
-
-	ended := make(chan int, 20)
-	for i := range 8 {
-		go func() {
-			status, _ := newPeer2(p).post(toolCallOf(100+i, "a__hang", `{}`))
-			ended <- status
-		}()
-	}
-	until(t, func() bool { return len(c.CallsInFlight()) == 8 })
-	status, answer := p.post(pingRequest)
-	require.Equal(t, http.StatusTooManyRequests, status)
-	require.Contains(t, answer, "too many requests are in flight")
-	require.Equal(t, http.StatusNoContent, p.do(t.Context(), http.MethodDelete, "").StatusCode)
-	for range 8 {
-		require.Equal(t, http.StatusOK, receive(t, ended), "its session was ended, and the answer says so")
-	}
-	until(t, func() bool { return len(c.CallsInFlight()) == 0 && s.Status().InFlight == 0 })
-
-	var streams []events
-	for range 4 {
-		p.session = ""
-		p.initialize("2025-11-25")
-		streams = append(streams, p.listen())
-	}
-	busy := p.session
-	p.session = ""
-	response = p.do(t.Context(), http.MethodPost, initializeRequest("2025-11-25"))
-	p.session = response.Header.Get(sessionHeader)
-	require.NotEqual(t, busy, p.session)
-	status, answer = p.post(pingRequest)
-	require.Equal(t, http.StatusTooManyRequests, status, answer)
-	streams[0].stop()
-	until(t, func() bool { status, _ := p.post(pingRequest); return status == http.StatusOK })
-}
-
 // newPeer2 is a peer of the same session, for another goroutine.
 func newPeer2(p *peer) *peer {
 	other := *p
@@ -467,15 +363,15 @@ func TestHandler_idle_sessions(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	const sessions = 10_000
+	sessions := sized(10_000, 5_000)
 	for range sessions {
 		open()
 	}
 	until(t, func() bool {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		return int64(after.HeapAlloc)-int64(before.HeapAlloc) < sessions*50
+		return int64(after.HeapAlloc)-int64(before.HeapAlloc) < int64(sessions)*50
 	})
 	require.Zero(t, s.Status().Sessions)
-	t.Logf("%d bytes a session", (int64(after.HeapAlloc)-int64(before.HeapAlloc))/sessions)
+	t.Logf("%d bytes a session", (int64(after.HeapAlloc)-int64(before.HeapAlloc))/int64(sessions))
 }

@@ -90,37 +90,6 @@ func TestResources_of_two_servers(t *testing.T) {
 	require.Equal(t, "mcpvisor://a/"+c.ResourceTemplates()[0].URITemplate, templates.ResourceTemplates[0].URITemplate)
 }
 
-// While a server is down, the names of what it has listed still lead to it.
-func TestNames_while_a_server_is_down(t *testing.T) {
-	ctx := t.Context()
-	spec := fixture("a", mcptest.Script{Prompts: []mcptest.PromptDef{{Name: "odd name!"}}})
-	spec.Policy = supervisor.Retry(1, time.Hour)
-	c := newClient(t, spec)
-	s := connect(t, Transport(c, WithMaxWait(-1)), "2025-11-25", nil)
-	alias, uri := mcpvisor.Alias("a", "odd name!"), c.Resources()[0].URI
-	expansion := strings.NewReplacer("{", "", "}", "").Replace(c.ResourceTemplates()[0].URITemplate)
-	try := func() (errs []error) {
-		_, err := s.GetPrompt(ctx, &mcp.GetPromptParams{Name: alias})
-		errs = append(errs, err)
-		for _, uri := range []string{uri, expansion} {
-			_, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
-			errs = append(errs, err)
-		}
-		return errs
-	}
-	require.NoError(t, try()[0])
-	_, err := c.CallTool(ctx, "a/crash", nil)
-	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-	for _, err := range try() {
-		require.ErrorContains(t, err, "the server of")
-		require.ErrorContains(t, err, "is not available at the moment; nothing was done")
-	}
-	require.NoError(t, c.Unregister(ctx, "a"))
-	for _, err := range try()[1:] {
-		require.ErrorContains(t, err, "no server has the resource")
-	}
-}
-
 // Completion finds the server of the prompt or the template, and knows the server's own name.
 func TestComplete(t *testing.T) {
 	inBothEras(t, func(t *testing.T, version string) {

@@ -219,19 +219,6 @@ func TestProfile_over_HTTP(t *testing.T) {
 	}
 }
 
-// A client without a stream cannot call what was hidden a moment ago.
-func TestSettingsVar_without_a_stream(t *testing.T) {
-	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-	_, url := serveHTTP(t, newClient(t, fixture("library", librarian())), WithProfile("p"), WithSettings(settings))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	_, answer := p.post(toolCallOf(1, "library__burn", `{}`))
-	require.Contains(t, answer, "burnt")
-	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Annotations: Annotations{ReadOnly: pointerTo(true)}}}}))
-	_, answer = p.post(toolCallOf(2, "library__burn", `{}`))
-	require.Contains(t, answer, "unknown tool")
-}
-
 // A change of the settings reaches the sessions at once: they are told which lists have changed, and
 // what is hidden now cannot be called any more.
 func TestSettingsVar(t *testing.T) {
@@ -330,28 +317,6 @@ func TestProfile_hears_nothing_of_others(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "error", receive(t, events).Log.Level, "the level of mail is the same")
-}
-
-// A resource that is hidden after the session has subscribed to it is not reported any more.
-func TestProfile_hides_what_was_subscribed(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{Resources: []mcptest.ResourceDef{{URI: "x://one", Name: "one"}, {URI: "x://two", Name: "two"}}}))
-	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-	updated := make(chan string, 10)
-	s := connect(t, Transport(c, WithSettings(settings), WithProfile("p")), "2025-11-25", &mcp.ClientOptions{
-		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI }})
-	for _, uri := range []string{"x://one", "x://two"} {
-		require.NoError(t, s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}))
-	}
-	touch := func(uri string) {
-		_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": uri})
-		require.NoError(t, err)
-	}
-	touch("x://one")
-	require.Equal(t, "x://one", receive(t, updated))
-	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"x://one"}}}}}))
-	touch("x://one")
-	touch("x://two")
-	require.Equal(t, "x://two", receive(t, updated))
 }
 
 // The error of a tool that has just gone suggests no tool that is hidden.

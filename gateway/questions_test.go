@@ -234,28 +234,6 @@ func TestQuestions_no_answer(t *testing.T) {
 	})
 }
 
-// A client that is gone in mid-question: the call is canceled at the server, and its question ends.
-func TestQuestions_client_is_gone(t *testing.T) {
-	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newAskingClient(t, nil, spec)
-		s, url := serveHTTP(t, c)
-		p := newPeer(t, url)
-		p.initializeWith("2025-11-25", `{"elicitation":{}}`)
-		ctx, leave := context.WithCancel(t.Context())
-		e := p.callStream(ctx, consultCall(1))
-		_, data, ok := e.next()
-		require.True(t, ok)
-		require.Contains(t, data, `"method":"elicitation/create"`)
-		require.Len(t, c.CallsInFlight(), 1)
-		leave()
-		until(t, func() bool { return len(c.CallsInFlight()) == 0 && s.Status().InFlight == 0 })
-		until(t, func() bool {
-			calls, _ := c.RecentCalls(0)
-			return len(calls) == 1 && calls[0].Kind == mcpvisor.KindCanceled
-		})
-	})
-}
-
 func consultCall(id int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, strings.Replace(consultForText, "a/consult", "a__consult", 1))
 }

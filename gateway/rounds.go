@@ -43,12 +43,8 @@ func readInput(raw json.RawMessage, p *params) (s inputParams) {
 		case "requestState":
 			s.next.RequestState = value
 		case "_meta":
-			return jsonscan.EachMember(value, func(key string, value []byte) error {
-				if key == mcp.MetaKeyClientCapabilities {
-					s.declared, s.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
-				}
-				return nil
-			})
+			declared := jsonscan.Member(value, mcp.MetaKeyClientCapabilities)
+			s.declared, s.tasks = capability.OfRequest(declared), capability.HasTasksExtension(declared)
 		}
 		return nil
 	})

@@ -214,6 +214,15 @@ func TestServe_batch_of_each_transport(t *testing.T) {
 		require.NoError(t, receive(t, l.ended))
 		require.Contains(t, log.String(), `read: {"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	})
+	t.Run("no stream", func(t *testing.T) { // its transport splits batches
+		near, far := mcp.NewInMemoryTransports()
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(t.Context(), Transport(c), near) }()
+		s := connect(t, far, "2025-11-25", nil)
+		require.NoError(t, s.Ping(t.Context(), nil))
+		require.NoError(t, s.Close())
+		require.NoError(t, receive(t, ended))
+	})
 	t.Run("stdio", func(t *testing.T) {
 		stdin, toPeer, err := os.Pipe()
 		require.NoError(t, err)

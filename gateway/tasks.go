@@ -122,14 +122,8 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 
 // readTTL returns how long the client wants a task to be kept; 0 if it does not say.
 func readTTL(params json.RawMessage) (ttl time.Duration) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
-		if key == "ttl" {
-			ms, _ := jsonscan.ReadNumber(value)
-			ttl = time.Duration(min(max(ms, 0), maxTTL.Seconds()*1000)) * time.Millisecond
-		}
-		return nil
-	})
-	return ttl
+	ms, _ := jsonscan.ReadNumber(jsonscan.Member(params, "ttl"))
+	return time.Duration(min(max(ms, 0), maxTTL.Seconds()*1000)) * time.Millisecond
 }
 
 // maxTTL bounds how long a server is asked to keep a task.

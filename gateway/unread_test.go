@@ -409,26 +409,6 @@ func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 	})
 }
 
-// Of a batch that is not read only as much waits as MaxUnreadBytes says. It ends, and its session continues.
-func TestHandler_batch_that_is_not_read(t *testing.T) {
-	c := newClient(t, legacyFixture("a"))
-	_, url := serveHTTP(t, c, WithLimits(Limits{MaxUnreadBytes: 4 << 20}))
-	p := newPeer(t, url)
-	p.initialize("2025-03-26")
-	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`) // it keeps the session
-	require.Equal(t, http.StatusOK, status, answer)
-	calls := make([]string, 60)
-	for i := range calls {
-		calls[i] = toolCallOf(i, "a__big", `{"bytes":1000000}`)
-	}
-	response := p.do(t.Context(), http.MethodPost, "["+strings.Join(calls, ",")+"]")
-	until(t, func() bool { return c.Stats().Calls > 0 && len(c.CallsInFlight()) == 0 })
-	status, answer = p.post(pingRequest)
-	require.Equal(t, http.StatusOK, status, answer)
-	read, _ := io.Copy(io.Discard, response.Body)
-	require.Less(t, read, int64(len(calls)*1_000_000), "not all of them were kept")
-}
-
 // Answers and notifications take turns: a peer that reads slowly gets both.
 func TestOutbox_alternates(t *testing.T) {
 	out := newOutbox(defaultLimits(), notices.New[*subscription]())

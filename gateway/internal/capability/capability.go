@@ -23,14 +23,8 @@ const (
 )
 
 // OfInitialize returns the capabilities in the params of initialize.
-func OfInitialize(params json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // the caller checks the params
-		if key == "capabilities" {
-			bits = declaredBits(value)
-		}
-		return nil
-	})
-	return bits
+func OfInitialize(params json.RawMessage) uint16 {
+	return declaredBits(jsonscan.Member(params, "capabilities")) // the caller checks the params
 }
 
 // declaredBits returns the bits of the capabilities of a client.
@@ -67,32 +61,17 @@ func OfRequest(capabilities json.RawMessage) uint16 {
 }
 
 // bitOf returns bit if an object has a member that is neither null nor false.
-func bitOf(object []byte, bit uint16, name string) (bits uint16) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
-		if key == name && string(value) != "null" && string(value) != "false" {
-			bits = bit
-		}
-		return nil
-	})
-	return bits
+func bitOf(object []byte, bit uint16, name string) uint16 {
+	if value := string(jsonscan.Member(object, name)); value == "" || value == "null" || value == "false" {
+		return 0
+	}
+	return bit
 }
 
 // HasTasksExtension reports whether the capabilities of a request of 2026-07-28 declare the extension
 // for tasks.
-func HasTasksExtension(capabilities json.RawMessage) (declared bool) {
-	if len(capabilities) == 0 {
-		return false
-	}
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error {
-		if key != "extensions" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, _ []byte) error {
-			declared = declared || key == task.Extension
-			return nil
-		})
-	})
-	return declared
+func HasTasksExtension(capabilities json.RawMessage) bool {
+	return jsonscan.Member(jsonscan.Member(capabilities, "extensions"), task.Extension) != nil
 }
 
 // Answers returns what a client with these capabilities answers.

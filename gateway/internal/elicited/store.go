@@ -184,18 +184,13 @@ func (s *Store) BeginRequired(session *Session, err error) {
 	if !errors.As(err, &wire) || wire.Code != codeURLRequired || !errors.As(err, &of) || session.Key == nil {
 		return
 	}
-	_ = jsonscan.EachMember(wire.Data, func(key string, value []byte) error { // it is valid JSON, or has no members
-		if key == "elicitations" {
-			named := 0
-			jsonscan.EachItem(value, func(item []byte) bool {
-				if shown, undo := s.Begin(session, of.Server, item, item); !bytes.Equal(shown, item) {
-					undo() // another server has the id, and the error is passed on as it is
-				}
-				named++
-				return named < maxNamed
-			})
+	named := 0
+	jsonscan.EachItem(jsonscan.Member(wire.Data, "elicitations"), func(item []byte) bool { // it is valid JSON, or has no members
+		if shown, undo := s.Begin(session, of.Server, item, item); !bytes.Equal(shown, item) {
+			undo() // another server has the id, and the error is passed on as it is
 		}
-		return nil
+		named++
+		return named < maxNamed
 	})
 }
 

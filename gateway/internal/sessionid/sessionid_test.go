@@ -38,17 +38,6 @@ func TestOpen(t *testing.T) {
 		_, err := Open(try.key, try.id, try.principal, try.now)
 		require.ErrorIs(t, err, try.want, what)
 	}
-	for i := range id { // each character counts
-		for _, c := range []byte{'A', 'B', '!', '_'} {
-			forged := []byte(id)
-			if forged[i] == c {
-				continue
-			}
-			forged[i] = c
-			_, err := Open(key, string(forged), "alice", now)
-			require.ErrorIs(t, err, ErrForged, "%s", forged)
-		}
-	}
 }
 
 // An id has the name of the client. However long that is, the id is bounded, and each of its characters counts.

@@ -33,32 +33,25 @@ const relatedTask = "io.modelcontextprotocol/related-task"
 
 // Created returns the answer to a tool call that has become a task.
 func (t Text) Created(text []byte) json.RawMessage {
-	made, outer := text, []byte(nil)
-	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
-		if key == "task" && value[0] == '{' {
-			made, outer = value, text
-		}
-		return nil
-	})
-	rest := message.Object{}
-	if outer != nil {
-		_ = jsonscan.EachMember(outer, func(key string, value []byte) error {
+	made, rest := text, message.Object{}
+	if inner := jsonscan.Member(text, "task"); len(inner) > 0 && inner[0] == '{' { // task.Read has read it
+		made = inner
+		_ = jsonscan.EachMember(text, func(key string, value []byte) error {
 			if key != "task" && key != "resultType" {
 				rest.Add(key, t.meta(key, value))
 			}
 			return nil
 		})
 	}
+	var b message.Object
 	if t.Modern {
-		b := message.Object{}
 		b.Add("resultType", []byte(`"task"`))
 		t.addState(&b, made, false)
-		b.AddAll(rest)
-		return b.Close()
+	} else {
+		var state message.Object
+		t.addState(&state, made, false)
+		b.Add("task", state.Close())
 	}
-	b, state := message.Object{}, message.Object{}
-	t.addState(&state, made, false)
-	b.Add("task", state.Close())
 	b.AddAll(rest)
 	return b.Close()
 }
@@ -210,13 +203,10 @@ func Question(params json.RawMessage, sealed func(id string) string) json.RawMes
 	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // the engine has read it
 		if key == "_meta" && value[0] == '{' {
 			x := Text{Modern: true}
-			_ = jsonscan.EachMember(value, func(key string, value []byte) error {
-				if key == relatedTask {
-					x.Sealed = sealed(task.ReadID(value))
-					x.Modern = x.Sealed == ""
-				}
-				return nil
-			})
+			if related := jsonscan.Member(value, relatedTask); related != nil {
+				x.Sealed = sealed(task.ReadID(related))
+				x.Modern = x.Sealed == ""
+			}
 			value = x.metaObject(value)
 		}
 		b.Add(key, value)

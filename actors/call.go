@@ -458,7 +458,7 @@ func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.Cal
 				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
 		}
 	}
-	if lister, ok := i.session.(transport.RequestLister); ok {
+	if lister, ok := transport.As[transport.RequestLister](i.session); ok {
 		add(lister.InFlight(), false)
 	}
 	add(i.limiter.waitingCalls(), true)
@@ -470,7 +470,7 @@ func (v *View) Stderr() (s mcpvisor.ServerStderr) {
 	if v.current == nil {
 		return s
 	}
-	if source, ok := v.current.session.(transport.StderrSource); ok {
+	if source, ok := transport.As[transport.StderrSource](v.current.session); ok {
 		s = source.StderrTail()
 	}
 	s.Epoch, s.Ended = v.current.epoch, isClosed(v.current.session.Released())

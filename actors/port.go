@@ -67,7 +67,7 @@ func (p *port) Receive(c actor.Context) {
 	case *actor.Started:
 		p.ref.self, p.ref.parent = c.Self(), c.Parent()
 		p.ref.inc.session.OnNotice(p.onNotice)
-		if source, ok := p.ref.inc.session.(transport.ServerRequestSource); ok {
+		if source, ok := transport.As[transport.ServerRequestSource](p.ref.inc.session); ok {
 			source.OnServerRequest(p.ref.observeServerRequest)
 		}
 		p.open()

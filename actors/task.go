@@ -80,7 +80,7 @@ func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, caller *transport.
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
 	}
-	source, ok := v.current.session.(transport.InputSource)
+	source, ok := transport.As[transport.InputSource](v.current.session)
 	if !ok {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
 	}
@@ -90,7 +90,7 @@ func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, caller *transport.
 // Redact returns a JSON value without the secrets that the server's current session knows.
 func (v *View) Redact(raw json.RawMessage) json.RawMessage {
 	if v.current != nil {
-		if r, ok := v.current.session.(transport.Redactor); ok {
+		if r, ok := transport.As[transport.Redactor](v.current.session); ok {
 			return r.RedactJSON(raw)
 		}
 	}

@@ -98,9 +98,24 @@ type EpochTaker interface {
 	SetEpoch(epoch uint64)
 }
 
+// As returns a session as one of the interfaces below that not all sessions have. A session that wraps another one has
+// an Unwrap method, and need not repeat them.
+func As[T any](s Session) (as T, ok bool) {
+	for {
+		if as, ok = s.(T); ok {
+			return as, true
+		}
+		outer, wraps := s.(interface{ Unwrap() Session })
+		if !wraps {
+			return as, false
+		}
+		s = outer.Unwrap()
+	}
+}
+
 // Kill ends a session without a grace where it can, and by Abort otherwise.
 func Kill(s Session, cause *supervisor.Cause) {
-	if k, ok := s.(Killer); ok {
+	if k, ok := As[Killer](s); ok {
 		k.Kill(cause)
 		return
 	}
@@ -172,7 +187,7 @@ type InFlight struct {
 // StderrOf returns the lines that the server of a session has written to stderr so far; nil
 // if the session has no stderr.
 func StderrOf(s Session) []string {
-	if source, ok := s.(StderrSource); ok {
+	if source, ok := As[StderrSource](s); ok {
 		return source.Stderr()
 	}
 	return nil

@@ -33,7 +33,7 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
-	checker, _ := s.(transport.InputSchemaChecker)
+	checker, _ := transport.As[transport.InputSchemaChecker](s)
 	if caps.Tools != nil && lists&catalog.ListTools != 0 {
 		if checker != nil {
 			d.tools.checkSchema = checker.CheckInputSchema

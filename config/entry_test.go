@@ -170,14 +170,6 @@ func TestTimeouts_call_longer_than_call_total(t *testing.T) {
 	}
 }
 
-func TestProbe(t *testing.T) {
-	for text, want := range map[string]time.Duration{"false": -1, "true": 0, `{"interval": "7s"}`: 7 * time.Second} {
-		f, problems := readEntry(t, `"command": "x", "probe": `+text)
-		require.Empty(t, problems)
-		require.Equal(t, want, f.Servers[0].Spec.Probe.Interval, text)
-	}
-}
-
 // A comment may stand behind quotes, as other readers of such files have it.
 func TestParseAssignment(t *testing.T) {
 	for line, want := range map[string]string{
@@ -245,30 +237,6 @@ func TestAuth_token_files(t *testing.T) {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
 		require.Empty(t, f.Problems, text)
 		require.Equal(t, &want, f.Servers[0].Spec.HTTP.Auth)
-	}
-}
-
-// Reading an unchanged file again gives equal specs, whatever its entries contain, so that a
-// reload does not start servers again.
-func TestEqual_entries(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("k"), 0o600))
-	for _, entry := range []string{
-		`"url": "https://h/mcp", "auth": true`,
-		`"url": "https://h/mcp", "auth": {"client_id": "me", "client_secret": "s", "scopes": ["a", "b"]}`,
-		`"url": "https://h/mcp", "auth": {"grant": "client_credentials", "client_id": "me", "private_key_file": "key"}`,
-		`"url": "https://h/mcp", "auth": {"assertion_file": "token"}`,
-		`"url": "https://h/mcp", "auth": {"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "id_token_file": "id"}}`,
-		`"url": "https://h/mcp", "auth": {"store": "memory"}`,
-		`"url": "https://h/mcp", "auth": {"store": "keyring"}`,
-		`"url": "https://h/mcp", "auth": {"store": "./tokens"}`,
-		`"url": "https://h/mcp", "headers": {"A": "1", "B": "${SECRET}"}`,
-		`"command": "x", "args": ["a"], "env": {"A": "1"}, "tools": {"allow": ["a"]}, "timeouts": {"call": "5s"}`,
-	} {
-		text := `{"servers": {"web": {` + entry + `}}}`
-		first, second := parse(t, dir, text), parse(t, dir, text)
-		require.Empty(t, first.Problems, entry)
-		require.True(t, first.Servers[0].Spec.Clone().Equal(second.Servers[0].Spec), entry)
 	}
 }
 

@@ -308,6 +308,8 @@ func TestLoad_same_entries_have_equal_specs(t *testing.T) {
 		"directory":  `{"url":"https://h/mcp","auth":{"store":"./tokens"}}`,
 		"assertion":  `{"url":"https://h/mcp","auth":{"client_id":"a","issuer":"https://i","assertion_file":"k.pem"}}`,
 		"enterprise": `{"url":"https://h/mcp","auth":{"client_id":"a","enterprise":{"token_endpoint":"https://i","client_id":"b","id_token_file":"k.pem"}}}`,
+		"secret":     `{"url":"https://h/mcp","auth":{"client_id":"me","client_secret":"s","scopes":["a","b"]}}`,
+		"key":        `{"url":"https://h/mcp","auth":{"grant":"client_credentials","client_id":"me","private_key_file":"k.pem"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := load(t, `{"mcpServers":{"a":`+entry+`}}`).Specs()[0]
@@ -358,18 +360,6 @@ func TestFile_Broken_of_several_files(t *testing.T) {
 	f, err := LoadFiles(paths)
 	require.NoError(t, err)
 	require.Equal(t, []string{"c", "b"}, f.Broken(), "a of the first file is replaced by a sound entry, b by a broken one")
-}
-
-// Each limit has a key of its own.
-func TestLimits(t *testing.T) {
-	f, err := Parse([]byte(`{"mcpServers":{"a":{"command":"x",
-		"limits":{"max_message_bytes":1,"max_items":2,"max_pages":3,"max_catalog_bytes":4,"max_elements":8,"max_buffer_bytes":10,
-		"max_decoded_bytes":9,"max_in_flight":5,"max_queued":7,"max_stderr_lines":6}},
-		"b":{"command":"x","limits":{"max_queued":0}}}}`), "mcp.json")
-	require.NoError(t, err)
-	require.Empty(t, f.Problems)
-	require.Equal(t, mcpvisor.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)
-	require.Equal(t, mcpvisor.Limits{MaxQueued: -1}, f.Servers[1].Spec.Limits)
 }
 
 // Each field of Limits, Timeouts and Probe has a key.

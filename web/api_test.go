@@ -167,16 +167,6 @@ func TestCall_of_a_tool(t *testing.T) {
 	require.Equal(t, 200, status)
 }
 
-func TestRestart_of_a_server(t *testing.T) {
-	c := newClient(t)
-	registerBroken(t, c, "s")
-	s := serve(t, c, web.WithControls())
-	events := c.Watch(t.Context(), mcpvisor.EventEvicted)
-	status, body := s.post("/api/servers/s/restart", "")
-	require.Equal(t, http.StatusAccepted, status, body)
-	require.Equal(t, "s", (<-events).Server, "it was started again")
-}
-
 func TestHealth_and_readiness(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "good")
@@ -265,16 +255,6 @@ func TestReadiness_for_strangers(t *testing.T) {
 	}
 	response, _ := s.do(http.MethodGet, "/readyz?server=other", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer secret-secret") })
 	require.Equal(t, 200, response.StatusCode)
-}
-
-func TestMetrics_are_those_of_the_host(t *testing.T) {
-	c := newClient(t)
-	status, _ := serve(t, c).get("/metrics")
-	require.Equal(t, 404, status)
-	s := serve(t, c, web.WithMetrics(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })))
-	status, body := s.get("/metrics")
-	require.Equal(t, 200, status)
-	require.Equal(t, "up 1\n", body)
 }
 
 // The page works under any prefix: the prefix without its slash is redirected by a relative

@@ -51,19 +51,6 @@ func TestPost_from_other_sites_gets_403(t *testing.T) {
 	}
 }
 
-func TestPost_without_Controls_gets_403(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
-	for _, path := range []string{"/api/servers/s/restart", "/api/call", "/", "/api/status"} {
-		status, body := s.post(path, "{}")
-		require.Equal(t, http.StatusForbidden, status, path)
-		require.Contains(t, body, "read only")
-	}
-	st, _ := c.ServerStatus("s")
-	require.Equal(t, 0, st.Restarts)
-}
-
 func TestToken(t *testing.T) {
 	const token = "a-long-secret-token"
 	c := newClient(t)

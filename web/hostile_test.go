@@ -112,6 +112,12 @@ func TestHostileReaders(t *testing.T) {
 					require.NoError(t, conn.Close())
 				}
 				synctest.Wait()
+				again, err := p.dial()
+				require.NoError(t, err)
+				defer again.Close()
+				_, err = again.Write([]byte(row.request))
+				require.NoError(t, err)
+				require.Empty(t, refusalOf(again), "each that ends makes room")
 				requireServed(t, p, "/api/status", 200)
 				requireServed(t, p, "/api/servers/s/tools", 200)
 			})

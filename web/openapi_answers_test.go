@@ -273,6 +273,7 @@ func TestOpenAPI_answers(t *testing.T) {
 		{open, "POST /api/servers/{name}/restart", "/api/servers/fx/restart", "{}", nil, 404},
 		{readOnly, "POST /api/servers/{name}/restart", "/api/servers/fs/restart", "{}", nil, 403},
 		{open, "POST /api/servers/{name}/restart", "/api/servers/fs/restart", "{}", plainText, 415},
+		{readOnly, "POST /api/call", "/api/call", tool("fs/echo"), nil, 403},
 		{open, "POST /api/call", "/api/call", tool("fs/echo"), nil, 200},
 		{open, "POST /api/call", "/api/call", tool("fs/fail"), nil, 200},
 		{open, "POST /api/call", "/api/call", `{"tool": "fs/echo", "unknown": 1}`, nil, 400},

@@ -182,19 +182,30 @@ func (c *catalogs) follow(ctx context.Context) {
 }
 
 func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
+	return followPrefix(ctx, c.node.store, records.CatalogPrefix, after, func(e store.Event) bool {
+		c.take(e)
+		return true
+	})
+}
+
+// followPrefix tells what is below a prefix of the store, if after is 0, and each change of it behind after, which it
+// keeps up to date. It returns when more says that this is enough, the store fails, or ctx ends.
+func followPrefix(ctx context.Context, s store.Store, prefix string, after *int64, more func(store.Event) bool) error {
 	if *after == 0 {
-		reading, cancel := context.WithTimeout(ctx, publishTimeout)
-		snapshot, err := c.node.store.Read(reading, records.CatalogPrefix)
+		reading, cancel := context.WithTimeout(ctx, readTimeout)
+		snapshot, err := s.Read(reading, prefix)
 		cancel()
 		if err != nil {
 			return err
 		}
 		for _, pair := range snapshot.Pairs {
-			c.take(store.Event{Pair: pair})
+			if !more(store.Event{Pair: pair}) {
+				return nil
+			}
 		}
 		*after = snapshot.Revision
 	}
-	w := c.node.store.Watch(ctx, records.CatalogPrefix, *after)
+	w := s.Watch(ctx, prefix, *after)
 	defer w.Close()
 	for {
 		waiting, cancel := context.WithTimeout(ctx, staleAfter) // a connection that is lost may only be silent
@@ -204,7 +215,9 @@ func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 			return err
 		}
 		for _, e := range batch.Events {
-			c.take(e)
+			if !more(e) {
+				return nil
+			}
 		}
 		*after = batch.Revision
 	}

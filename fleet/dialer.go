@@ -184,9 +184,7 @@ func shown(spec mcpvisor.ServerSpec) mcpvisor.ServerSpec {
 	spec.Transport = &mcpvisor.Transport{Kind: actual.TransportKind(), Target: actual.Target(), New: noTransport}
 	spec.Stdio, spec.HTTP, spec.InMemory = nil, nil, nil
 	spec.StartSupervised, spec.Standby = true, false
-	if spec.Policy.MaxAttempts != supervisor.Unlimited {
-		spec.Policy.MaxAttempts = supervisor.Unlimited
-	}
+	spec.Policy.MaxAttempts = supervisor.Unlimited
 	if spec.Policy.Base <= 0 {
 		spec.Policy.Base = defaultBase
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -9,42 +10,50 @@ import (
 // ending is the end of a session that holds nothing of the system: what [transport.Session] says of
 // Dead, Cause and Released. Safe for concurrent use.
 type ending struct {
-	dead, released chan struct{}
-
-	mu         sync.Mutex
-	cause      *supervisor.Cause // guarded by mu, as the fields below
-	gone       bool
-	onDead     []func()
-	onReleased []func()
+	cause          atomic.Pointer[supervisor.Cause]
+	dead, released event
 }
 
-func newEnding() *ending { return &ending{dead: make(chan struct{}), released: make(chan struct{})} }
+func newEnding() *ending {
+	return &ending{dead: event{done: make(chan struct{})}, released: event{done: make(chan struct{})}}
+}
 
 // end ends the session with its first cause, and reports whether this is it.
 func (e *ending) end(cause *supervisor.Cause) bool {
-	e.mu.Lock()
-	if e.cause != nil {
-		e.mu.Unlock()
+	if !e.cause.CompareAndSwap(nil, cause) {
 		return false
 	}
-	e.cause = cause
-	calls := e.onDead
-	e.onDead = nil
-	close(e.dead)
-	e.mu.Unlock()
-	for _, f := range calls {
-		f()
-	}
+	e.dead.happen()
 	return true
 }
 
 // release says that nothing is left. The session has ended before.
-func (e *ending) release() {
+func (e *ending) release() { e.released.happen() }
+
+// Dead, Cause, Released, OnDead, OnReleased and Left are those of [transport.Session].
+func (e *ending) Dead() <-chan struct{}     { return e.dead.done }
+func (e *ending) Released() <-chan struct{} { return e.released.done }
+func (e *ending) Left() error               { return nil }
+func (e *ending) Cause() *supervisor.Cause  { return e.cause.Load() }
+func (e *ending) OnDead(f func())           { e.dead.on(f) }
+func (e *ending) OnReleased(f func())       { e.released.on(f) }
+
+// event is something that happens once. Safe for concurrent use.
+type event struct {
+	done chan struct{} // closed when it has happened
+
+	mu    sync.Mutex
+	over  bool     // guarded by mu, as calls
+	calls []func() // when it happens
+}
+
+func (e *event) happen() {
 	e.mu.Lock()
-	calls, first := e.onReleased, !e.gone
-	e.onReleased, e.gone = nil, true
-	if first {
-		close(e.released)
+	calls := e.calls
+	e.calls = nil
+	if !e.over {
+		e.over = true
+		close(e.done)
 	}
 	e.mu.Unlock()
 	for _, f := range calls {
@@ -52,35 +61,15 @@ func (e *ending) release() {
 	}
 }
 
-// Dead, Cause, Released, OnDead, OnReleased and Left are those of [transport.Session].
-func (e *ending) Dead() <-chan struct{}     { return e.dead }
-func (e *ending) Released() <-chan struct{} { return e.released }
-func (e *ending) Left() error               { return nil }
-
-func (e *ending) Cause() *supervisor.Cause {
+// on calls f when it happens, or at once if it has.
+func (e *event) on(f func()) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.cause
-}
-
-func (e *ending) OnDead(f func()) {
-	e.mu.Lock()
-	if e.cause == nil {
-		e.onDead = append(e.onDead, f)
-		e.mu.Unlock()
-		return
+	over := e.over
+	if !over {
+		e.calls = append(e.calls, f)
 	}
 	e.mu.Unlock()
-	f()
-}
-
-func (e *ending) OnReleased(f func()) {
-	e.mu.Lock()
-	if !e.gone {
-		e.onReleased = append(e.onReleased, f)
-		e.mu.Unlock()
-		return
+	if over {
+		f()
 	}
-	e.mu.Unlock()
-	f()
 }

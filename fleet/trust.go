@@ -26,7 +26,7 @@ func (c *Config) checkTrust(ctx context.Context, id string) error {
 	}
 	var nodes store.Snapshot
 	for {
-		reading, cancel := context.WithTimeout(ctx, drainRead)
+		reading, cancel := context.WithTimeout(ctx, readTimeout)
 		var err error
 		nodes, err = c.Store.Read(reading, records.NodesPrefix)
 		cancel()

@@ -192,24 +192,6 @@ func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
 	p.do(t.Context(), http.MethodDelete, "")
 }
 
-// The calls of two clients at a server on a pipe are of two copies, so each client is asked because of its own.
-func TestShare_questions_of_calls(t *testing.T) {
-	c := newAskingClient(t, nil, legacyFixture("a"))
-	transport := Transport(c, withShare(ShareClient))
-	ann, bob := askingSessionOf(t, transport), askingSessionOf(t, transport)
-	ann.send(1, "tools/call", consultForText)
-	first := ann.read().(*jsonrpc.Request)
-	bob.send(1, "tools/call", consultForText)
-	second := bob.read().(*jsonrpc.Request)
-	for name, of := range map[string]struct {
-		raw
-		asked *jsonrpc.Request
-	}{"ann": {ann, first}, "bob": {bob, second}} {
-		require.NoError(t, of.conn.Write(t.Context(), &jsonrpc.Response{ID: of.asked.ID, Result: json.RawMessage(`{"action":"accept","content":{"name":"` + name + `"}}`)}))
-		require.Contains(t, string(of.read().(*jsonrpc.Response).Result), name)
-	}
-}
-
 // A question that was written to a stream which broke, or which another one has replaced, is asked again on the next
 // stream of the session, with the same id, unless the client says that it has seen it. Its answer counts once.
 func TestShare_questions_on_a_broken_stream(t *testing.T) {

@@ -53,11 +53,9 @@
 //
 // # What a peer may cost
 //
-// [Limits] bound what one session costs, whatever its peer sends or leaves unread. A request beyond them
-// waits in Write, so nothing more is read from a peer behind a stream. A request that is refused gets a
-// JSON-RPC error that names the bound. A session whose unread answers exceed their bound ends with
-// [ErrPeerDoesNotRead]. Nothing that a peer does delays another one. But all peers share the calls that a
-// server accepts at once (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than that.
+// [Limits] and [HTTPLimits] bound what a peer costs, whatever it sends or leaves unread; docs/gateway.md has their tables.
+// A request that is refused gets a JSON-RPC error that names the bound. Nothing that a peer does delays another one. But
+// all peers share the calls that a server accepts at once (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less.
 //
 // # Files
 //

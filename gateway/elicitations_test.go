@@ -154,21 +154,6 @@ func TestElicitations_of_two_servers_with_one_id(t *testing.T) {
 	})
 }
 
-// A server must not use one id for two clients. If it does, no client is told.
-func TestElicitations_of_two_clients_with_one_id(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newURLClient(t)
-		g := Transport(c).(*gateway)
-		ann, eve := urlSession(t, g), urlSession(t, g)
-		ann.ask("a", "e1")
-		eve.ask("a", "e1")
-		end(t, c, "a", "e1")
-		synctest.Wait()
-		ann.requireIdle()
-		eve.requireIdle()
-	})
-}
-
 // The ids of a copy are its own: another client learns nothing of them, and may have the same.
 func TestElicitations_of_copies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,11 +8,8 @@
 //	defer handler.Close()
 //	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
 //
-// The page shows what needs attention, the supervision tree, each server with its state, cause,
-// stderr and history, calls in flight and ended ones with their outcomes, the time that tools
-// take, the catalog with its cost in tokens, and a form that calls a tool. It consists of plain
-// files that are embedded in the program: there is no build step and no request to another
-// origin.
+// The page consists of plain files that are embedded in the program: there is no build step and
+// no request to another origin.
 //
 // # Who can see it
 //
@@ -33,31 +30,12 @@
 //
 // Answers are JSON. The types of package api are their shapes, and within one [api.Schema]
 // fields are only added. Durations are nanoseconds unless a name says otherwise.
+// openapi.json describes every operation (OpenAPI 3.1, with schemas); the handler serves it at
+// api/openapi.json, and https://github.com/mcpvisor/mcpvisor/blob/main/docs/http-api.md explains
+// it. Beside the API there are healthz, readyz (503 unless the required servers are ready, and
+// after Close) and metrics, the handler of [WithMetrics].
 //
-//	GET  api/status                    Status: all servers, and what needs attention; ?server=NAME for some
-//	GET  api/servers/{name}            Server: status, stderr, statistics of its tools
-//	GET  api/servers/{name}/tools      Tools: the catalog with input schemas and tokens
-//	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
-//	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
-//	GET  api/search                    Search: tools of all servers that have all words of ?q=WORDS
-//	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
-//	GET  api/clients                   Clients: the clients of the gateway, and what they may call
-//	GET  api/nodes                     Nodes: the nodes of the fleet, and which of them runs each server
-//	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
-//	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND or ?server=NAME for some
-//	GET  api/events/summaries          EventSummaries: similar events of one server as one; ?after=SEQ, ?server=NAME
-//	GET  api/events/stream             the events of api/events and those that follow, as server-sent events
-//	GET  api/tasks                     Tasks: calls that servers execute as tasks, and the journal
-//	POST api/servers/{name}/restart    RestartAnswer, with WithControls
-//	POST api/call                      CallRequest → CallAnswer, with WithControls
-//	POST api/tasks/cancel              TaskRequest → CancelAnswer, with WithControls
-//	POST api/tasks/wait                TaskRequest → CallAnswer, with WithControls
-//	GET  healthz                       Health: the process answers
-//	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
-//	GET  metrics                       the handler of WithMetrics
-//	GET  api/openapi.json              all of this as OpenAPI 3.1, with schemas; see docs/http-api.md
-//
-// Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
+// An answer with a status of 400 or more is an [api.ErrorAnswer]. The body of a POST
 // is application/json: one object, without unknown fields and without text after it.
 //
 // A handler bounds what all its readers together can hold: 512 requests at a time and 64 event
@@ -66,8 +44,6 @@
 // without it and with the outcome "answered". A reader that takes less than 512 KiB a second
 // after the first 30 s loses its connection. Probes are always answered.
 //
-// An event stream begins with an event "hello" ([api.Hello]). The events of the client follow
-// without a name: the data is an [api.Event], the id is for the header Last-Event-ID alone, after
-// which a stream continues when it is opened again. An event "missed" ([api.Missed]) says how many
-// events are lost to this reader. A stream is written to at most four times a second, after a burst of four.
+// An event stream begins with an event "hello" ([api.Hello]); the events of the client follow. It is
+// written to at most four times a second, after a burst of four.
 package web

@@ -12,12 +12,9 @@
 //
 // # Which processes
 //
-// A server of a guarded node has the entry of [Guard.Env] in its environment, which its descendants
-// inherit: the guard finds them all in /proc, wherever they have gone, and even those that the node
-// had just started when it was stopped. Some programs overwrite their environment, so the node also
-// names the process of each server ([Guard.Hold]), whose group is killed as well. All descendants
-// of a process that was found are killed, too. A process that leaves the group, has no such ancestor, and
-// has cleared its environment, is not found.
+// The guard finds a server and its descendants by the entry of [Guard.Env], and by the process that the node has
+// named ([Guard.Hold]). docs/fleet.md says which ones it does not find:
+// https://github.com/mcpvisor/mcpvisor/blob/main/docs/fleet.md#the-guard
 //
 // The system can give the id of a process that has ended to another one. So the guard signals only processes
 // that it holds by a pidfd, and groups whose leader it holds.

@@ -44,7 +44,7 @@ func (bytesCodec) Unmarshal(data mem.BufferSlice, v any) error {
 func unary(b *testing.B) func(args []byte) {
 	a := newAuthority(b)
 	server, client := identity(b, a, "b"), identity(b, a, "a")
-	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(server.serverTLS(nil))), grpc.ForceServerCodecV2(bytesCodec{}))
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(server.serverTLS())), grpc.ForceServerCodecV2(bytesCodec{}))
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Echo",
 		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			in := new([]byte)

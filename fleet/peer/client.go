@@ -37,8 +37,6 @@ type ClientConfig struct {
 	// Node is the id of the other node, and Address its host and port. Required.
 	Node    string
 	Address string
-	// Defaults are those of calls without options, as the client of this node has them.
-	Defaults facade.CallSettings
 	// RoomBytes bounds the long results (more than 32 KiB) that are being received, or wait for
 	// room in another budget ([Route.Into]), in bytes. A quarter of it is for each stream; a single
 	// result may exceed that. Default 32 MiB.

@@ -51,7 +51,7 @@ type noticeFuncs struct {
 //
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Notices(ctx context.Context, server string, epoch uint64, opened func(), notify func(transport.Notice)) error {
-	_, e := c.call(ctx, &call{method: methodNotices, server: server, epoch: epoch, settings: c.config.Defaults, notices: &noticeFuncs{opened, notify}}, nil)
+	_, e := c.call(ctx, &call{method: methodNotices, server: server, epoch: epoch, notices: &noticeFuncs{opened, notify}}, nil)
 	if e != nil {
 		e.Op = "notices of " + server
 		return e

@@ -151,7 +151,7 @@ func dialRaw(t testing.TB, id Identity, address string) rawStream {
 // hostileServer answers the greeting of each stream, and then does what handle says.
 func hostileServer(t testing.TB, id Identity, handle func(s rawStream)) string {
 	t.Helper()
-	g := grpc.NewServer(append(framing.ServerOptions(1), grpc.Creds(credentials.NewTLS(id.serverTLS(nil))))...)
+	g := grpc.NewServer(append(framing.ServerOptions(1), grpc.Creds(credentials.NewTLS(id.serverTLS())))...)
 	framing.Register(g, func(stream grpc.ServerStream) error {
 		handle(rawStream{t, stream})
 		<-stream.Context().Done()

@@ -37,7 +37,7 @@ type Request struct {
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	args := append(varint.AppendText(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
-	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, buffer: r.Buffer, into: r.Into, settings: c.config.Defaults}, r.Options)
+	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, buffer: r.Buffer, into: r.Into}, r.Options)
 	if e != nil {
 		e.Op = r.Method + " of " + r.Server
 		return nil, e
@@ -72,7 +72,7 @@ var errUnreadable = errors.New("the request cannot be read")
 // does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.
 func (c *Client) Catalog(ctx context.Context, server, digest string) ([]byte, error) {
 	op := "get the catalog of " + server
-	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest, settings: c.config.Defaults}, nil)
+	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest}, nil)
 	if e == nil && catalog.Digest(encoded) != digest {
 		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("node %q: %w", c.config.Node, catalog.ErrDigest)}

@@ -30,12 +30,12 @@ type Route struct {
 	until  time.Time
 	buffer *budget.Budget
 	into   *budget.Share
-	// settings are those of With; nil: the Defaults of the client.
+	// settings are those of With; nil: none.
 	settings *facade.CallSettings
 }
 
-// With returns the route for calls whose options are applied to these settings, and not to the Defaults of
-// the client. The settings must not change. A call with settings costs less than one with options.
+// With returns the route for calls whose options are applied to these settings. The settings must not change. A call
+// with settings costs less than one with options.
 func (r Route) With(settings *facade.CallSettings) Route {
 	r.settings = settings
 	return r
@@ -102,7 +102,7 @@ func (r Route) CompleteRaw(ctx context.Context, server string, request facade.Co
 
 // do makes a call. An error gets op as its Op, or the Op of the call if op is empty.
 func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOption) (json.RawMessage, error) {
-	c.server, c.epoch, c.over, c.ends, c.buffer, c.into, c.settings = r.server, r.epoch, r.over, r.until, r.buffer, r.into, r.client.config.Defaults
+	c.server, c.epoch, c.over, c.ends, c.buffer, c.into = r.server, r.epoch, r.over, r.until, r.buffer, r.into
 	if r.settings != nil {
 		c.settings = *r.settings
 	}

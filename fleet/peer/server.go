@@ -53,9 +53,6 @@ type ServerConfig struct {
 	// Notices calls opened, and then notify with each notice of the server. It returns when ctx
 	// ends, or earlier with an error. Neither function blocks. Default: [ErrUnsupported].
 	Notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error
-	// Allow reports whether a node may connect. Default: each node with a certificate of the
-	// authorities may.
-	Allow func(node string) bool
 	// RoomBytes bounds the long calls (more than 32 KiB) that are received from one peer at a
 	// time, in bytes. A quarter of it is for each stream; a single call may exceed that. Default
 	// 32 MiB.
@@ -97,7 +94,7 @@ func NewServer(config ServerConfig) (*Server, error) {
 	}
 	s := &Server{config: config.withDefaults(), node: node, streams: map[*serverStream]bool{}}
 	s.grpc = grpc.NewServer(append(framing.ServerOptions(streamsPerLink),
-		grpc.Creds(credentials.NewTLS(config.Identity.serverTLS(config.Allow))),
+		grpc.Creds(credentials.NewTLS(config.Identity.serverTLS())),
 		grpc.MaxConcurrentStreams(2*streamsPerLink),
 		grpc.ConnectionTimeout(helloTimeout))...)
 	framing.Register(s.grpc, s.serveStream)

@@ -148,38 +148,18 @@ func TestPlanner_respectsLabelsAndCapacity(t *testing.T) {
 	require.Equal(t, 30, f.loads()["b"])
 }
 
-// TestPlanner_countsClaimsAgainstCapacity: claims that the view does not have yet count.
-func TestPlanner_countsClaimsAgainstCapacity(t *testing.T) {
-	f := newFleet(t, Policy{})
-	f.join(Node{ID: "a", Labels: map[string]string{"gpu": "1"}, Capacity: 20})
-	f.joinMany(3)
-	f.specs(40, Spec{Labels: map[string]string{"gpu": "1"}})
-	f.run(time.Minute, short)
-	require.Equal(t, 20, f.loads()["a"])
-}
-
 func TestPlanner_candidatesTakeTurns(t *testing.T) {
 	f := newFleet(t, Policy{Settle: time.Millisecond})
 	f.joinMany(4)
 	f.now = time.Hour
 	f.specs(1, Spec{})
-	name := f.view.names["server0000"]
-	for rank, candidate := range f.view.candidatesOf(name) {
-		f.now = time.Hour + time.Duration(rank)*time.Second
-		require.Len(t, f.planners[candidate.Life].Step(f.now, f.view), 1, "candidate %d", rank)
-	}
-	f = newFleet(t, Policy{Settle: time.Millisecond})
-	f.joinMany(4)
-	f.now = time.Hour
-	f.specs(1, Spec{})
-	name = f.view.names["server0000"]
-	for rank, candidate := range f.view.candidatesOf(name) {
-		p := f.planners[candidate.Life]
-		due := time.Hour + time.Duration(rank)*time.Second
+	for rank, candidate := range f.view.candidatesOf(f.view.names["server0000"]) {
+		p, due := f.planners[candidate.Life], time.Hour+time.Duration(rank)*time.Second
 		if rank > 0 {
 			require.Empty(t, p.Step(due-1, f.view))
 			require.Equal(t, due, p.Due())
 		}
+		require.Len(t, p.Step(due, f.view), 1, "candidate %d", rank)
 	}
 }
 

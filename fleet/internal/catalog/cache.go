@@ -93,13 +93,6 @@ func (c *Cache) fly(ctx context.Context, f *flight, key flightKey, fetch func(ct
 	}
 }
 
-// Put keeps a body that this node has encoded.
-func (c *Cache) Put(b *Body) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keep(b)
-}
-
 // keep is called with the mutex held.
 func (c *Cache) keep(b *Body) {
 	if c.kept[b.digest] != nil || len(b.encoded) > c.maxBytes {
@@ -112,15 +105,4 @@ func (c *Cache) keep(b *Body) {
 		delete(c.kept, oldest.digest)
 		c.bytes -= len(oldest.encoded)
 	}
-}
-
-// Encoded returns the bytes of a body that the cache has.
-func (c *Cache) Encoded(digest string) (encoded []byte, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.kept[digest]; e != nil {
-		c.recent.MoveToFront(e)
-		return e.Value.(*Body).encoded, true
-	}
-	return nil, false
 }

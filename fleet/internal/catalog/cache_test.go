@@ -113,17 +113,24 @@ func TestCache_two_sources(t *testing.T) {
 func TestCache_bound(t *testing.T) {
 	a, b, d := bodyOf(t, 5, "a"), bodyOf(t, 5, "b"), bodyOf(t, 5, "d")
 	c := NewCache(2*len(a.Encoded()) + 10)
-	c.Put(a)
-	c.Put(b)
-	c.Put(b)
-	_, ok := c.Encoded(a.Digest()) // used
-	require.True(t, ok)
-	c.Put(d)
-	for body, want := range map[*Body]bool{a: true, b: false, d: true} {
-		_, ok := c.Encoded(body.Digest())
-		require.Equal(t, want, ok)
+	get := func(body *Body) (cached bool) {
+		cached = true
+		_, err := c.Get(t.Context(), "node", body.Digest(), func(context.Context) ([]byte, error) {
+			cached = false
+			return body.Encoded(), nil
+		})
+		require.NoError(t, err)
+		return cached
 	}
-	c.Put(bodyOf(t, 100, "large"))
+	for _, body := range []*Body{a, b} {
+		require.False(t, get(body))
+	}
+	require.True(t, get(a), "it is used")
+	require.False(t, get(d), "in the place of b")
+	require.False(t, get(bodyOf(t, 100, "large")))
+	require.True(t, get(a))
+	require.True(t, get(d))
+	require.Nil(t, c.kept[b.Digest()])
 	require.Len(t, c.kept, 2)
 	require.Equal(t, 2, c.recent.Len())
 	require.Equal(t, len(a.Encoded())+len(d.Encoded()), c.bytes)

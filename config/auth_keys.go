@@ -12,61 +12,45 @@ import (
 // authRows are the keys of "auth". Aliases are the spellings of Claude Code (camel
 // case), Cursor (capitals) and Gemini CLI.
 var authRows = []row{
-	{
-		Key: Key{Name: "client_id", Aliases: []string{"clientId", "CLIENT_ID"}, Type: "string", Field: "HTTP.Auth.ClientID", Example: `"my-client"`,
-			Meaning: "The id of a client that is registered at the authorization server. Without it the client registers itself."},
-		read: intoText(func(e *entry) *string { return &e.oauth.ClientID }),
-	},
-	{
-		Key: Key{Name: "client_secret", Aliases: []string{"clientSecret", "CLIENT_SECRET"}, Type: "string", Field: "HTTP.Auth.ClientSecret", Example: `"${SECRET}"`,
-			Meaning: "The secret that belongs to client_id, which it needs. Not together with private_key_file."},
-		read: intoText(func(e *entry) *string { return &e.oauth.ClientSecret }),
-	},
+	textRow(func(e *entry) *string { return &e.oauth.ClientID }, Key{
+		Name: "client_id", Aliases: []string{"clientId", "CLIENT_ID"}, Type: "string", Field: "HTTP.Auth.ClientID", Example: `"my-client"`,
+		Meaning: "The id of a client that is registered at the authorization server. Without it the client registers itself."}),
+	textRow(func(e *entry) *string { return &e.oauth.ClientSecret }, Key{
+		Name: "client_secret", Aliases: []string{"clientSecret", "CLIENT_SECRET"}, Type: "string", Field: "HTTP.Auth.ClientSecret", Example: `"${SECRET}"`,
+		Meaning: "The secret that belongs to client_id, which it needs. Not together with private_key_file."}),
 	{
 		Key: Key{Name: "private_key_file", Type: "path", Field: "HTTP.Auth.PrivateKey", Example: `"key.pem"`,
 			Meaning: "A key in PEM that the client signs with instead of a secret: RSA, P-256 or Ed25519."},
 		read: func(e *entry, v *hujson.Value) { e.oauth.PrivateKey = e.readFile(v) },
 	},
-	{
-		Key: Key{Name: "client_metadata_url", Type: "URL", Field: "HTTP.Auth.ClientMetadataURL", Example: `"https://example.com/client.json"`,
-			Meaning: "Where the client publishes its metadata document."},
-		read: intoText(func(e *entry) *string { return &e.oauth.ClientMetadataURL }),
-	},
-	{
-		Key: Key{Name: "client_name", Type: "string", Default: "mcpvisor", Field: "HTTP.Auth.ClientName", Example: `"My host"`,
-			Meaning: "The name that the user sees where they consent."},
-		read: intoText(func(e *entry) *string { return &e.oauth.ClientName }),
-	},
-	{
-		Key: Key{Name: "issuer", Type: "URL", Default: "the first one that the server names; it is remembered", Field: "HTTP.Auth.Issuer", Example: `"https://auth.example.com"`,
-			Meaning: "The authorization server that client_id belongs to. No other is accepted."},
-		read: intoText(func(e *entry) *string { return &e.oauth.Issuer }),
-	},
-	{
-		Key: Key{Name: "account", Type: "string", Field: "HTTP.Auth.Account", Example: `"work"`,
-			Meaning: "Tells several logins to the same server apart."},
-		read: intoText(func(e *entry) *string { return &e.oauth.Account }),
-	},
+	textRow(func(e *entry) *string { return &e.oauth.ClientMetadataURL }, Key{
+		Name: "client_metadata_url", Type: "URL", Field: "HTTP.Auth.ClientMetadataURL", Example: `"https://example.com/client.json"`,
+		Meaning: "Where the client publishes its metadata document."}),
+	textRow(func(e *entry) *string { return &e.oauth.ClientName }, Key{
+		Name: "client_name", Type: "string", Default: "mcpvisor", Field: "HTTP.Auth.ClientName", Example: `"My host"`,
+		Meaning: "The name that the user sees where they consent."}),
+	textRow(func(e *entry) *string { return &e.oauth.Issuer }, Key{
+		Name: "issuer", Type: "URL", Default: "the first one that the server names; it is remembered", Field: "HTTP.Auth.Issuer", Example: `"https://auth.example.com"`,
+		Meaning: "The authorization server that client_id belongs to. No other is accepted."}),
+	textRow(func(e *entry) *string { return &e.oauth.Account }, Key{
+		Name: "account", Type: "string", Field: "HTTP.Auth.Account", Example: `"work"`,
+		Meaning: "Tells several logins to the same server apart."}),
 	{
 		Key: Key{Name: "scopes", Aliases: []string{"scope"}, Type: "list of strings, or one string with spaces", Default: "those that the server names", Field: "HTTP.Auth.Scopes", Example: `["read", "write"]`,
 			Meaning: "The scopes to ask for, beside those that the server asks for."},
 		read: func(e *entry, v *hujson.Value) { e.oauth.Scopes = e.readScopes(v) },
 	},
-	{
-		Key: Key{Name: "redirect_url", Aliases: []string{"redirectUri"}, Type: "URL", Default: "http://127.0.0.1 with a free port", Field: "HTTP.Auth.RedirectURL", Example: `"http://127.0.0.1:7777/callback"`,
-			Meaning: "Where the authorization server sends the user's browser back to."},
-		read: intoText(func(e *entry) *string { return &e.oauth.RedirectURL }),
-	},
+	textRow(func(e *entry) *string { return &e.oauth.RedirectURL }, Key{
+		Name: "redirect_url", Aliases: []string{"redirectUri"}, Type: "URL", Default: "http://127.0.0.1 with a free port", Field: "HTTP.Auth.RedirectURL", Example: `"http://127.0.0.1:7777/callback"`,
+		Meaning: "Where the authorization server sends the user's browser back to."}),
 	{
 		Key: Key{Name: "callbackPort", Type: "number", Field: "HTTP.Auth.RedirectURL", Example: `8123`,
 			Meaning: "Claude Code's key: 8123 stands for redirect_url http://localhost:8123/callback."},
 		read: (*entry).readCallbackPort,
 	},
-	{
-		Key: Key{Name: "grant", Type: `"authorization_code" or "client_credentials"`, Default: `"authorization_code"`, Field: "HTTP.Auth.Grant", Example: `"client_credentials"`,
-			Meaning: "How a token is obtained: the user consents, or the client acts for itself."},
-		read: intoText(func(e *entry) *string { return (*string)(&e.oauth.Grant) }),
-	},
+	textRow(func(e *entry) *string { return (*string)(&e.oauth.Grant) }, Key{
+		Name: "grant", Type: `"authorization_code" or "client_credentials"`, Default: `"authorization_code"`, Field: "HTTP.Auth.Grant", Example: `"client_credentials"`,
+		Meaning: "How a token is obtained: the user consents, or the client acts for itself."}),
 	{
 		Key: Key{Name: "assertion_file", Type: "path", Field: "HTTP.Auth.AssertionFile", Example: `"/var/run/token"`,
 			Meaning: "A file with a signed assertion (RFC 7523) that the platform of a workload keeps fresh. It is read for each token."},
@@ -84,35 +68,25 @@ var authRows = []row{
 			Meaning: "Where tokens are kept."},
 		read: func(e *entry, v *hujson.Value) { e.oauth.Store = e.readTokenStore(v) },
 	},
-	{
-		Key: Key{Name: "wait", Type: "duration", Default: shortDuration(defaults.TokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
-			Meaning: "How long a call waits for a token that has to be fetched first."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.oauth.TokenWait }),
-	},
-	{
-		Key: Key{Name: "enabled", Type: "boolean", Default: "true", Field: "HTTP.Auth", Example: `false`,
-			Meaning: "Gemini CLI's key: false is the same as auth: false."},
-		read: intoBool(func(e *entry) *bool { return &e.oauthEnabled }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.oauth.TokenWait }, Key{
+		Name: "wait", Type: "duration", Default: shortDuration(defaults.TokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
+		Meaning: "How long a call waits for a token that has to be fetched first."}),
+	boolRow(func(e *entry) *bool { return &e.oauthEnabled }, Key{
+		Name: "enabled", Type: "boolean", Default: "true", Field: "HTTP.Auth", Example: `false`,
+		Meaning: "Gemini CLI's key: false is the same as auth: false."}),
 }
 
 // enterpriseRows are the keys of "enterprise" in "auth".
 var enterpriseRows = []row{
-	{
-		Key: Key{Name: "token_endpoint", Type: "URL", Field: "HTTP.Auth.Enterprise.TokenEndpoint", Example: `"https://idp.example.com/token"`,
-			Meaning: "The provider's token endpoint."},
-		read: intoText(func(e *entry) *string { return &e.enterprise.TokenEndpoint }),
-	},
-	{
-		Key: Key{Name: "client_id", Type: "string", Field: "HTTP.Auth.Enterprise.ClientID", Example: `"my-client"`,
-			Meaning: "The id of this client at the provider."},
-		read: intoText(func(e *entry) *string { return &e.enterprise.ClientID }),
-	},
-	{
-		Key: Key{Name: "client_secret", Type: "string", Field: "HTTP.Auth.Enterprise.ClientSecret", Example: `"${IDP_SECRET}"`,
-			Meaning: "The secret that belongs to it."},
-		read: intoText(func(e *entry) *string { return &e.enterprise.ClientSecret }),
-	},
+	textRow(func(e *entry) *string { return &e.enterprise.TokenEndpoint }, Key{
+		Name: "token_endpoint", Type: "URL", Field: "HTTP.Auth.Enterprise.TokenEndpoint", Example: `"https://idp.example.com/token"`,
+		Meaning: "The provider's token endpoint."}),
+	textRow(func(e *entry) *string { return &e.enterprise.ClientID }, Key{
+		Name: "client_id", Type: "string", Field: "HTTP.Auth.Enterprise.ClientID", Example: `"my-client"`,
+		Meaning: "The id of this client at the provider."}),
+	textRow(func(e *entry) *string { return &e.enterprise.ClientSecret }, Key{
+		Name: "client_secret", Type: "string", Field: "HTTP.Auth.Enterprise.ClientSecret", Example: `"${IDP_SECRET}"`,
+		Meaning: "The secret that belongs to it."}),
 	{
 		Key: Key{Name: "id_token_file", Type: "path", Field: "HTTP.Auth.Enterprise.IDTokenFile", Example: `"id_token"`,
 			Meaning: "A file with the ID token of the user's login. It is read for each token."},

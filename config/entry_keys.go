@@ -29,51 +29,35 @@ var entryRows = []row{
 			Meaning: "The working directory of the program."},
 		read: func(e *entry, v *hujson.Value) { e.stdio.Dir = e.readFilePath(v) },
 	},
-	{
-		Key: Key{Name: "inherit_env", Aliases: []string{"inheritEnv"}, Type: "boolean", Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
-			Meaning: "Passes the host's whole environment to the server."},
-		read: intoBool(func(e *entry) *bool { return &e.stdio.InheritEnv }),
-	},
-	{
-		Key: Key{Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Type: "boolean", Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
-			Meaning: "Leaves processes alone that have left the server's process group, when the server ends."},
-		read: intoBool(func(e *entry) *bool { return &e.stdio.KeepDaemons }),
-	},
-	{
-		Key: Key{Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
-			Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0. A fleet refuses it."},
-		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
-	},
-	{
-		Key: Key{Name: "overlap", Type: "boolean", Default: "false", Field: "Overlap", Example: `true`,
-			Meaning: "A reload may start the new process while the old one runs, so that no call waits for it. Without it, the old one ends first; servers over HTTP and those with standby overlap anyway. It excludes exclusive."},
-		read: intoBool(func(e *entry) *bool { return &e.spec.Overlap }),
-	},
-	{
-		Key: Key{Name: "exclusive", Type: "boolean", Default: "false", Field: "Exclusive", Example: `true`,
-			Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."},
-		read: intoBool(func(e *entry) *bool { return &e.spec.Exclusive }),
-	},
+	boolRow(func(e *entry) *bool { return &e.stdio.InheritEnv }, Key{
+		Name: "inherit_env", Aliases: []string{"inheritEnv"}, Type: "boolean", Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
+		Meaning: "Passes the host's whole environment to the server."}),
+	boolRow(func(e *entry) *bool { return &e.stdio.KeepDaemons }, Key{
+		Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Type: "boolean", Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
+		Meaning: "Leaves processes alone that have left the server's process group, when the server ends."}),
+	boolRow(func(e *entry) *bool { return &e.spec.Standby }, Key{
+		Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
+		Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0. A fleet refuses it."}),
+	boolRow(func(e *entry) *bool { return &e.spec.Overlap }, Key{
+		Name: "overlap", Type: "boolean", Default: "false", Field: "Overlap", Example: `true`,
+		Meaning: "A reload may start the new process while the old one runs, so that no call waits for it. Without it, the old one ends first; servers over HTTP and those with standby overlap anyway. It excludes exclusive."}),
+	boolRow(func(e *entry) *bool { return &e.spec.Exclusive }, Key{
+		Name: "exclusive", Type: "boolean", Default: "false", Field: "Exclusive", Example: `true`,
+		Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."}),
 	{
 		Key: Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,
 			Meaning: "The labels that a node of a fleet must have to run this server. It has no effect on a single host."},
 		read: func(e *entry, v *hujson.Value) { e.nodeLabels = e.readMap(v) },
 	},
-	{
-		Key: Key{Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
-			Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."},
-		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.URL) },
-	},
-	{
-		Key: Key{Name: "httpUrl", Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
-			Meaning: "The same as url, and wins over it. Gemini CLI writes the endpoint of Streamable HTTP here, and that of HTTP+SSE below url."},
-		read: intoText(func(e *entry) *string { return &e.httpURL }),
-	},
-	{
-		Key: Key{Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
-			Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."},
-		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.MessagesURL) },
-	},
+	textRow(func(e *entry) *string { return &e.http.URL }, Key{
+		Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
+		Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."}),
+	textRow(func(e *entry) *string { return &e.httpURL }, Key{
+		Name: "httpUrl", Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
+		Meaning: "The same as url, and wins over it. Gemini CLI writes the endpoint of Streamable HTTP here, and that of HTTP+SSE below url."}),
+	textRow(func(e *entry) *string { return &e.http.MessagesURL }, Key{
+		Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
+		Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."}),
 	{
 		Key: Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
 			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},

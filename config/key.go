@@ -74,23 +74,22 @@ func rowNames(rows []row) (names []string) {
 	return names
 }
 
-// The functions below make the read function of a row whose value goes into one
-// field. The argument returns that field.
+// The functions below make a row whose value goes into the field that an argument returns.
 
-func intoText(field func(*entry) *string) func(*entry, *hujson.Value) {
-	return func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }
+func textRow(field func(*entry) *string, k Key) row {
+	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }}
 }
 
-func intoBool(field func(*entry) *bool) func(*entry, *hujson.Value) {
-	return func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }
+func boolRow(field func(*entry) *bool, k Key) row {
+	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }}
 }
 
-func intoCount(field func(*entry) *int) func(*entry, *hujson.Value) {
-	return func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }
+func countRow(field func(*entry) *int, k Key) row {
+	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }}
 }
 
-func intoDuration(field func(*entry) *time.Duration) func(*entry, *hujson.Value) {
-	return func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }
+func durationRow(field func(*entry) *time.Duration, k Key) row {
+	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }}
 }
 
 // The functions below write defaults as the documentation shows them.

@@ -22,31 +22,23 @@ var retryRows = []row{
 			Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none: the server is evicted or parked at once."},
 		read: (*entry).readMaxAttempts,
 	},
-	{
-		Key: Key{Name: "base", Type: "duration", Default: shortDuration(DefaultRetry.Base), Field: "Policy.Base", Example: `"1s"`,
-			Meaning: "The delay before the first attempt. Each further attempt doubles it."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Base }),
-	},
-	{
-		Key: Key{Name: "max", Type: "duration", Default: shortDuration(DefaultRetry.Max), Field: "Policy.Max", Example: `"1m"`,
-			Meaning: "The longest delay. It must be at least base."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Max }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.Base }, Key{
+		Name: "base", Type: "duration", Default: shortDuration(DefaultRetry.Base), Field: "Policy.Base", Example: `"1s"`,
+		Meaning: "The delay before the first attempt. Each further attempt doubles it."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.Max }, Key{
+		Name: "max", Type: "duration", Default: shortDuration(DefaultRetry.Max), Field: "Policy.Max", Example: `"1m"`,
+		Meaning: "The longest delay. It must be at least base."}),
 	{
 		Key: Key{Name: "jitter", Type: "number from 0 to 1", Default: "0", Field: "Policy.Jitter", Example: `0.2`,
 			Meaning: "Spreads each delay at random, by this fraction of it."},
 		read: (*entry).readJitter,
 	},
-	{
-		Key: Key{Name: "stable_after", Type: "duration", Default: shortDuration(defaults.StableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
-			Meaning: "How long a server must stay ready until its retry budget is reset."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }),
-	},
-	{
-		Key: Key{Name: "park", Type: "duration", Default: "the server is evicted", Field: "Policy.ParkEvery", Example: `"10m"`,
-			Meaning: "Parks the server when its retry budget is spent: it is tried again this often."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.ParkEvery }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }, Key{
+		Name: "stable_after", Type: "duration", Default: shortDuration(defaults.StableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
+		Meaning: "How long a server must stay ready until its retry budget is reset."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.ParkEvery }, Key{
+		Name: "park", Type: "duration", Default: "the server is evicted", Field: "Policy.ParkEvery", Example: `"10m"`,
+		Meaning: "Parks the server when its retry budget is spent: it is tried again this often."}),
 	{
 		Key: Key{Name: "intensity", Type: "object", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
 			Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once. Set both of its keys."},
@@ -58,131 +50,89 @@ var retryRows = []row{
 
 // intensityRows are the keys of "intensity" in "retry".
 var intensityRows = []row{
-	{
-		Key: Key{Name: "restarts", Type: "number", Default: "no bound", Field: "Policy.Intensity.Restarts", Example: `5`,
-			Meaning: "The most restarts in the window."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Policy.Intensity.Restarts }),
-	},
-	{
-		Key: Key{Name: "window", Type: "duration", Field: "Policy.Intensity.Window", Example: `"30s"`,
-			Meaning: "The length of the window."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Intensity.Window }),
-	},
+	countRow(func(e *entry) *int { return &e.spec.Policy.Intensity.Restarts }, Key{
+		Name: "restarts", Type: "number", Default: "no bound", Field: "Policy.Intensity.Restarts", Example: `5`,
+		Meaning: "The most restarts in the window."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.Intensity.Window }, Key{
+		Name: "window", Type: "duration", Field: "Policy.Intensity.Window", Example: `"30s"`,
+		Meaning: "The length of the window."}),
 }
 
 // timeoutRows are the keys of "timeouts".
 var timeoutRows = []row{
-	{
-		Key: Key{Name: "start", Type: "duration", Default: shortDuration(defaults.StartTimeout), Field: "Timeouts.Start", Example: `"2m"`,
-			Meaning: "Bounds the start of the process, or the connect, and the negotiation together. npx and the like may have to download first."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Start }),
-	},
-	{
-		Key: Key{Name: "negotiate", Type: "duration", Default: shortDuration(defaults.NegotiateTimeout), Field: "Timeouts.Negotiate", Example: `"10s"`,
-			Meaning: "Bounds the wait for an answer to server/discover, before initialize is tried."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Negotiate }),
-	},
-	{
-		Key: Key{Name: "list", Type: "duration", Default: shortDuration(defaults.ListTimeout), Field: "Timeouts.List", Example: `"2m"`,
-			Meaning: "Bounds the listing of tools, resources, templates and prompts together."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.List }),
-	},
-	{
-		Key: Key{Name: "max_list_age", Type: "duration", Default: "off", Field: "Timeouts.MaxListAge", Example: `"1h"`,
-			Meaning: "The age at which a list is read again if its server announces no changes. At least 10s."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.Start }, Key{
+		Name: "start", Type: "duration", Default: shortDuration(defaults.StartTimeout), Field: "Timeouts.Start", Example: `"2m"`,
+		Meaning: "Bounds the start of the process, or the connect, and the negotiation together. npx and the like may have to download first."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.Negotiate }, Key{
+		Name: "negotiate", Type: "duration", Default: shortDuration(defaults.NegotiateTimeout), Field: "Timeouts.Negotiate", Example: `"10s"`,
+		Meaning: "Bounds the wait for an answer to server/discover, before initialize is tried."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.List }, Key{
+		Name: "list", Type: "duration", Default: shortDuration(defaults.ListTimeout), Field: "Timeouts.List", Example: `"2m"`,
+		Meaning: "Bounds the listing of tools, resources, templates and prompts together."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }, Key{
+		Name: "max_list_age", Type: "duration", Default: "off", Field: "Timeouts.MaxListAge", Example: `"1h"`,
+		Meaning: "The age at which a list is read again if its server announces no changes. At least 10s."}),
 	{
 		Key: Key{Name: "call", Type: "duration", Default: shortDuration(defaults.CallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
 			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
 		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },
 	},
-	{
-		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(defaults.CallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
-			Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
-	},
-	{
-		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(defaults.ShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
-			Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }),
-	},
-	{
-		Key: Key{Name: "drain", Type: "duration", Default: shortDuration(defaults.DrainTimeout), Field: "Timeouts.Drain", Example: `"2m"`,
-			Meaning: "How long the calls in flight may take when a reload replaces or removes the server, before it is ended. It cannot be negative."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Drain }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }, Key{
+		Name: "call_total", Type: "duration", Default: shortDuration(defaults.CallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
+		Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }, Key{
+		Name: "shutdown", Type: "duration", Default: shortDuration(defaults.ShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
+		Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.Drain }, Key{
+		Name: "drain", Type: "duration", Default: shortDuration(defaults.DrainTimeout), Field: "Timeouts.Drain", Example: `"2m"`,
+		Meaning: "How long the calls in flight may take when a reload replaces or removes the server, before it is ended. It cannot be negative."}),
 }
 
 // limitRows are the keys of "limits".
 var limitRows = []row{
-	{
-		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(defaults.MaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
-			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call, if the id is near one of its ends."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
-	},
-	{
-		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(defaults.MaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
-			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait, and the timeouts of their calls keep running."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
-	},
-	{
-		Key: Key{Name: "max_elements", Type: "number", Default: thousands(defaults.MaxElements), Field: "Limits.MaxElements", Example: `100000`,
-			Meaning: "The most JSON values in one result. A result with more fails its call."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
-	},
-	{
-		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(defaults.MaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
-			Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
-	},
-	{
-		Key: Key{Name: "max_items", Type: "number", Default: thousands(defaults.MaxItems), Field: "Limits.MaxItems", Example: `1000`,
-			Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
-	},
-	{
-		Key: Key{Name: "max_pages", Type: "number", Default: thousands(defaults.MaxPages), Field: "Limits.MaxPages", Example: `100`,
-			Meaning: "The most pages of each list. The rest is left out, with a warning."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
-	},
-	{
-		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(defaults.MaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
-			Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
-	},
-	{
-		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(defaults.MaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
-			Meaning: "The most calls in flight. Further ones wait in a queue."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
-	},
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }, Key{
+		Name: "max_message_bytes", Type: "number", Default: mebibytes(defaults.MaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
+		Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call, if the id is near one of its ends."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }, Key{
+		Name: "max_buffer_bytes", Type: "number", Default: mebibytes(defaults.MaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
+		Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait, and the timeouts of their calls keep running."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxElements }, Key{
+		Name: "max_elements", Type: "number", Default: thousands(defaults.MaxElements), Field: "Limits.MaxElements", Example: `100000`,
+		Meaning: "The most JSON values in one result. A result with more fails its call."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }, Key{
+		Name: "max_decoded_bytes", Type: "number", Default: mebibytes(defaults.MaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
+		Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxItems }, Key{
+		Name: "max_items", Type: "number", Default: thousands(defaults.MaxItems), Field: "Limits.MaxItems", Example: `1000`,
+		Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxPages }, Key{
+		Name: "max_pages", Type: "number", Default: thousands(defaults.MaxPages), Field: "Limits.MaxPages", Example: `100`,
+		Meaning: "The most pages of each list. The rest is left out, with a warning."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }, Key{
+		Name: "max_catalog_bytes", Type: "number", Default: mebibytes(defaults.MaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
+		Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."}),
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }, Key{
+		Name: "max_in_flight", Type: "number", Default: thousands(defaults.MaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
+		Meaning: "The most calls in flight. Further ones wait in a queue."}),
 	{
 		Key: Key{Name: "max_queued", Type: "number", Default: thousands(defaults.MaxQueued), Field: "Limits.MaxQueued", Example: `16`,
 			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."},
 		read: (*entry).readMaxQueued,
 	},
-	{
-		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(defaults.MaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
-			Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
-	},
+	countRow(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }, Key{
+		Name: "max_stderr_lines", Type: "number", Default: thousands(defaults.MaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
+		Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."}),
 }
 
 // probeRows are the keys of "probe".
 var probeRows = []row{
-	{
-		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(defaults.ProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
-			Meaning: "The longest silence of the server before it is asked. A negative duration switches probes off."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
-	},
-	{
-		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(defaults.ProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,
-			Meaning: "Bounds the wait for the answer."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Timeout }),
-	},
-	{
-		Key: Key{Name: "failures", Type: "number", Default: thousands(defaults.ProbeFailures), Field: "Probe.Failures", Example: `2`,
-			Meaning: "How many probes in a row must fail before the session is ended."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Probe.Failures }),
-	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }, Key{
+		Name: "interval", Type: "duration", Default: shortDuration(defaults.ProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
+		Meaning: "The longest silence of the server before it is asked. A negative duration switches probes off."}),
+	durationRow(func(e *entry) *time.Duration { return &e.spec.Probe.Timeout }, Key{
+		Name: "timeout", Type: "duration", Default: shortDuration(defaults.ProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,
+		Meaning: "Bounds the wait for the answer."}),
+	countRow(func(e *entry) *int { return &e.spec.Probe.Failures }, Key{
+		Name: "failures", Type: "number", Default: thousands(defaults.ProbeFailures), Field: "Probe.Failures", Example: `2`,
+		Meaning: "How many probes in a row must fail before the session is ended."}),
 }

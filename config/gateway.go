@@ -187,30 +187,26 @@ func (e *entry) readProfiles(v *hujson.Value) {
 const maxPattern = 1000
 
 // readFilter reads a list of patterns that are offered, or an object of allow and deny.
-func (e *entry) readFilter(into func(*settings.Profile) *mcpvisor.ToolFilter, never string) func(*hujson.Value) {
-	return func(v *hujson.Value) {
-		filter := into(e.profile)
-		if _, ok := v.Value.(*hujson.Object); !ok {
-			e.readPatterns(v, never, &filter.Allow)
-			if len(filter.Allow) == 0 && !e.broken { // an empty Allow would allow all
-				filter.Deny = []string{"*"}
-			}
-			return
+func (e *entry) readFilter(v *hujson.Value, filter *mcpvisor.ToolFilter, never string) {
+	if _, ok := v.Value.(*hujson.Object); !ok {
+		e.readPatterns(v, never, &filter.Allow)
+		if len(filter.Allow) == 0 && !e.broken { // an empty Allow would allow all
+			filter.Deny = []string{"*"}
 		}
-		lists := []row{
-			{Key: Key{Name: "allow"}, read: func(e *entry, v *hujson.Value) {
-				if e.readPatterns(v, never, &filter.Allow); len(filter.Allow) == 0 && !e.broken {
-					filter.Deny = append(filter.Deny, "*")
-				}
-			}},
-			{Key: Key{Name: "deny"}, read: func(e *entry, v *hujson.Value) {
-				var deny []string
-				e.readPatterns(v, never, &deny)
-				filter.Deny = append(filter.Deny, deny...)
-			}},
-		}
-		e.readObject(v, `["read_*"]`, lists)
+		return
 	}
+	e.readObject(v, `["read_*"]`, []row{
+		{Key: Key{Name: "allow"}, read: func(e *entry, v *hujson.Value) {
+			if e.readPatterns(v, never, &filter.Allow); len(filter.Allow) == 0 && !e.broken {
+				filter.Deny = append(filter.Deny, "*")
+			}
+		}},
+		{Key: Key{Name: "deny"}, read: func(e *entry, v *hujson.Value) {
+			var deny []string
+			e.readPatterns(v, never, &deny)
+			filter.Deny = append(filter.Deny, deny...)
+		}},
+	})
 }
 
 // readPatterns reads a list of patterns. never has the characters that no pattern may have.

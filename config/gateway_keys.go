@@ -1,11 +1,6 @@
 package config
 
-import (
-	"github.com/tailscale/hujson"
-
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/gateway/settings"
-)
+import "github.com/tailscale/hujson"
 
 // gatewayRows are the keys of "gateway" at the top of a file.
 var gatewayRows = []row{
@@ -74,30 +69,22 @@ var profileRows = []row{
 	{
 		Key: Key{Name: "servers", Type: "list of patterns, or allow and deny", Default: "all servers", Example: `["git*", "files"]`,
 			Meaning: "The servers that are offered. In a pattern, * stands for any text and ? for one character. An empty list offers none."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Servers }, "/[]{}")(v)
-		},
+		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Servers, "/[]{}") },
 	},
 	{
 		Key: Key{Name: "tools", Type: "list of patterns, or allow and deny", Default: "all tools", Example: `{"allow": ["read_*", "files/*"], "deny": ["*/delete_*"]}`,
 			Meaning: "The tools of these servers that are offered. A pattern with a slash also has the server. deny takes precedence."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Tools }, "[]{}")(v)
-		},
+		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Tools, "[]{}") },
 	},
 	{
 		Key: Key{Name: "prompts", Type: "list of patterns, or allow and deny", Default: "all prompts", Example: `["review_*"]`,
 			Meaning: "The prompts of these servers that are offered."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Prompts }, "[]{}")(v)
-		},
+		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Prompts, "[]{}") },
 	},
 	{
 		Key: Key{Name: "resources", Type: "list of patterns, or allow and deny", Default: "all resources", Example: `["file:///srv/*"]`,
 			Meaning: "The resources of these servers that may be read, by their URI, listed or not. A URI with a .. segment matches nothing."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readFilter(func(p *settings.Profile) *mcpvisor.ToolFilter { return &p.Resources }, "")(v)
-		},
+		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Resources, "") },
 	},
 	{
 		Key: Key{Name: "annotations", Type: "object", Example: `{"readOnlyHint": true}`,

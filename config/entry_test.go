@@ -620,3 +620,10 @@ func TestGateway_keys(t *testing.T) {
 		}
 	}
 }
+
+// In a file 0 means that no call waits; in Go it means the default.
+func TestLimits_no_queue(t *testing.T) {
+	f, problems := readEntry(t, `"command": "x", "limits": {"max_queued": 0}`)
+	require.Empty(t, problems)
+	require.Equal(t, mcpvisor.Limits{MaxQueued: -1}, f.Servers[0].Spec.Limits)
+}

@@ -500,15 +500,20 @@ func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
 
 // tenantOf returns the tenant of the connection; nil if the sender of its requests is not known.
 func (c *connection) tenantOf() *tenant {
-	if t := c.tenant.Load(); t != nil {
+	return c.tenantAt(&c.tenant, c.newTenant)
+}
+
+// tenantAt returns a tenant of the connection, which it makes once, unless enter is nil or the connection has ended.
+func (c *connection) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
+	if t := at.Load(); t != nil {
 		return t
 	}
 	c.tenantMu.Lock()
 	defer c.tenantMu.Unlock()
-	t := c.tenant.Load()
-	if t == nil && c.newTenant != nil && c.ctx.Err() == nil {
-		t = c.newTenant()
-		c.tenant.Store(t)
+	t := at.Load()
+	if t == nil && enter != nil && c.ctx.Err() == nil {
+		t = enter()
+		at.Store(t)
 	}
 	return t
 }

@@ -28,17 +28,7 @@ func (c *connection) mayBeAsked() bool { return c.legacy.Load() && c.questions.h
 
 // legacyTenantOf returns the tenant of the sessions before 2026-07-28; nil if the connection has ended.
 func (c *connection) legacyTenantOf() *tenant {
-	if t := c.legacyTenant.Load(); t != nil {
-		return t
-	}
-	c.tenantMu.Lock()
-	defer c.tenantMu.Unlock()
-	t := c.legacyTenant.Load()
-	if t == nil && c.ctx.Err() == nil {
-		t = c.opts.settings.enterLegacy(c)
-		c.legacyTenant.Store(t)
-	}
-	return t
+	return c.tenantAt(&c.legacyTenant, func() *tenant { return c.opts.settings.enterLegacy(c) })
 }
 
 // enterLegacy returns the tenant that all sessions before 2026-07-28 share at servers that speak both eras, if

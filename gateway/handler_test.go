@@ -454,11 +454,11 @@ func TestHandler_meta(t *testing.T) {
 	require.Contains(t, answer, `"traceparent":"00-1-2-03","x":1.0`)
 }
 
-// Of a text of 1 MB a client gets the beginning, and the whole text, byte for byte, by reading
+// Of a long text a client gets the beginning, and the whole text, byte for byte, by reading
 // the link. The structured content is not touched. No other principal can read it.
 func TestHandler_shortens_results(t *testing.T) {
 	const bound = 50 << 10
-	literal := `"` + strings.Repeat(`\u00e4\n ü\ud83d\ude00<é`, 1<<20/24) + `"`
+	literal := `"` + strings.Repeat(`\u00e4\n ü\ud83d\ude00<é`, 1<<18/24) + `"`
 	structured := `{"all": [1.0, 9223372036854775808, "` + strings.Repeat("s", 2*bound) + `"]}`
 	result := `{"_meta":{"a":1.0},"content":[{"type":"image","data":"` + strings.Repeat("A", bound) + `","mimeType":"image/png"},{"text":` + literal +
 		`,"annotations":{"priority":1.0},"type":"text"},{"type":"text","text":"the end"}],"structuredContent":` + structured + `}`

@@ -31,7 +31,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
-var hostileFrames = flag.Int("hostile.frames", 5_000, "how many malformed frames a host sends; the full size is 1000000")
+var hostileFrames = flag.Int("hostile.frames", 2_000, "how many malformed frames a host sends; the full size is 1000000")
 
 // hostileHost is a host over HTTP that misbehaves, and what it can reach.
 type hostileHost struct {
@@ -291,7 +291,7 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		}
 	},
 	"deaf/answer": func(t *testing.T, h hostileHost) {
-		conn := h.raw(t, withLength(h.postHead(), toolCallOf(1, "fixture__big", `{"bytes":30000000}`)))
+		conn := h.raw(t, withLength(h.postHead(), toolCallOf(1, "fixture__big", `{"bytes":10000000}`)))
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		until(t, func() bool { return h.inFlight() == 1 })
 		h.requireOthersServed(t, func() bool { return h.inFlight() == 1 })
@@ -299,7 +299,7 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		until(t, func() bool { return len(h.client.CallsInFlight()) == 0 && h.inFlight() == 0 })
 	},
 	"deaf/queue": func(t *testing.T, h hostileHost) {
-		for i := range 50 { // until it is dropped; each answer has its own connection: nothing is queued behind another one
+		for i := range sized(50, 15) { // until it is dropped; each answer has its own connection: nothing is queued behind another one
 			conn := h.raw(t, withLength(h.postHead(), toolCallOf(i, "fixture__big", `{"bytes":1000000}`)))
 			require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		}

@@ -291,15 +291,18 @@ func (c *Client) takeLocked(info Info) {
 	}
 }
 
-// Introduce sets what is known of the client now.
-func (c *Client) Introduce(info Info) {
+// update makes a change, unless there is no client.
+func (c *Client) update(change func()) {
 	if c == nil {
 		return
 	}
 	c.registry.mu.Lock()
 	defer c.registry.mu.Unlock()
-	c.takeLocked(info)
+	change()
 }
+
+// Introduce sets what is known of the client now.
+func (c *Client) Introduce(info Info) { c.update(func() { c.takeLocked(info) }) }
 
 // Label names the client in one line: its name and version, or else its principal; empty if
 // neither is known.
@@ -323,25 +326,21 @@ func (i Info) Label() string {
 
 // Connect counts a connection that stays open, or with -1 the end of it.
 func (c *Client) Connect(n int) {
-	if c == nil {
-		return
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	if c.open += n; n < 0 && c.open == 0 {
-		c.endLocked()
-	}
+	c.update(func() {
+		if c.open += n; n < 0 && c.open == 0 {
+			c.endLocked()
+		}
+	})
 }
 
 // ShowCopies says which servers run for the client alone. names must not call the registry; it is called
 // until another one is set.
 func (c *Client) ShowCopies(names func() []string) {
-	if c == nil || c == c.registry.rest {
-		return
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	c.copies = names
+	c.update(func() {
+		if c != c.registry.rest {
+			c.copies = names
+		}
+	})
 }
 
 // End says that the session of a key has ended.
@@ -360,45 +359,36 @@ func (c *Client) endLocked() {
 
 // Stream counts a stream that opens, or with -1 one that closes.
 func (c *Client) Stream(n int) {
-	if c == nil {
-		return
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	c.session.Streams += n
-	c.registry.streams += n
-	c.touchLocked()
+	c.update(func() {
+		c.session.Streams += n
+		c.registry.streams += n
+		c.touchLocked()
+	})
 }
 
 // Begin counts a request that begins. Each needs one [Client.Done].
 func (c *Client) Begin(calls bool) {
-	if c == nil {
-		return
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	c.session.Requests++
-	if calls {
-		c.session.Calls++
-	}
-	c.session.InFlight++
-	c.registry.inFlight++
-	c.touchLocked()
+	c.update(func() {
+		c.session.Requests++
+		if calls {
+			c.session.Calls++
+		}
+		c.session.InFlight++
+		c.registry.inFlight++
+		c.touchLocked()
+	})
 }
 
 // Done counts the end of a request.
 func (c *Client) Done(outcome Outcome) {
-	if c == nil {
-		return
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	c.session.InFlight--
-	c.registry.inFlight--
-	c.registry.requests[outcome]++
-	if outcome != OutcomeAnswered {
-		c.session.Failed++
-	}
+	c.update(func() {
+		c.session.InFlight--
+		c.registry.inFlight--
+		c.registry.requests[outcome]++
+		if outcome != OutcomeAnswered {
+			c.session.Failed++
+		}
+	})
 }
 
 // Refuse counts an HTTP request that was refused.

@@ -163,6 +163,8 @@ func (p *peer) follow(ctx context.Context) {
 }
 
 func (p *peer) followOnce(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	session, err := p.openSession(ctx)
 	if err != nil {
 		return
@@ -188,7 +190,7 @@ func (p *peer) followOnce(ctx context.Context) {
 		return
 	}
 	if !p.modern() { // what has changed before is known from now on; since 2026-07-28 an acknowledgement comes first
-		p.subscribe(ctx, session)
+		p.w.closes.Go(func() { p.subscribe(ctx, session) })
 		p.list(ctx)
 	}
 	for lines := bufio.NewReader(got.Body); ; {
@@ -198,11 +200,19 @@ func (p *peer) followOnce(ctx context.Context) {
 		}
 		var news struct {
 			Method string
-			Params struct{ URI string }
+			Params struct {
+				URI           string
+				Notifications struct{ ResourceSubscriptions []string }
+			}
 		}
 		_ = json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &news)
 		switch news.Method {
-		case "notifications/tools/list_changed", "notifications/subscriptions/acknowledged":
+		case "notifications/subscriptions/acknowledged":
+			if len(news.Params.Notifications.ResourceSubscriptions) < len(p.uris()) { // a server is down, or hidden
+				defer time.AfterFunc(2*time.Second, cancel).Stop()
+			}
+			p.list(ctx)
+		case "notifications/tools/list_changed":
 			p.list(ctx)
 		case "notifications/resources/list_changed":
 			return // it subscribes again

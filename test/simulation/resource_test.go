@@ -23,11 +23,17 @@ func (p *peer) uris() (all []string) {
 	return all
 }
 
-// subscribe subscribes on a session, as clients before 2026-07-28 do. A server that is hidden is tried again when the
-// lists have changed.
+// subscribe subscribes on a session, as clients before 2026-07-28 do. It tries again while a server is down; one that is
+// hidden, it tries when the lists have changed.
 func (p *peer) subscribe(ctx context.Context, session string) {
 	for _, uri := range p.uris() {
-		_, _, _ = p.post(ctx, p.id(), "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri), "", session)
+		for ctx.Err() == nil {
+			a, _, err := p.post(ctx, p.id(), "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri), "", session)
+			if err != nil || a.Error == nil || a.Error.Code == -32602 || a.Error.Code == -32002 {
+				break
+			}
+			sleep(ctx, time.Second)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func (p *peer) read(ctx context.Context, server int) error {
 	}
 	if err := json.Unmarshal(a.Result, &result); err != nil || len(result.Contents) != 1 || result.Contents[0].URI != s.uri() {
 		p.w.fail("peer %d read %s and got %s", p.n, s.uri(), a.Result)
-		return nil
+		return errors.New("a result of another form")
 	}
 	p.w.mu.Lock()
 	hidden := p.w.alwaysHidden(s.name, began, time.Now())

@@ -414,7 +414,7 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		a, err = send(more)
 	}
 	if e.Kind == "taskpost" && err == nil && a.Error == nil {
-		a, err = p.followTask(ctx, a, session, meta)
+		a, err = p.followTask(ctx, a, p.w.servers[e.Server].name, session, meta)
 	}
 	if err != nil {
 		return "", err

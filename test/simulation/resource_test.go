@@ -56,6 +56,9 @@ func (p *peer) updated(ctx context.Context, uri string) {
 		}
 		p.w.mu.Lock()
 		counts["updates of resources"]++
+		if p.w.alwaysHidden(s.name, time.Now().Add(-time.Second), time.Now()) {
+			p.w.failLocked("peer %d is told that %s has changed, which is hidden", p.n, uri)
+		}
 		p.told[uri] = time.Now()
 		p.w.mu.Unlock()
 		p.w.closes.Go(func() { _ = p.read(ctx, i) })

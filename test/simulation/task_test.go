@@ -20,7 +20,7 @@ var errTask = errors.New("the task ended otherwise")
 
 // followTask follows the task that a call has become until its end, on whatever host, and returns the answer that has
 // its result. Without a task it returns the answer to the call.
-func (p *peer) followTask(ctx context.Context, a *response, session string, meta []string) (*response, error) {
+func (p *peer) followTask(ctx context.Context, a *response, server, session string, meta []string) (*response, error) {
 	var started taskResult
 	_ = json.Unmarshal(a.Result, &started)
 	id := started.TaskID + started.Task.TaskID
@@ -50,7 +50,14 @@ func (p *peer) followTask(ctx context.Context, a *response, session string, meta
 				p.w.fail("peer %d of %s has a task of %s: %s", other.n, other.principal, p.principal, a.Result)
 			}
 		}
+		asked := time.Now()
 		a, err := ask(ctx, p, "tasks/get", session)
+		p.w.mu.Lock()
+		hidden := p.w.alwaysHidden(server, asked, time.Now())
+		p.w.mu.Unlock()
+		if hidden && err == nil && a.Error == nil {
+			p.w.fail("peer %d was told of a task of %s, which is hidden: %s", p.n, server, a.Result)
+		}
 		if err != nil {
 			continue // a gateway has died, and another one comes
 		}

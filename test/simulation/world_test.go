@@ -112,7 +112,7 @@ func schedule(seed uint64) (all []event) {
 		all = append(all, e)
 	}
 	for range r.IntN(20) {
-		all = append(all, event{At: ms(length), Kind: []string{"tools", "read", "hostread"}[r.IntN(3)], Server: r.IntN(servers), N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
+		all = append(all, event{At: ms(length), Kind: []string{"tools", "read", "hostread", "thief", "bye"}[r.IntN(5)], Server: r.IntN(servers), N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
 	}
 	for range r.IntN(4) {
 		action := []string{"die", "kill", "restart", "drain", "apply", "again", "hide", "fence"}[r.IntN(8)]
@@ -162,7 +162,8 @@ type world struct {
 	closes  sync.WaitGroup
 	net     *network
 	peers   []*peer
-	stop    func()                          // ends what the host serves
+	stop    func()                          // ends what the host serves; written before serves is closed
+	serves  chan struct{}                   // closed when the host serves
 	crossed sync.WaitGroup                  // actions at an instant of something else
 	cancels map[string][]context.CancelFunc // of the calls in flight, by the id of their plan
 
@@ -203,15 +204,14 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
+	serves := make(chan struct{})
+	defer close(serves)
 	w.mu.Lock()
-	w.host, w.disk = c, disk
+	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	w.mu.Unlock()
 	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
-	stop := w.serve(c)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stop = stop
+	w.stop = w.serve(c)
 }
 
 // die ends the host as SIGKILL does: nothing that it does from now on has an effect.
@@ -231,13 +231,14 @@ func (w *world) end(disk *store) {
 		w.mu.Unlock()
 		return // another event has ended it
 	}
-	c, stop := w.host, w.stop
+	c, serves := w.host, w.serves
 	var lives []*life
 	for _, s := range w.servers {
 		lives = append(lives, s.lives...)
 	}
 	w.mu.Unlock()
-	stop()
+	<-serves
+	w.stop()
 	for _, l := range lives {
 		l.end(errKilled)
 	}
@@ -414,6 +415,10 @@ func (w *world) play(e event) {
 		s.change(e.N)
 	case "touch":
 		s.touch()
+	case "thief":
+		w.steal(ctx, w.peers[e.N])
+	case "bye":
+		w.peers[e.N].leave(ctx)
 	case "write":
 		w.files.mu.Lock()
 		w.files.armed = crossing{action: e.Key, writes: e.N, after: e.Wait}
@@ -586,6 +591,8 @@ func (w *world) settle() {
 	w.offer("")
 	time.Sleep(5 * time.Second)
 	w.settleResources()
+	w.settleCopies()
+	w.settleCalls(ctx)
 	want = map[string]bool{}
 	for name := range got {
 		want[strings.Replace(name, "/", "__", 1)] = true

@@ -14,6 +14,7 @@ import (
 var (
 	seeds     = flag.Int("simulation.seeds", 20, "how many seeds")
 	firstSeed = flag.Uint64("simulation.seed", 1, "the first seed")
+	shorten   = flag.Bool("simulation.shrink", true, "search for a shorter schedule that fails")
 	logs      = flag.Bool("simulation.log", false, "print the log of the client")
 )
 
@@ -28,6 +29,9 @@ func TestSimulation(t *testing.T) {
 			failed := run(t, seed, all)
 			if len(failed) == 0 {
 				return
+			}
+			if !*shorten {
+				t.Fatalf("seed %d:\n%s", seed, strings.Join(failed, "\n"))
 			}
 			var left strings.Builder
 			for _, e := range shrink(t, seed, all) {

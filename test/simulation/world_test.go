@@ -280,7 +280,10 @@ func (w *world) execute(id, server, session string, incarnation int) int {
 	return len(w.ledger)
 }
 
-var counts = map[string]int{}
+var (
+	counts  = map[string]int{}
+	virtual time.Duration // of all worlds
+)
 
 const (
 	callTime  = 5 * time.Second
@@ -383,6 +386,7 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			}
 		}
 		w.judge()
+		virtual += time.Since(w.began)
 		failed = w.failed
 	})
 	return failed

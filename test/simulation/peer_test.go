@@ -419,6 +419,11 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return p.w.readResult(fmt.Sprintf("peer %d", p.n), a)
+}
+
+// readResult reads the answer to a tool call.
+func (w *world) readResult(who string, a *response) (string, error) {
 	if a.Error != nil {
 		return "", &rpcError{a.Error.Code, a.Error.Message}
 	}
@@ -430,7 +435,7 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		Structured facade.ModelError `json:"structuredContent"`
 	}
 	if err := json.Unmarshal(a.Result, &result); err != nil || len(result.Content) != 1 {
-		p.w.fail("peer %d got the result %s", p.n, a.Result)
+		w.fail("%s got the result %s", who, a.Result)
 		return "", errors.New("a result of another form")
 	}
 	if result.IsError {

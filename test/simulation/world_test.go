@@ -42,6 +42,9 @@ func (e event) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%8v %-9s server %d plan %+v key %q timeout %v wait %v for %v n %d", e.At, e.Kind, e.Server, e.Plan, e.Key, e.Timeout, e.Wait, e.For, e.N), " ")
 }
 
+// viaGateway reports whether a client of the gateway makes the call.
+func (e event) viaGateway() bool { return e.Kind == "post" || e.Kind == "taskpost" || e.Kind == "line" }
+
 const servers = 3
 
 // schedule makes the events of a seed.
@@ -75,7 +78,10 @@ func schedule(seed uint64) (all []event) {
 		if e.Wait || r.IntN(2) == 0 {
 			e.Timeout = ms(8000) + time.Millisecond
 		}
-		switch r.IntN(11) {
+		switch r.IntN(12) {
+		case 11:
+			e.Kind, e.Wait = "line", false
+			e.Timeout = ms(20_000) + time.Millisecond
 		case 10:
 			e.Kind, e.N, e.Wait = "taskpost", 2+r.IntN(3), false // of the versions that have tasks
 			e.Plan.Form, e.Timeout = "task", ms(20_000)+time.Millisecond
@@ -162,6 +168,7 @@ type world struct {
 	closes  sync.WaitGroup
 	net     *network
 	peers   []*peer
+	line    *linePeer
 	stop    func()                          // ends what the host serves; written before serves is closed
 	serves  chan struct{}                   // closed when the host serves
 	crossed sync.WaitGroup                  // actions at an instant of something else
@@ -211,7 +218,8 @@ func (w *world) start() {
 	w.hosts++
 	w.mu.Unlock()
 	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
-	w.stop = w.serve(c)
+	stop, stopLines := w.serve(c), w.serveLines(c)
+	w.stop = func() { stop(); stopLines() }
 }
 
 // die ends the host as SIGKILL does: nothing that it does from now on has an effect.
@@ -335,7 +343,7 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		}
 		w.net = &network{listeners: map[string]*listener{}}
 		for _, e := range all {
-			if (e.Kind == "post" || e.Kind == "taskpost") && e.Key == "" { // with a key the host answers
+			if e.viaGateway() && e.Key == "" { // with a key the host answers
 				w.posted[e.Plan.ID] = true
 			}
 		}
@@ -399,7 +407,7 @@ func (w *world) play(e event) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	if slices.Contains([]string{"call", "key", "handle", "resume", "post", "tools", "taskpost", "read", "hostread"}, e.Kind) {
+	if slices.Contains([]string{"call", "key", "handle", "resume", "post", "tools", "taskpost", "line", "read", "hostread"}, e.Kind) {
 		w.ask(ctx, e)
 		return
 	}
@@ -509,6 +517,11 @@ func (w *world) ask(ctx context.Context, e event) {
 		}
 	case "post", "tools", "taskpost":
 		a.text, a.err = w.peers[e.N].call(ctx, e)
+	case "line":
+		w.mu.Lock()
+		line := w.line
+		w.mu.Unlock()
+		a.text, a.err = line.call(ctx, e)
 	case "read":
 		a.err = w.peers[e.N].read(ctx, e.Server)
 	case "hostread":
@@ -696,7 +709,7 @@ func (w *world) judge() {
 				w.failLocked("%s was told %q before, and now %q", id, first, a.text)
 			}
 			told[id] = a.text
-		case a.Kind == "post" || a.Kind == "taskpost":
+		case a.viaGateway():
 			if a.Key == "" && claimsNotExecuted(a.err) && len(done[id]) > 0 {
 				w.failLocked("%s of peer %d was told that it was not executed, and was: %v, %+v", a.event, a.N, a.err, done[id])
 			}
@@ -718,7 +731,9 @@ func (w *world) judge() {
 func (w *world) judgeCopies() {
 	owner := map[string]string{}
 	for _, a := range w.answers {
-		if (a.Kind == "post" || a.Kind == "taskpost") && a.Key == "" {
+		if a.Kind == "line" {
+			owner[a.Plan.ID] = fmt.Sprintf("lines of host %p", a.host)
+		} else if a.viaGateway() && a.Key == "" {
 			owner[a.Plan.ID] = w.peers[a.N].principal
 			if p := w.peers[a.N]; !p.modern() {
 				owner[a.Plan.ID] = fmt.Sprintf("%s, peer %d", p.principal, p.n)

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -434,7 +435,16 @@ func TestQuestions_client_is_gone_server_is_told(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spec := fixture("a", mcptest.Script{})
 				told := make(chan time.Time, 1)
-				spec.InMemory, spec.Era = cancelableServer(told), mcpvisor.EraLegacy
+				asks := asksFirst(nil)
+				spec.InMemory, spec.Era = serveRaw(func(m *rawtest.Message) string {
+					switch m.Method {
+					case "": // its question is refused: the call does not end by that
+						return rawtest.None
+					case "notifications/cancelled":
+						told <- time.Now()
+					}
+					return asks(m)
+				}, nil), mcpvisor.EraLegacy
 				c := newAskingClient(t, nil, spec)
 				s := openRaw(t, Transport(c))
 				if name < modernVersion {

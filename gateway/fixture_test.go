@@ -282,22 +282,6 @@ func rawServer(result string) *mcpvisor.InMemory {
 	}, nil)
 }
 
-// reportingServer is a server whose calls of x report their text as progress, and answer with it.
-func reportingServer() *mcpvisor.InMemory {
-	return serveRaw(func(m *rawtest.Message) string {
-		if m.Method != "tools/call" {
-			return ""
-		}
-		var call struct {
-			Arguments struct{ Text string }
-			Meta      struct{ ProgressToken json.RawMessage } `json:"_meta"`
-		}
-		_ = json.Unmarshal(m.Params, &call)
-		m.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}}`, call.Meta.ProgressToken, call.Arguments.Text)
-		return rawtest.Text(call.Arguments.Text)
-	}, nil)
-}
-
 // eagerServer is a server whose calls of x ask for a form. It answers the call at once with n bytes of text, or, for
 // n = 0, dies.
 func eagerServer(n int) *mcpvisor.InMemory {

@@ -3,7 +3,7 @@ package mcptest
 import (
 	"encoding/json"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // ToolDef is one tool of a [Script].
@@ -39,7 +39,7 @@ func (t ToolDef) definition() json.RawMessage {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return rawjson.Marshal(struct {
+	return tools.JSON(struct {
 		Name         string          `json:"name"`
 		Description  string          `json:"description,omitempty"`
 		InputSchema  json.RawMessage `json:"inputSchema"`
@@ -76,7 +76,7 @@ type ResourceDef struct {
 
 // definition returns the resource as resources/list lists it.
 func (r ResourceDef) definition() json.RawMessage {
-	return rawjson.Marshal(struct {
+	return tools.JSON(struct {
 		URI      string `json:"uri"`
 		Name     string `json:"name"`
 		MIMEType string `json:"mimeType,omitempty"`
@@ -95,7 +95,7 @@ func (r ResourceDef) contents() json.RawMessage {
 	if len(r.Blob) == 0 {
 		c.Text = &r.Text
 	}
-	return rawjson.Marshal(c)
+	return tools.JSON(c)
 }
 
 // TemplateDef is one resource template of a [Script], with one variable at its
@@ -109,7 +109,7 @@ type TemplateDef struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-func (t TemplateDef) definition() json.RawMessage { return rawjson.Marshal(t) }
+func (t TemplateDef) definition() json.RawMessage { return tools.JSON(t) }
 
 // PromptDef is one prompt of a [Script].
 type PromptDef struct {
@@ -132,7 +132,7 @@ func (p PromptDef) definition() json.RawMessage {
 	for _, name := range p.Arguments {
 		args = append(args, argument{name, true})
 	}
-	return rawjson.Marshal(struct {
+	return tools.JSON(struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description,omitempty"`
 		Arguments   []argument `json:"arguments,omitempty"`

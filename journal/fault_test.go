@@ -112,7 +112,7 @@ func TestJournal_file_cut_in_a_transaction(t *testing.T) {
 // A full journal refuses new keys without a look at its entries, and without a transaction. The ends of
 // calls are stored.
 func TestJournal_full_refuses_at_once(t *testing.T) {
-	const n = 2000
+	const n = 400
 	c := &clock{at: start}
 	j := openTest(t, tempFile(t), c.options(Options{MaxEntries: n, Retention: time.Hour}))
 	fill(t, j, n/2, nil)
@@ -126,7 +126,7 @@ func TestJournal_full_refuses_at_once(t *testing.T) {
 		return id
 	}
 	for i := range 1000 {
-		require.ErrorContains(t, j.Put(t.Context(), sent(fmt.Sprint("new", i), c.now())), "is full: 2000 entries (at most 2000)")
+		require.ErrorContains(t, j.Put(t.Context(), sent(fmt.Sprint("new", i), c.now())), "is full: 400 entries (at most 400)")
 	}
 	require.Less(t, transactions(), n+10, "1000 refusals took at most a few transactions")
 	require.NoError(t, j.Close())

@@ -264,17 +264,6 @@ func TestFleetIsOptional(t *testing.T) {
 	require.NotContains(t, string(sums), "google.golang.org/grpc ")
 }
 
-// TestSupervisorIsPure checks indirect imports, too: package supervisor needs the
-// standard library, the doubling of a wait and default values, nothing else.
-func TestSupervisorIsPure(t *testing.T) {
-	for _, platform := range platforms {
-		packages := graph(t, platform)
-		for _, dep := range packages[module+"supervisor"].Deps {
-			require.True(t, packages[dep].Standard || dep == module+"internal/backoff" || dep == module+"internal/defaults", "supervisor depends on %s, which is against its purpose: policy and states, without input and output", dep)
-		}
-	}
-}
-
 func TestActorLibraryStaysInActors(t *testing.T) {
 	isActor := func(path string) bool { return strings.HasPrefix(path+"/", proto) }
 	for _, platform := range platforms {

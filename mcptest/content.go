@@ -35,18 +35,15 @@ type ToolDef struct {
 
 // definition returns the tool as tools/list lists it.
 func (t ToolDef) definition() json.RawMessage {
-	schema := t.InputSchema
-	if len(schema) == 0 {
-		schema = json.RawMessage(`{"type":"object"}`)
+	execution := t.execution()
+	if len(t.InputSchema) == 0 {
+		t.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}
+	t.As, t.Text, t.Structured, t.IsError, t.Task = "", "", nil, false, nil // what it does is not listed
 	return tools.JSON(struct {
-		Name         string          `json:"name"`
-		Description  string          `json:"description,omitempty"`
-		InputSchema  json.RawMessage `json:"inputSchema"`
-		OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-		Annotations  json.RawMessage `json:"annotations,omitempty"`
-		Execution    json.RawMessage `json:"execution,omitempty"`
-	}{t.Name, t.Description, schema, t.OutputSchema, t.Annotations, t.execution()})
+		ToolDef
+		Execution json.RawMessage `json:"execution,omitempty"`
+	}{t, execution})
 }
 
 // execution says whether the tool wants to be called as a task (2025-11-25).
@@ -76,11 +73,8 @@ type ResourceDef struct {
 
 // definition returns the resource as resources/list lists it.
 func (r ResourceDef) definition() json.RawMessage {
-	return tools.JSON(struct {
-		URI      string `json:"uri"`
-		Name     string `json:"name"`
-		MIMEType string `json:"mimeType,omitempty"`
-	}{r.URI, r.Name, r.MIMEType})
+	r.Text, r.Blob = "", nil
+	return tools.JSON(r)
 }
 
 // contents returns the resource as resources/read returns it.

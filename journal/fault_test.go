@@ -236,21 +236,17 @@ func TestJournal_renews_held_keys(t *testing.T) {
 // The change of a caller who has left is not made behind a later one of the same key.
 func TestJournal_abandoned_write(t *testing.T) {
 	j := openTest(t, tempFile(t), Options{})
-	busy, free := make(chan struct{}), make(chan struct{})
-	now := j.opts.now
-	j.opts.now = sync.OnceValue(func() time.Time { close(busy); <-free; return now() })
+	free := busy(t, j)
 	var wg sync.WaitGroup
-	wg.Go(func() { require.NoError(t, j.Put(t.Context(), sent("first", now()))) })
-	<-busy
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	go func() { left <- j.Put(ctx, sent("left", now())) }()
+	go func() { left <- j.Put(ctx, sent("left", time.Now())) }()
 	require.Eventually(t, func() bool { return len(j.fresh) == 1 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
 	wg.Go(func() { require.NoError(t, j.Delete(t.Context(), mcpvisor.JournalKey{Key: "left"})) })
 	require.Eventually(t, func() bool { return len(j.ends) == 1 }, time.Minute, time.Millisecond)
-	close(free)
+	free()
 	wg.Wait()
 	_, ok := get(t, j, "left")
 	require.False(t, ok)

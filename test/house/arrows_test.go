@@ -101,7 +101,7 @@ var arrows = map[string]arrow{
 	"journal":                                 {". internal/filelock internal/ownfile", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
 	"mcptest/raw":                             {},
-	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
+	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients"},
 	"web":                                     {". supervisor facade gateway/clients internal/ web/api web/internal/", []string{xtime}},
 	"cmd/demo":                                {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},

@@ -146,21 +146,6 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 	return result, err
 }
 
-// CheckInputSchema implements [transport.InputSchemaChecker].
-func (s observedSession) CheckInputSchema(schema json.RawMessage) (kept int, err error) {
-	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
-		return checker.CheckInputSchema(schema)
-	}
-	return 0, nil
-}
-
-// UseTools implements [transport.InputSchemaChecker].
-func (s observedSession) UseTools(tools []mcpvisor.Tool, partial bool) {
-	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
-		checker.UseTools(tools, partial)
-	}
-}
-
 // requestStart describes a request between the client and an incarnation.
 func (i *incarnation) requestStart(method string) mcpvisor.RequestStart {
 	return mcpvisor.RequestStart{Server: i.server, Gen: i.gen, Epoch: i.epoch, Method: method,

@@ -58,7 +58,7 @@ func (l *local) end(cause *supervisor.Cause, now bool) {
 	l.mu.Unlock()
 	for _, s := range open {
 		if now {
-			transport.Kill(s.Session, cause)
+			s.Kill(cause)
 		} else {
 			s.Session.Abort(cause)
 		}
@@ -154,79 +154,15 @@ func (s *localSession) Info() mcpvisor.SessionInfo {
 	return info
 }
 
-// What follows passes on what the session of the transport can do.
-
-// Kill implements [transport.Killer].
-func (s *localSession) Kill(cause *supervisor.Cause) { transport.Kill(s.Session, cause) }
-
-// SetEpoch implements [transport.EpochTaker]. The server is told one number that grows with each
+// SetEpoch implements [transport.Session]. The server is told one number that grows with each
 // incarnation on any node: the epoch of the placement, and below it the number of the incarnation here. A
 // registration begins to count from 1 again when its definition changes, so it is not its number.
 func (s *localSession) SetEpoch(uint64) {
-	if taker, ok := s.Session.(transport.EpochTaker); ok {
-		taker.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))
-	}
+	s.Session.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))
 }
 
 // epochBits are for the incarnations of one placement.
 const epochBits = 32
-
-// CheckInputSchema implements [transport.InputSchemaChecker].
-func (s *localSession) CheckInputSchema(schema json.RawMessage) (int, error) {
-	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
-		return checker.CheckInputSchema(schema)
-	}
-	return 0, nil
-}
-
-// UseTools implements [transport.InputSchemaChecker].
-func (s *localSession) UseTools(tools []mcpvisor.Tool, partial bool) {
-	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
-		checker.UseTools(tools, partial)
-	}
-}
-
-// OnServerRequest implements [transport.ServerRequestSource].
-func (s *localSession) OnServerRequest(observe transport.ServerRequestObserver) {
-	if source, ok := s.Session.(transport.ServerRequestSource); ok {
-		source.OnServerRequest(observe)
-	}
-}
-
-// AnswerInputs implements [transport.InputSource].
-func (s *localSession) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
-	if source, ok := s.Session.(transport.InputSource); ok {
-		return source.AnswerInputs(ctx, caller, requests)
-	}
-	return nil, moving(s.of.name, errors.New("the session answers no requests of tasks"))
-}
-
-// RedactJSON implements [transport.Redactor].
-func (s *localSession) RedactJSON(raw json.RawMessage) json.RawMessage {
-	if r, ok := s.Session.(transport.Redactor); ok {
-		return r.RedactJSON(raw)
-	}
-	return raw
-}
-
-// Stderr implements [transport.StderrSource].
-func (s *localSession) Stderr() []string { return transport.StderrOf(s.Session) }
-
-// StderrTail implements [transport.StderrSource].
-func (s *localSession) StderrTail() mcpvisor.ServerStderr {
-	if source, ok := s.Session.(transport.StderrSource); ok {
-		return source.StderrTail()
-	}
-	return mcpvisor.ServerStderr{}
-}
-
-// InFlight implements [transport.RequestLister].
-func (s *localSession) InFlight() []transport.InFlight {
-	if lister, ok := s.Session.(transport.RequestLister); ok {
-		return lister.InFlight()
-	}
-	return nil
-}
 
 // drainTimeout bounds how long calls in flight may take when a server is handed over.
 const drainTimeout = 30 * time.Second

@@ -255,6 +255,56 @@ func TestHTTP_probe_refused_is_unauthorized(t *testing.T) {
 	}
 }
 
+// A server that answers calls stays ready, whatever it thinks of pings.
+func TestHTTP_server_without_pings_stays_ready(t *testing.T) {
+	for name, refuse := range map[string]refusal{
+		"unknown method":      rpcError(200, "Method not found"),
+		"unknown method, 404": rpcErrorNoID(400, "Method not found"),
+		"405":                 status(405, "text/plain", "no"),
+		"400":                 status(400, "text/plain", "no"),
+		"403":                 status(403, "text/plain", "blocked by policy"),
+		"500":                 status(500, "text/plain", "oops"),
+		"429":                 status(429, "text/plain", "slow down"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBreakable(t, refuse)
+			s.breaks, s.broken = func(method string) bool { return method == "ping" }, true
+			c := s.register(t, supervisor.NoRetry())
+			s.waitFor(t, "ping", 10)
+			_, err := c.CallTool(t.Context(), "h/hello", nil)
+			require.NoError(t, err)
+			got, _ := c.ServerStatus("h")
+			require.EqualValues(t, 1, got.Epoch)
+		})
+	}
+}
+
+// A server whose calls work, and that refuses the pings of each session after some, is
+// replaced once and not again: a new session does not help it.
+func TestHTTP_server_that_refuses_later_pings_is_replaced_once(t *testing.T) {
+	for name, refuse := range map[string]refusal{
+		"status":   status(400, "text/plain", "no more pings"),
+		"JSON-RPC": rpcError(200, "no more pings"),
+		"403":      status(403, "text/plain", "no more pings"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBreakable(t, refuse)
+			s.breaks = func(method string) bool { return method == "ping" && s.received[method]%7 != 0 }
+			c := s.register(t, supervisor.Retry(1, time.Millisecond, supervisor.WithStableAfter(time.Millisecond)))
+			for range 10 { // epochs, if each session were replaced
+				s.waitFor(t, "ping", 14)
+			}
+			requireState(t, c, supervisor.StateReady)
+			_, err := c.CallTool(t.Context(), "h/hello", nil)
+			require.NoError(t, err)
+			got, _ := c.ServerStatus("h")
+			require.LessOrEqual(t, got.Epoch, uint64(2))
+		})
+	}
+}
+
 // The cause of a server whose probes fail because of its certificate names the
 // certificate.
 func TestProbe_cause_names_expired_certificate(t *testing.T) {

@@ -65,8 +65,6 @@ func serve(ctx context.Context) bool {
 		return reportIdle(ctx)
 	case "client":
 		return reportFirstClient(ctx)
-	case "sdkhttp":
-		_ = serveHTTP(sdkHTTP())
 	case "gateway":
 		_ = serveGateway(ctx)
 	case "relaypipe":

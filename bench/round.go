@@ -48,20 +48,6 @@ func blobLoad(size int) workload {
 	}}
 }
 
-// mixedLoad counts the small calls of all callers but the first, which asks for
-// 10 MB again and again.
-var mixedLoad = workload{do: func(ctx context.Context, a driver, t target, caller, n int) (float64, error) {
-	if caller > 0 {
-		return echoOnce(ctx, a, t, caller, n)
-	}
-	const size = 10_000_000
-	got, err := a.blob(ctx, size)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", a.name(), err)
-	}
-	return 0, checkBlob(a, size, got)
-}}
-
 // measure lets the callers call for the duration d.
 func measure(ctx context.Context, a driver, t target, callers int, d time.Duration, w workload) (sample, error) {
 	if own, ok := a.(*tsDriver); ok {

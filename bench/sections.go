@@ -30,7 +30,6 @@ func sections() []section {
 		{"stream", func(ctx context.Context) error {
 			return overHTTP(ctx, "fast server that answers by event streams", "stream")
 		}},
-		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
 		{"everything", func(ctx context.Context) error {
 			t := everythingTarget()
 			if t.command == "" {
@@ -40,9 +39,6 @@ func sections() []section {
 			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
 		}},
 		{gatewaySection, compareGateways},
-		{"mixed", mixed},
-		{"discovery", compareDiscovery},
-		{"scale", scale},
 		{"client", compareClients},
 		{"idle", compareIdle},
 		{"connect", compareConnecting},
@@ -201,26 +197,5 @@ func overHTTP(ctx context.Context, title, kind string) error {
 		return err
 	}
 	defer stop()
-	opens := []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver}
-	if kind != "sdkhttp" { // which wants a session
-		opens = append(opens, newHTTPDriver)
-	}
-	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, opens)
-}
-
-// mixed compares small calls beside a caller of large ones.
-func mixed(ctx context.Context) error {
-	t := stdioTarget("fast")
-	drivers, closeAll, err := open(ctx, t, []openFunc{newSDKDriver, newMCPGoDriver, newFacadeDriver})
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	w := newTable("Small calls of 8 callers while a ninth asks for 10 MB again and again", append([]string{"callers"}, callColumns...)...)
-	got, err := compare(ctx, drivers, t, 9, *rounds, 2*(*duration), mixedLoad)
-	if err != nil {
-		return err
-	}
-	rows(w, "8 + 1", drivers, got)
-	return w.end()
+	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver, newHTTPDriver})
 }

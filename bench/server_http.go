@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/bench/internal/fast"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // serveHTTP serves on a loopback port, prints its URL on stdout, and ends with stdin.
@@ -72,12 +71,6 @@ func answerHTTP(w http.ResponseWriter, r *http.Request, contentType, before, aft
 	out.Truncate(out.Len() - 1) // the line break of stdio
 	out.WriteString(after)
 	_, _ = w.Write(out.Bytes())
-}
-
-// sdkHTTP is an ordinary go-sdk server.
-func sdkHTTP() http.Handler {
-	s := sdkServer()
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true})
 }
 
 // httpTarget starts a server process and returns how to reach it.

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	stormKeys = flag.Int("storm.keys", 400, "how many keyed calls TestStorm makes")
+	stormKeys = flag.Int("storm.keys", 240, "how many keyed calls TestStorm makes")
 	stormHost = flag.Duration("storm.host", 0, "how long TestStorm lets a host live; 0: until it has made a tenth of the calls")
 )
 

@@ -10,17 +10,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // catalog holds what the server offers at present. Only the tools can change.
 type catalog struct {
-	// mu guards tools, toolIndex, listed and issued; the other fields do not change.
+	// mu guards tools and issued; the other fields do not change.
 	mu        sync.RWMutex
 	tools     []ToolDef
-	toolIndex map[string]int
-	// listed holds the definitions of tools, in their order.
-	listed    []json.RawMessage
 	resources []ResourceDef
 	templates []TemplateDef
 	prompts   []PromptDef
@@ -29,9 +26,7 @@ type catalog struct {
 }
 
 func newCatalog(s Script) *catalog {
-	c := &catalog{tools: slices.Clone(s.Tools), resources: s.Resources, templates: s.Templates, prompts: s.Prompts}
-	c.index()
-	return c
+	return &catalog{tools: slices.Clone(s.Tools), resources: s.Resources, templates: s.Templates, prompts: s.Prompts}
 }
 
 // startMark stands for the number of the incarnation, see [Script].
@@ -58,47 +53,40 @@ func (s Script) forStart(start int) Script {
 	return s
 }
 
-func (c *catalog) index() {
-	c.toolIndex = make(map[string]int, len(c.tools))
-	c.listed = make([]json.RawMessage, len(c.tools))
-	for i, t := range c.tools {
-		c.toolIndex[t.Name] = i
-		c.listed[i] = t.definition()
-	}
+// find returns the index of a tool, or -1. c.mu is held.
+func (c *catalog) find(name string) int {
+	return slices.IndexFunc(c.tools, func(t ToolDef) bool { return t.Name == name })
 }
 
 func (c *catalog) tool(name string) (ToolDef, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	i, ok := c.toolIndex[name]
-	if !ok {
-		return ToolDef{}, false
+	if i := c.find(name); i >= 0 {
+		return c.tools[i], true
 	}
-	return c.tools[i], true
+	return ToolDef{}, false
 }
 
 // add adds a tool, or replaces the one of the same name.
 func (c *catalog) add(t ToolDef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i, ok := c.toolIndex[t.Name]; ok {
+	if i := c.find(t.Name); i >= 0 {
 		c.tools[i] = t
 	} else {
 		c.tools = append(c.tools, t)
 	}
-	c.index()
 }
 
 // remove removes a tool and reports whether it was offered.
 func (c *catalog) remove(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, ok := c.toolIndex[name]
-	if ok {
+	i := c.find(name)
+	if i >= 0 {
 		c.tools = slices.Delete(c.tools, i, i+1)
-		c.index()
 	}
-	return ok
+	return i >= 0
 }
 
 // definitions returns the entries of one of the four lists, and the member of the
@@ -114,7 +102,7 @@ func (c *catalog) definitions(method string) (member string, items []json.RawMes
 	case "prompts/list":
 		return "prompts", definitions(c.prompts)
 	}
-	return "tools", slices.Clone(c.listed)
+	return "tools", definitions(c.tools)
 }
 
 func definitions[T interface{ definition() json.RawMessage }](items []T) []json.RawMessage {
@@ -199,7 +187,7 @@ func (s *server) readResource(r *request) ([]byte, *rpcError) {
 		if r.modern {
 			code = jsonrpc.CodeInvalidParams
 		}
-		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: rawjson.Marshal(map[string]string{"uri": r.params.URI})}
+		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: tools.JSON(map[string]string{"uri": r.params.URI})}
 	}
 	result := map[string]any{"contents": []json.RawMessage{res.contents()}}
 	if r.modern {

@@ -3,7 +3,7 @@ package mcptest
 import (
 	"encoding/json"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // ToolDef is one tool of a [Script].
@@ -35,18 +35,15 @@ type ToolDef struct {
 
 // definition returns the tool as tools/list lists it.
 func (t ToolDef) definition() json.RawMessage {
-	schema := t.InputSchema
-	if len(schema) == 0 {
-		schema = json.RawMessage(`{"type":"object"}`)
+	execution := t.execution()
+	if len(t.InputSchema) == 0 {
+		t.InputSchema = json.RawMessage(`{"type":"object"}`)
 	}
-	return rawjson.Marshal(struct {
-		Name         string          `json:"name"`
-		Description  string          `json:"description,omitempty"`
-		InputSchema  json.RawMessage `json:"inputSchema"`
-		OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-		Annotations  json.RawMessage `json:"annotations,omitempty"`
-		Execution    json.RawMessage `json:"execution,omitempty"`
-	}{t.Name, t.Description, schema, t.OutputSchema, t.Annotations, t.execution()})
+	t.As, t.Text, t.Structured, t.IsError, t.Task = "", "", nil, false, nil // what it does is not listed
+	return tools.JSON(struct {
+		ToolDef
+		Execution json.RawMessage `json:"execution,omitempty"`
+	}{t, execution})
 }
 
 // execution says whether the tool wants to be called as a task (2025-11-25).
@@ -76,11 +73,8 @@ type ResourceDef struct {
 
 // definition returns the resource as resources/list lists it.
 func (r ResourceDef) definition() json.RawMessage {
-	return rawjson.Marshal(struct {
-		URI      string `json:"uri"`
-		Name     string `json:"name"`
-		MIMEType string `json:"mimeType,omitempty"`
-	}{r.URI, r.Name, r.MIMEType})
+	r.Text, r.Blob = "", nil
+	return tools.JSON(r)
 }
 
 // contents returns the resource as resources/read returns it.
@@ -95,7 +89,7 @@ func (r ResourceDef) contents() json.RawMessage {
 	if len(r.Blob) == 0 {
 		c.Text = &r.Text
 	}
-	return rawjson.Marshal(c)
+	return tools.JSON(c)
 }
 
 // TemplateDef is one resource template of a [Script], with one variable at its
@@ -109,7 +103,7 @@ type TemplateDef struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-func (t TemplateDef) definition() json.RawMessage { return rawjson.Marshal(t) }
+func (t TemplateDef) definition() json.RawMessage { return tools.JSON(t) }
 
 // PromptDef is one prompt of a [Script].
 type PromptDef struct {
@@ -132,7 +126,7 @@ func (p PromptDef) definition() json.RawMessage {
 	for _, name := range p.Arguments {
 		args = append(args, argument{name, true})
 	}
-	return rawjson.Marshal(struct {
+	return tools.JSON(struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description,omitempty"`
 		Arguments   []argument `json:"arguments,omitempty"`

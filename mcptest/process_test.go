@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -91,20 +90,6 @@ func TestStdio_exit_status(t *testing.T) {
 	_, err = c.ends()
 	require.NoError(t, err)
 	require.Empty(t, c.stderr.String())
-}
-
-func TestStdio_dies_in_the_middle_of_an_answer(t *testing.T) {
-	c := startChild(t, Script{Faults: []Fault{
-		{At: StageAnswer, Do: ActionStderrLine, Text: "fatal: out of paper"},
-		{At: StageAnswer, Do: ActionExit, Code: 5},
-	}})
-	c.initialize()
-	c.call("echo", `{"text":"x"}`)
-	rest, err := c.ends()
-	require.EqualError(t, err, "exit status 5")
-	require.True(t, strings.HasPrefix(rest, `{"jsonrpc"`), rest)
-	require.NotContains(t, rest, "\n")
-	require.Equal(t, "fatal: out of paper\n", c.stderr.String())
 }
 
 func TestStdio_counts_outlive_the_process(t *testing.T) {

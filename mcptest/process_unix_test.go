@@ -120,20 +120,6 @@ func TestGrandchild_holds_stdout(t *testing.T) {
 	}
 }
 
-func TestActionForkGrandchild(t *testing.T) {
-	dir := t.TempDir()
-	c := startChild(t, Script{StateDir: dir, Faults: []Fault{{At: StageStart, Do: ActionForkGrandchild}, {At: StagePing, Do: ActionExit, Code: 6}}})
-	c.initialize()
-	pids := PIDs(dir)
-	require.Len(t, pids, 2)
-	t.Cleanup(func() { _ = syscall.Kill(pids[1], syscall.SIGKILL) })
-	c.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	state, err := c.cmd.Process.Wait()
-	require.NoError(t, err)
-	require.Equal(t, 6, state.ExitCode())
-	require.True(t, Alive(pids[1]))
-}
-
 func TestAlive_zombie(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit}))
 	// Stdout ends before the process becomes a zombie, so poll.

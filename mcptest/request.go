@@ -5,39 +5,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
-
-// envelope holds the members of a client's message of any kind.
-type envelope struct {
-	ID     json.RawMessage
-	Method string
-	Params params
-	Result json.RawMessage
-	Error  json.RawMessage
-}
-
-// params holds all members of params that the server reads.
-type params struct {
-	Name          string
-	URI           string
-	Cursor        string
-	Level         string
-	Version       string
-	Arguments     json.RawMessage
-	Meta          json.RawMessage
-	RequestID     json.RawMessage
-	Notifications json.RawMessage
-	Responses     json.RawMessage
-	State         string
-	Task          json.RawMessage
-	TaskID        string
-}
 
 // target returns the tool, prompt or resource that a request names.
 func (p params) target() string {
@@ -143,24 +118,13 @@ func (s *server) process(r *request, due []*Fault) {
 // success returns an answer with these members of the result, and with those that the
 // version adds.
 func (s *server) success(r *request, members []byte) []byte {
-	b := make([]byte, 0, len(members)+128)
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, r.id...)
-	b = append(b, `,"result":{`...)
-	b = append(b, members...)
 	if r.modern {
 		if len(members) > 0 {
-			b = append(b, ',')
+			members = append(members, ',')
 		}
-		b = append(b, `"resultType":"`...)
-		b = append(b, cmp.Or(r.resultType, "complete")...)
-		b = append(b, `","_meta":{"`...)
-		b = append(b, mcp.MetaKeyServerInfo...)
-		b = append(b, `":`...)
-		b = append(b, s.serverInfo()...)
-		b = append(b, '}')
+		members = fmt.Appendf(members, `"resultType":%q,"_meta":{%q:%s}`, cmp.Or(r.resultType, "complete"), mcp.MetaKeyServerInfo, s.serverInfo())
 	}
-	return append(b, `}}`...)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, r.id, members)
 }
 
 func (s *server) replyErrorCode(r *request, code int, message string) {
@@ -168,26 +132,21 @@ func (s *server) replyErrorCode(r *request, code int, message string) {
 }
 
 func (s *server) replyError(r *request, e *rpcError) {
-	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
-	b = append(append(b, `,"error":`...), rawjson.Marshal(e)...)
-	s.reply(r, append(b, '}'))
+	s.reply(r, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":%s}`, r.id, tools.JSON(e)))
 }
 
-func (s *server) serverInfo() []byte {
-	b := append([]byte(`{"name":`), rawjson.Quote(s.script.Name)...)
-	b = append(append(b, `,"version":`...), rawjson.Quote(s.script.Version)...)
-	return append(b, '}')
+func (s *server) serverInfo() json.RawMessage {
+	return tools.JSON(map[string]string{"name": s.script.Name, "version": s.script.Version})
 }
 
 // notify sends a notification; params is a JSON object, or empty.
 func (s *server) notify(method string, params []byte) { s.out.writeLine(notification(method, params)) }
 
 func notification(method string, params []byte) []byte {
-	b := append([]byte(`{"jsonrpc":"2.0","method":`), rawjson.Quote(method)...)
 	if len(params) > 0 {
-		b = append(append(b, `,"params":`...), params...)
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%s,"params":%s}`, tools.JSON(method), params)
 	}
-	return append(b, '}')
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%s}`, tools.JSON(method))
 }
 
 // inFlight holds the requests that run in goroutines, so that the client can cancel

@@ -11,7 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // session holds what the client negotiated and subscribed to.
@@ -58,7 +59,7 @@ func (s *server) newestFirst() []string {
 func (s *server) unsupported(requested string) *rpcError {
 	return &rpcError{
 		Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version",
-		Data: rawjson.Marshal(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
+		Data: tools.JSON(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
 	}
 }
 
@@ -152,7 +153,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 	return members(map[string]any{
 		"protocolVersion": version,
 		"capabilities":    s.capabilities(false),
-		"serverInfo":      json.RawMessage(s.serverInfo()),
+		"serverInfo":      s.serverInfo(),
 		"instructions":    omitEmpty(s.script.Instructions),
 	}), nil
 }
@@ -160,7 +161,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 func (s *server) discover(r *request) ([]byte, *rpcError) {
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		e := s.unsupported(version20260728)
-		e.Data = rawjson.Marshal(mcp.UnsupportedProtocolVersionData{
+		e.Data = tools.JSON(mcp.UnsupportedProtocolVersionData{
 			Supported: []string{cmp.Or(f.Text, "1999-01-01")}, Requested: version20260728,
 		})
 		return nil, e
@@ -181,7 +182,7 @@ func members(m map[string]any) []byte {
 			delete(m, k)
 		}
 	}
-	b := rawjson.Marshal(m)
+	b := tools.JSON(m)
 	return b[1 : len(b)-1]
 }
 

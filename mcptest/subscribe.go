@@ -7,7 +7,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
@@ -60,7 +59,7 @@ func (s *server) openListen(r *request) *rpcError {
 	want.TaskIDs = s.watchTasks(want.TaskIDs)
 	s.session.listening[id] = *want
 	s.session.mu.Unlock()
-	s.notify("notifications/subscriptions/acknowledged", rawjson.Marshal(map[string]any{
+	s.notify("notifications/subscriptions/acknowledged", tools.JSON(map[string]any{
 		"_meta": subscriptionID(id), "notifications": want,
 	}))
 	return nil
@@ -92,7 +91,7 @@ func (s *server) notifyChanged(method string, wants func(listenFilter) bool, par
 	if legacy {
 		var body []byte
 		if params != nil {
-			body = rawjson.Marshal(params)
+			body = tools.JSON(params)
 		}
 		s.notify(method, body)
 	}
@@ -101,7 +100,7 @@ func (s *server) notifyChanged(method string, wants func(listenFilter) bool, par
 		for k, v := range params {
 			body[k] = v
 		}
-		s.notify(method, rawjson.Marshal(body))
+		s.notify(method, tools.JSON(body))
 	}
 }
 
@@ -140,5 +139,5 @@ func (s *server) Log(c *tools.Call, level, text string) {
 	if slices.Index(levels, level) < slices.Index(levels, least) {
 		return
 	}
-	s.notify("notifications/message", rawjson.Marshal(map[string]string{"level": level, "logger": s.script.Name, "data": text}))
+	s.notify("notifications/message", tools.JSON(map[string]string{"level": level, "logger": s.script.Name, "data": text}))
 }

@@ -62,18 +62,3 @@ func TestInMemory_in_bubbles(t *testing.T) {
 		}
 	})
 }
-
-// A stdio server has a process and real pipes, so it stays outside of bubbles. Bubbles
-// next to it must not disturb it.
-func TestInMemory_in_bubbles_next_to_a_process(t *testing.T) {
-	ctx := context.Background()
-	c, err := facade.New()
-	require.NoError(t, err)
-	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
-	for range 3 {
-		synctest.Test(t, useClient)
-		_, err := c.CallTool(ctx, "s/echo", map[string]any{"text": "x"})
-		require.NoError(t, err)
-	}
-	require.NoError(t, c.Close(ctx))
-}

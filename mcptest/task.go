@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
@@ -132,7 +131,7 @@ func (s *server) makeTask(r *request, def *TaskDef, result tools.Result) ([]byte
 }
 
 func (s *server) saveTask(t *taskRecord) error {
-	text := rawjson.Marshal(t)
+	text := tools.JSON(t)
 	if t.Def.Durable {
 		return s.counter.PutTask(t.ID, text)
 	}
@@ -299,7 +298,7 @@ func (s *server) taskResult(r *request) ([]byte, *rpcError) {
 					if json.Unmarshal(response, &failure) == nil && failure.Code != 0 { // it is asked again
 						return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: "the client did not answer: " + failure.Message}
 					}
-					text := rawjson.Marshal(map[string]json.RawMessage{key: response})
+					text := tools.JSON(map[string]json.RawMessage{key: response})
 					if _, failure := s.changeTask(t.ID, func(t *taskRecord) { t.take(text) }); failure != nil {
 						return nil, failure
 					}
@@ -327,8 +326,8 @@ func relatedRequest(id string, request json.RawMessage) (method string, params j
 	if r.Params == nil {
 		r.Params = map[string]json.RawMessage{}
 	}
-	r.Params["_meta"] = rawjson.Marshal(map[string]any{"io.modelcontextprotocol/related-task": map[string]string{"taskId": id}})
-	return r.Method, rawjson.Marshal(r.Params)
+	r.Params["_meta"] = tools.JSON(map[string]any{"io.modelcontextprotocol/related-task": map[string]string{"taskId": id}})
+	return r.Method, tools.JSON(r.Params)
 }
 
 // watchTasks returns those of the tasks of whose changes the server sends notifications.
@@ -359,7 +358,7 @@ func (s *server) announceEnd(t *taskRecord) {
 // announceTask sends the state of a task.
 func (s *server) announceTask(t *taskRecord) {
 	if s.session.initialized() {
-		s.notify("notifications/tasks/status", rawjson.Marshal(t.fields(time.Now(), false)))
+		s.notify("notifications/tasks/status", tools.JSON(t.fields(time.Now(), false)))
 		return
 	}
 	s.notifyChanged("notifications/tasks", func(w listenFilter) bool { return slices.Contains(w.TaskIDs, t.ID) }, t.detailed(time.Now(), true))

@@ -2,11 +2,11 @@ package mcptest
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
@@ -109,7 +109,7 @@ func (s *server) Progress(c *tools.Call, done, total int) {
 	if json.Unmarshal(c.Meta, &meta) != nil || len(meta.Token) == 0 {
 		return
 	}
-	s.notify("notifications/progress", rawjson.Marshal(map[string]any{
+	s.notify("notifications/progress", tools.JSON(map[string]any{
 		"progressToken": meta.Token, "progress": done, "total": total, "message": "step " + strconv.Itoa(done),
 	}))
 }
@@ -146,10 +146,10 @@ func (s *server) Fork(detached bool) (int, error) {
 
 func (s *server) SendRequest(method string, params json.RawMessage) <-chan json.RawMessage {
 	id, answer := s.clientRequests.register()
-	line := append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), rawjson.Quote(method)...)
+	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%s}`, id, tools.JSON(method))
 	if len(params) > 0 {
-		line = append(append(line, `,"params":`...), params...)
+		text = fmt.Appendf(text[:len(text)-1], `,"params":%s}`, params)
 	}
-	s.out.writeLine(append(line, '}'))
+	s.out.writeLine(text)
 	return answer
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 )
@@ -219,17 +218,23 @@ func TestReusableRegistration(t *testing.T) {
 	require.Nil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
 }
 
+// registered returns what a client makes of the answer to its registration.
+func registered(t *testing.T, status int, body string) (*authorizer, *client, error) {
+	t.Helper()
+	registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, status, body) }))
+	defer registrar.Close()
+	s := newAuthServer(t, oauthtest.Rules{})
+	a := newDetached(t, s, Config{})
+	got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: registrar.URL},
+		&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
+	return a, got, err
+}
+
 // A secret that expires in the far future can be stored.
 func TestPostRegistration_secretExpires(t *testing.T) {
 	for text, want := range map[string]string{"0": "0001-01-01T00:00:00Z", "-1": "0001-01-01T00:00:00Z", "4102444800": "2100-01-01T00:00:00Z",
 		"1099511627776": "9999-12-31T23:59:59Z", "1e300": "9999-12-31T23:59:59Z"} {
-		registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			answerWith(w, http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": `+text+`}`)
-		}))
-		s := newAuthServer(t, oauthtest.Rules{})
-		got, err := newDetached(t, s, Config{}).postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: registrar.URL},
-			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
-		registrar.Close()
+		_, got, err := registered(t, http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": `+text+`}`)
 		require.NoError(t, err)
 		stored, err := json.Marshal(got.secretExpires)
 		require.NoError(t, err, text)
@@ -248,12 +253,7 @@ func TestPostRegistration_answers(t *testing.T) {
 		{http.StatusCreated, `<html>`, "invalid character"},
 		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
 	} {
-		registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
-		s := newAuthServer(t, oauthtest.Rules{})
-		a := newDetached(t, s, Config{})
-		got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: registrar.URL},
-			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
-		registrar.Close()
+		a, got, err := registered(t, c.status, c.body)
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says)
 			continue
@@ -363,20 +363,6 @@ func (panickyStore) Lock(context.Context, TokenKey) (func(), error) {
 	return func() { panic("of the host") }, nil
 }
 
-// A lock that is returned after its caller left is released.
-func TestStore_late_lock(t *testing.T) {
-	given, freed := make(chan struct{}), make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
-		<-given
-		return func() { close(freed) }, nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	close(given)
-	<-freed
-}
-
 // hostTripper is a RoundTripper that the host supplies.
 type hostTripper func(*http.Request) (*http.Response, error)
 
@@ -454,18 +440,4 @@ func TestAuthorize_open_fails(t *testing.T) {
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
 	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { return (*url.Error)(nil) }), "panicked")
-}
-
-// A panic while a late lock is released ends nothing.
-func TestStore_late_lock_panics(t *testing.T) {
-	given, freed := make(chan struct{}), make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
-		<-given
-		return func() { close(freed); panic("of the host") }, nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	close(given)
-	<-freed
 }

@@ -481,15 +481,6 @@ func TestTakePending_after_suspend(t *testing.T) {
 	require.NotNil(t, a.takePending("s"))
 }
 
-func TestReached(t *testing.T) {
-	now := time.Now()
-	due := now.Add(time.Hour)
-	require.False(t, reached(due, now.Add(59*time.Minute)))
-	require.True(t, reached(due, now.Add(time.Hour)))
-	require.True(t, reached(due, afterSuspend(now, 2*time.Hour)), "by the wall clock")
-	require.True(t, reached(due, afterSuspend(now.Add(2*time.Hour), -2*time.Hour)), "by the monotonic clock")
-}
-
 func TestElapsed(t *testing.T) {
 	now := time.Now()
 	require.Equal(t, time.Minute, elapsed(now, now.Add(time.Minute)))

@@ -204,26 +204,6 @@ func TestDurations_sampled_span_becomes_an_exemplar(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{got, exemplars})
 }
 
-func TestDurations_requests_and_collections_at_a_time(t *testing.T) {
-	_, reader, end := newDurations(t)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 500 {
-				end(context.Background())
-			}
-		})
-	}
-	wg.Go(func() {
-		for range 20 {
-			_, _ = durationsOf(t, reader)
-		}
-	})
-	wg.Wait()
-	got, _ := durationsOf(t, reader)
-	require.Equal(t, 4000, got)
-}
-
 // Each kind of cause, driven by a fault, moves its own series of mcpvisor.server.ends by
 // one, and no other.
 func TestEnds_of_each_cause(t *testing.T) {

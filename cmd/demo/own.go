@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -18,17 +16,11 @@ import (
 // maxWait bounds the start of one server, its return, and the end of all.
 const maxWait = time.Minute
 
-// unreached reads entries of type "ws", so that the story can say that it leaves them out. The
-// library for WebSockets is in the module of the mcpvisor command.
-var unreached = config.WithWebSocket(func(config.WebSocket) *mcpvisor.Transport {
-	return &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return nil, errors.New("it is left out") }}
-})
-
 // runOwn runs the story against the servers of files: each is killed, waited for, and compared with
 // what it was, and no tool is called. It returns the exit code: 2 if the files have no server that
 // can be used.
 func runOwn(ctx context.Context, p *printer, files []string) int {
-	file, err := config.LoadFiles(files, unreached)
+	file, err := config.LoadFiles(files)
 	if err != nil {
 		p.printLine(red, "demo: %v", err)
 		return 2
@@ -36,12 +28,7 @@ func runOwn(ctx context.Context, p *printer, files []string) int {
 	for _, problem := range file.Problems {
 		p.printLine(yellow, "%s", display.Line(problem.String()))
 	}
-	specs := slices.DeleteFunc(file.Specs(), func(spec mcpvisor.ServerSpec) bool {
-		if spec.Transport != nil {
-			p.printLine(yellow, "%s is left out: it is behind a WebSocket, which this demo does not reach; mcpvisor chaos does", spec.Name)
-		}
-		return spec.Transport != nil
-	})
+	specs := file.Specs()
 	if len(specs) == 0 {
 		p.printLine(red, "demo: %s has no server that can be used here; mcpvisor init writes an example", file.Path)
 		return 2
@@ -119,9 +106,7 @@ func (s *story) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) error
 	name := spec.Name
 	status, _ := s.client.ServerStatus(name)
 	before := s.showTools(name, noTools)
-	others := slices.DeleteFunc(s.client.Status(), func(other mcpvisor.ServerStatus) bool {
-		return other.Name == name || other.State != supervisor.StateReady
-	})
+	others := s.client.Status()
 	if spec.Stdio == nil {
 		s.p.printFact(bold, "LOSE", name, "its session ends, and another begins")
 		if err := s.client.Restart(ctx, name); err != nil {
@@ -157,9 +142,11 @@ func (s *story) breakServer(ctx context.Context, spec mcpvisor.ServerSpec) error
 	}
 	s.expect("the tools of "+name+" come back", (len(before) == 0) == (len(after) == 0), "%d were listed, and %d are", len(before), len(after))
 	for _, other := range others {
-		now, _ := s.client.ServerStatus(other.Name)
-		s.expect(other.Name+" is not affected by "+name, now.Epoch == other.Epoch && now.State == supervisor.StateReady,
-			"it is %s, in incarnation %d instead of %d", now.State, now.Epoch, other.Epoch)
+		if other.Name != name && other.State == supervisor.StateReady {
+			now, _ := s.client.ServerStatus(other.Name)
+			s.expect(other.Name+" is not affected by "+name, now.Epoch == other.Epoch && now.State == supervisor.StateReady,
+				"it is %s, in incarnation %d instead of %d", now.State, now.Epoch, other.Epoch)
+		}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestRunOwn(t *testing.T) {
 		"LOSE web", "KILL a-server", "its policy gives it up", "PASS", " 0 are left"} {
 		require.Contains(t, text, want, out.String())
 	}
-	require.Contains(t, text, "socket is left out: it is behind a WebSocket")
+	require.Contains(t, text, "is behind a WebSocket, which this program does not reach")
 	require.Equal(t, 1, strings.Count(text, "no-such-program-anywhere"), "a cause is told once:\n%s", out.String())
 	require.Empty(t, mcptest.Executions(state), "a tool was called")
 	// What follows a restart is printed after it.

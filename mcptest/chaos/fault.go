@@ -4,12 +4,14 @@ import (
 	"context"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -217,11 +219,17 @@ func afterKill(k Injection, was mcpvisor.Event, later []mcpvisor.Event) (down, r
 }
 
 // pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+func pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
+
+// signalIf signals a process if it is the right one. The process keeps its pid meanwhile.
+func signalIf(pid int, sig signal, right func() bool) bool {
+	if pid <= 0 {
+		return false
 	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	return right() && p.Signal(sig) == nil
 }

@@ -33,18 +33,6 @@ func (p process) kill() {
 	})
 }
 
-func signalIf(pid int, sig signal, right func() bool) bool {
-	if pid <= 0 {
-		return false
-	}
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = p.Release() }()
-	return right() && p.Signal(sig) == nil
-}
-
 // alive reports whether the process runs. A zombie does not.
 func (p process) alive() bool {
 	state, start, _ := readStat(p.pid)

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,9 +12,3 @@ func TestMain(m *testing.M) {
 	mcptest.Main()
 	goleak.VerifyTestMain(m)
 }
-
-// Bounds of polling, where no channel signals the change.
-const (
-	eventually = 30 * time.Second
-	tick       = 5 * time.Millisecond
-)

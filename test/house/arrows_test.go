@@ -101,7 +101,7 @@ var arrows = map[string]arrow{
 	"journal":                                 {". internal/filelock internal/ownfile", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
 	"mcptest/raw":                             {},
-	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
+	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients"},
 	"web":                                     {". supervisor facade gateway/clients internal/ web/api web/internal/", []string{xtime}},
 	"cmd/demo":                                {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
@@ -262,17 +262,6 @@ func TestFleetIsOptional(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(sums), "go.etcd.io/etcd/")
 	require.NotContains(t, string(sums), "google.golang.org/grpc ")
-}
-
-// TestSupervisorIsPure checks indirect imports, too: package supervisor needs the
-// standard library, the doubling of a wait and default values, nothing else.
-func TestSupervisorIsPure(t *testing.T) {
-	for _, platform := range platforms {
-		packages := graph(t, platform)
-		for _, dep := range packages[module+"supervisor"].Deps {
-			require.True(t, packages[dep].Standard || dep == module+"internal/backoff" || dep == module+"internal/defaults", "supervisor depends on %s, which is against its purpose: policy and states, without input and output", dep)
-		}
-	}
 }
 
 func TestActorLibraryStaysInActors(t *testing.T) {

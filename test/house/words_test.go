@@ -1,7 +1,6 @@
 package house
 
 import (
-	"go/scanner"
 	"go/token"
 	"regexp"
 	"strings"
@@ -30,29 +29,14 @@ func TestForbiddenNames(t *testing.T) {
 		if !s.isGo() {
 			continue
 		}
-		for _, name := range identifiers(s) {
-			seen++
-			reason, bad := forbidden[name]
-			require.False(t, bad, "%s uses %s: %s", s.path, name, reason)
-		}
+		eachToken(s, func(line int, tok token.Token, name string) {
+			if tok == token.IDENT {
+				seen++
+				require.Empty(t, forbidden[name], "%s:%d uses %s", s.path, line, name)
+			}
+		})
 	}
 	require.Greater(t, seen, 10_000, "identifiers are read")
-}
-
-// identifiers returns the names in a file, without comments and strings.
-func identifiers(s source) (names []string) {
-	var sc scanner.Scanner
-	file := token.NewFileSet().AddFile(s.path, -1, len(s.text))
-	sc.Init(file, s.text, nil, 0)
-	for {
-		switch _, tok, lit := sc.Scan(); tok {
-		case token.EOF:
-			return names
-		case token.IDENT:
-			names = append(names, lit)
-		default:
-		}
-	}
 }
 
 // promises are marks of unfinished work, and machines are paths of one machine. Each is

@@ -122,8 +122,11 @@ type stdioRun struct {
 
 // answerStages are the stages that concern the content of answers. Their servers run in
 // this process, where they start much faster; so do all servers in the second of two
-// eras.
-var answerStages = map[string]bool{"id": true, "answer": true, "error": true, "result": true, "read": true, "prompt": true, "list": true}
+// eras, and without -everything all but those of the stages of processes and pipes.
+var (
+	answerStages  = map[string]bool{"id": true, "answer": true, "error": true, "result": true, "read": true, "prompt": true, "list": true}
+	processStages = map[string]bool{"spawn": true, "process": true, "shutdown": true, "stream": true}
+)
 
 var allProcesses = flag.Bool("hostile.processes", false, "run every hostile server as a process")
 
@@ -188,7 +191,8 @@ func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpviso
 		Policy:   supervisor.Retry(3, time.Millisecond),
 		Timeouts: mcpvisor.Timeouts{Start: maxWait, Negotiate: maxWait, Call: maxDelay, Shutdown: shutdownTimeout},
 		Probe:    mcpvisor.Probe{Interval: -1}}
-	if memory, ok := m.InMemory(); ok && !*allProcesses && (answerStages[m.Stage()] || era == mcpvisor.EraModern && len(row.eras) == 2) {
+	inMemory := answerStages[m.Stage()] || era == mcpvisor.EraModern && len(row.eras) == 2 || !*everything && !processStages[m.Stage()]
+	if memory, ok := m.InMemory(); ok && !*allProcesses && inMemory {
 		v.spec.InMemory = memory
 	} else {
 		v.spec.Stdio = w.marked(m.Stdio(t.TempDir()))

@@ -1,13 +1,15 @@
+//go:build linux
+
 package integration
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,8 +22,8 @@ import (
 // user does: with an empty home directory, and no program but mcpvisor and the server of the
 // page. What they print must be what the page says.
 func TestQuickstart_console(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the commands are for a POSIX shell")
+	if !raceDetector && !strings.Contains(flag.Lookup("test.run").Value.String(), "Quickstart") {
+		t.Skip("it builds the program, which takes a minute: .ci/run race and -run Quickstart do")
 	}
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)

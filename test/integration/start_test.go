@@ -15,6 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
+// shortShutdown is for servers that ignore a polite shutdown.
+var shortShutdown = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
+
 // hungStarts returns scripts whose start never ends, each in another phase.
 func hungStarts() map[string]mcptest.Script {
 	fault := func(f mcptest.Fault) mcptest.Script { return mcptest.Script{Faults: []mcptest.Fault{f}} }

@@ -22,6 +22,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
+// forksDaemon starts a grandchild that leaves the process group of its server.
+var forksDaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"}
+
 // reaperRole is an environment variable that makes this binary a host that adopts
 // orphans: as a subreaper, or as process 1 of a process namespace. Its value is the
 // mark of the processes that the host starts.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 )
 
 // textOf returns the text of the first content block; empty if the result has none.
@@ -37,14 +39,7 @@ func identityOf(res *mcp.CallToolResult) (id identity, err error) {
 }
 
 // pause keeps a loop from spinning. No assertion depends on how long it takes.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+func pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
 
 // isAny reports whether err matches one of the sentinels.
 func isAny(err error, of ...error) bool {

@@ -22,8 +22,8 @@ var released = []string{".", "telemetry", "journal", "fleet", "cmd/mcpvisor"}
 // go install of a released version works for someone who has no clone: the modules are
 // served as a proxy serves them, with the requirements that docs/releasing.md sets.
 func TestInstall(t *testing.T) {
-	if os.Getenv(buildVariable) == "" {
-		t.Skip("the program is built only by: .ci/run packaging")
+	if os.Getenv(goreleaserVariable) == "" {
+		t.Skip("the modules are installed only by: .ci/run release")
 	}
 	const version = "v0.1.0-test"
 	proxy := t.TempDir()
@@ -33,7 +33,8 @@ func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	install := exec.Command("go", "install", modulePath+"/cmd/mcpvisor@"+version)
 	install.Dir = dir
-	install.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=", "GOMODCACHE="+filepath.Join(dir, "modules"), "GOFLAGS=-modcacherw",
+	// Paths are trimmed, as in the builds of the image and of goreleaser, so that packages of these can be used.
+	install.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=", "GOMODCACHE="+filepath.Join(dir, "modules"), "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0",
 		// The other modules come from the cache, where go.sum has checked them.
 		"GOSUMDB=off", "GOPROXY="+strings.Join([]string{fileURL(proxy), fileURL(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download")), goEnv(t, "GOPROXY")}, ","))
 	out, err := install.CombinedOutput()

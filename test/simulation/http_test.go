@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 )
 
 // runHTTP runs a server over HTTP until ctx ends: when an incarnation is killed, the next one listens after a while.
@@ -47,14 +49,7 @@ func (s *server) runHTTP(ctx context.Context) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+func sleep(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
 
 // ServeHTTP is one incarnation.
 func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {

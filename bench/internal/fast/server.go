@@ -127,16 +127,15 @@ func answerSlow(w io.Writer, line []byte, modern bool) error {
 	case q.Method == "ping":
 		body = `"result":{}`
 	case q.Method == "tools/list":
-		body = `"result":` + toolPages()[q.Params.Cursor]
+		body = `"result":` + toolList()
 	}
 	_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", q.ID, body)
 	return err
 }
 
-// toolPages is the list of tools by cursor: echo, blob, sleep, and BENCH_TOOLS others.
-var toolPages = sync.OnceValue(func() map[string]string {
+// toolList is the result of tools/list: echo, blob, sleep, and BENCH_TOOLS others.
+var toolList = sync.OnceValue(func() string {
 	many, _ := strconv.Atoi(os.Getenv("BENCH_TOOLS"))
-	page, _ := strconv.Atoi(os.Getenv("BENCH_PAGE"))
 	tools := []string{`{"name":"echo","inputSchema":{"type":"object"}}`, `{"name":"blob","inputSchema":{"type":"object"}}`,
 		`{"name":"sleep","inputSchema":{"type":"object"}}`}
 	for i := range many {
@@ -144,21 +143,7 @@ var toolPages = sync.OnceValue(func() map[string]string {
 			`"inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"where the file is"},`+
 			`"lines":{"type":"integer","minimum":1}},"required":["path"]}}`, i))
 	}
-	if page == 0 {
-		page = len(tools)
-	}
-	pages := map[string]string{}
-	for from := 0; from < len(tools); from += page {
-		cursor, next, to := "", "", from+page
-		if from > 0 {
-			cursor = strconv.Itoa(from)
-		}
-		if to < len(tools) {
-			next = fmt.Sprintf(`,"nextCursor":"%d"`, to)
-		}
-		pages[cursor] = `{"tools":[` + strings.Join(tools[from:min(to, len(tools))], ",") + `]` + next + `}`
-	}
-	return pages
+	return `{"tools":[` + strings.Join(tools, ",") + `]}`
 })
 
 // Blob is n bytes of text: words without escapes.

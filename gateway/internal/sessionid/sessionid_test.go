@@ -136,3 +136,15 @@ func TestEnded(t *testing.T) {
 	require.True(t, e.Has("ann", id(1)))
 	require.LessOrEqual(t, e.count, 3)
 }
+
+// An id that is not the one of a session opens none.
+func FuzzOpen(f *testing.F) {
+	key, now := make([]byte, 32), time.Unix(1_800_000_000, 0)
+	f.Add(Seal(key, New(3, 5, "alice", now.Add(time.Hour))), "alice")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, id, principal string) {
+		if s, err := Open(key, id, principal, now); err == nil {
+			require.Equal(t, id, Seal(key, s))
+		}
+	})
+}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // Call is one call of a tool, over any transport.
@@ -85,9 +83,18 @@ type Result struct {
 
 func textResult(text string) Result { return Result{Text: text} }
 
+// JSON marshals v. It panics only for invalid raw JSON inside v.
+func JSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("mcptest: " + err.Error() + "; check the raw JSON in the script")
+	}
+	return data
+}
+
 // jsonResult returns v as structured content and as text.
 func jsonResult(v any) Result {
-	data := rawjson.Marshal(v)
+	data := JSON(v)
 	return Result{Text: string(data), Structured: data}
 }
 
@@ -97,15 +104,11 @@ func errorResult(text string) Result { return Result{Text: text, IsError: true} 
 // input is required, without the braces around them.
 func (r Result) Members() []byte {
 	if len(r.InputRequests) > 0 {
-		b := append([]byte(`"inputRequests":`), r.InputRequests...)
-		return append(append(b, `,"requestState":`...), rawjson.Quote(r.RequestState)...)
+		return fmt.Appendf(nil, `"inputRequests":%s,"requestState":%s`, r.InputRequests, JSON(r.RequestState))
 	}
-	b := make([]byte, 0, len(r.Text)+len(r.Structured)+96)
-	b = append(b, `"content":[{"type":"text","text":`...)
-	b = append(b, rawjson.Quote(r.Text)...)
-	b = append(b, `}]`...)
+	b := fmt.Appendf(nil, `"content":[{"type":"text","text":%s}]`, JSON(r.Text))
 	if len(r.Structured) > 0 {
-		b = append(append(b, `,"structuredContent":`...), r.Structured...)
+		b = fmt.Appendf(b, `,"structuredContent":%s`, r.Structured)
 	}
 	if r.IsError {
 		b = append(b, `,"isError":true`...)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // The request state of consult holds the number of the round. Its other characters
@@ -67,5 +65,5 @@ func consult(c *Call, a struct {
 	if len(a.Params) > 0 {
 		input["params"] = a.Params
 	}
-	return Result{InputRequests: rawjson.Marshal(map[string]any{consultKey: input}), RequestState: consultState + strconv.Itoa(round)}
+	return Result{InputRequests: JSON(map[string]any{consultKey: input}), RequestState: consultState + strconv.Itoa(round)}
 }

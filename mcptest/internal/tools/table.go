@@ -1,5 +1,7 @@
 package tools
 
+import "slices"
+
 const (
 	schemaNone   = `{"type":"object"}`
 	schemaText   = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`
@@ -21,7 +23,7 @@ type Tool struct {
 
 // All lists the default tools in the order of their listing. Do not change it.
 var All = []Tool{
-	{Name: "echo", Description: "Answers with its text.", Schema: schemaText, Annotations: hintReadOnly, Run: echo},
+	{Name: "echo", Description: "Answers with its text.", Schema: schemaText, Annotations: hintReadOnly, Run: withArgs(echo)},
 	{Name: "add", Description: "Adds two numbers.", Annotations: hintReadOnly, Run: withArgs(add),
 		Schema: `{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`},
 	{Name: "sleep", Description: "Answers after ms milliseconds, unless cancelled.", Annotations: hintReadOnly, Blocks: true, Run: withArgs(sleep),
@@ -58,19 +60,13 @@ var All = []Tool{
 		Schema: `{"type":"object","properties":{"method":{"type":"string"},"params":{"type":"object"},"rounds":{"type":"integer"}},"required":["method"]}`},
 }
 
-// byName finds a default tool without a search, because each call looks one up.
-var byName = func() map[string]Tool {
-	m := make(map[string]Tool, len(All))
-	for _, t := range All {
-		m[t.Name] = t
-	}
-	return m
-}()
-
 // Named returns the default tool of that name.
 func Named(name string) (Tool, bool) {
-	t, ok := byName[name]
-	return t, ok
+	i := slices.IndexFunc(All, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return Tool{}, false
+	}
+	return All[i], true
 }
 
 // Echo is the behaviour of tools without one of their own: it answers with the

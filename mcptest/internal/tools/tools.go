@@ -9,9 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // withArgs decodes the arguments for a tool. Arguments that do not decode are answered
@@ -35,22 +32,7 @@ type (
 	noArgs    struct{}
 )
 
-// echo has a fast path for text without escapes, because benchmarks call it.
-func echo(c *Call) Result {
-	if len(c.Arguments) > 0 && c.Arguments[0] == '{' {
-		text, ok := "", false
-		_ = jsonscan.EachMember(c.Arguments, func(key string, value []byte) error {
-			if key == "text" {
-				text, ok = rawjson.Text(value)
-			}
-			return nil
-		})
-		if ok {
-			return textResult(text)
-		}
-	}
-	return withArgs(func(_ *Call, a textArgs) Result { return textResult(a.Text) })(c)
-}
+func echo(_ *Call, a textArgs) Result { return textResult(a.Text) }
 
 func add(_ *Call, a struct{ A, B float64 }) Result {
 	return jsonResult(map[string]float64{"sum": a.A + a.B})

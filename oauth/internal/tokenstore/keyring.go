@@ -85,25 +85,14 @@ func (s Keyring[K, A]) Delete(ctx context.Context, key K) error {
 func (s Keyring[K, A]) access(ctx context.Context, operation func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
-	type result struct {
-		text string
-		err  error
-	}
-	done := make(chan result, 1) // has room, so the goroutine ends without a receiver
-	go func() {
+	text, err := hostcall.Wait(ctx, "keyring", nil, func(ctx context.Context) (string, error) {
 		select {
 		case keyringMutex <- struct{}{}:
 		case <-ctx.Done():
-			return
+			return "", ctx.Err()
 		}
 		defer func() { <-keyringMutex }()
-		text, err := hostcall.Value("keyring", operation)
-		done <- result{text, err}
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-ctx.Done():
-		return "", fmt.Errorf("it does not answer: %w", ctx.Err())
-	}
+		return operation()
+	})
+	return text, err //nolint:wrapcheck // the callers say what failed
 }

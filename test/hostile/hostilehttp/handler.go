@@ -17,8 +17,7 @@ import (
 type httpServer struct {
 	legacyOnly bool
 	handlers   handlers
-	// otherOrigin is the URL of another origin. A client must not follow redirects to
-	// it. Empty if the server was made by [Misbehaviour.Handler].
+	// otherOrigin is the URL of another origin. A client must not follow redirects to it.
 	otherOrigin string
 
 	// mu guards everything below.

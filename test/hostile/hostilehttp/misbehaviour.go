@@ -1,7 +1,6 @@
 package hostilehttp
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -53,11 +52,8 @@ type handlers map[string]handler
 // handler answers one request.
 type handler func(*request)
 
-// Handler returns a new server with this misbehaviour. Some servers write below HTTP:
-// they take over the connection, which needs HTTP/1. A handler that waits ends with its
-// connection.
-func (m Misbehaviour) Handler() http.Handler { return m.newHTTPServer() }
-
+// newHTTPServer returns a new server with this misbehaviour. Some servers write below HTTP: they take
+// over the connection, which needs HTTP/1. A handler that waits ends with its connection.
 func (m Misbehaviour) newHTTPServer() *httpServer {
 	h := &httpServer{legacyOnly: m.legacyOnly, sessions: map[string]bool{}, counts: map[string]int{}, streams: map[chan string]bool{}}
 	if m.handlers != nil {

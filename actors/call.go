@@ -458,9 +458,7 @@ func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.Cal
 				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
 		}
 	}
-	if lister, ok := transport.As[transport.RequestLister](i.session); ok {
-		add(lister.InFlight(), false)
-	}
+	add(i.session.InFlight(), false)
 	add(i.limiter.waitingCalls(), true)
 	return all
 }
@@ -470,9 +468,7 @@ func (v *View) Stderr() (s mcpvisor.ServerStderr) {
 	if v.current == nil {
 		return s
 	}
-	if source, ok := transport.As[transport.StderrSource](v.current.session); ok {
-		s = source.StderrTail()
-	}
+	s = v.current.session.StderrTail()
 	s.Epoch, s.Ended = v.current.epoch, isClosed(v.current.session.Released())
 	return s
 }

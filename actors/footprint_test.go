@@ -22,6 +22,7 @@ import (
 // bareSession opens and answers at once and remembers nothing: what stays in memory
 // after its end belongs to the runtime.
 type bareSession struct {
+	transport.Base
 	calls endCalls
 	once  sync.Once
 	mu    sync.Mutex
@@ -46,11 +47,12 @@ func (s *bareSession) Abort(cause *supervisor.Cause) {
 		close(s.dead)
 	})
 }
-func (s *bareSession) Dead() <-chan struct{}     { return s.dead }
-func (s *bareSession) Released() <-chan struct{} { return s.dead }
-func (s *bareSession) OnDead(f func())           { s.calls.onDead(s.dead, f) }
-func (s *bareSession) OnReleased(f func())       { s.calls.onReleased(s.dead, f) }
-func (s *bareSession) Left() error               { return nil }
+func (s *bareSession) Dead() <-chan struct{}        { return s.dead }
+func (s *bareSession) Released() <-chan struct{}    { return s.dead }
+func (s *bareSession) OnDead(f func())              { s.calls.onDead(s.dead, f) }
+func (s *bareSession) OnReleased(f func())          { s.calls.onReleased(s.dead, f) }
+func (s *bareSession) Left() error                  { return nil }
+func (s *bareSession) Kill(cause *supervisor.Cause) { s.Abort(cause) }
 func (s *bareSession) Cause() *supervisor.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,9 +53,7 @@ type incarnation struct {
 func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnation {
 	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, stats: s.stats, long: &s.rt.longCalls,
 		session: s.dialer.NewSession(), started: time.Now(), desired: s.rt.desiredOf(s.gen)}
-	if s, ok := transport.As[transport.EpochTaker](inc.session); ok {
-		s.SetEpoch(epoch)
-	}
+	inc.session.SetEpoch(epoch)
 	inc.limiter.maxInFlight = min(int64(s.spec.Limits.MaxInFlight), noMoreCalls-1)
 	inc.limiter.closing, inc.idle = make(chan struct{}), make(chan struct{})
 	inc.limiter.maxQueued = int64(max(s.spec.Limits.MaxQueued, 0))

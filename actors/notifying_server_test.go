@@ -71,6 +71,7 @@ func (a *notifyingServer) toolList() string {
 }
 
 type notifyingSession struct {
+	transport.Base
 	calls  endCalls
 	of     *notifyingServer
 	epoch  int
@@ -92,6 +93,7 @@ func (s *notifyingSession) Released() <-chan struct{}              { return s.de
 func (s *notifyingSession) OnDead(f func())                        { s.calls.onDead(s.dead, f) }
 func (s *notifyingSession) OnReleased(f func())                    { s.calls.onReleased(s.dead, f) }
 func (s *notifyingSession) Left() error                            { return nil }
+func (s *notifyingSession) Kill(cause *supervisor.Cause)           { s.Abort(cause) }
 func (s *notifyingSession) LastReceived() time.Time                { return time.Now() }
 
 func (s *notifyingSession) Cause() *supervisor.Cause {

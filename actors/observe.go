@@ -146,9 +146,6 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 	return result, err
 }
 
-// Unwrap is for [transport.As].
-func (s observedSession) Unwrap() transport.Session { return s.Session }
-
 // requestStart describes a request between the client and an incarnation.
 func (i *incarnation) requestStart(method string) mcpvisor.RequestStart {
 	return mcpvisor.RequestStart{Server: i.server, Gen: i.gen, Epoch: i.epoch, Method: method,

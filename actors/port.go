@@ -67,9 +67,7 @@ func (p *port) Receive(c actor.Context) {
 	case *actor.Started:
 		p.ref.self, p.ref.parent = c.Self(), c.Parent()
 		p.ref.inc.session.OnNotice(p.onNotice)
-		if source, ok := transport.As[transport.ServerRequestSource](p.ref.inc.session); ok {
-			source.OnServerRequest(p.ref.observeServerRequest)
-		}
+		p.ref.inc.session.OnServerRequest(p.ref.observeServerRequest)
 		p.open()
 	case *messages.Discover:
 		p.discover()
@@ -82,7 +80,7 @@ func (p *port) Receive(c actor.Context) {
 	case *messages.EndSession:
 		p.stop()
 		if m.Now {
-			transport.Kill(p.ref.inc.session, m.Cause)
+			p.ref.inc.session.Kill(m.Cause)
 		} else {
 			p.ref.inc.session.Abort(m.Cause)
 		}
@@ -168,7 +166,7 @@ func discoveryCause(ctx context.Context, inc *incarnation, err error) *superviso
 	}
 	if len(cause.Stderr) == 0 { // it often says why a list failed
 		cause = cause.Clone()
-		cause.Stderr = transport.StderrOf(inc.session)
+		cause.Stderr = inc.session.Stderr()
 		cause = decisive.Lead(cause, true)
 	}
 	return cause
@@ -346,6 +344,6 @@ func (p *prober) onProbed(m *messages.Probed) {
 		return
 	}
 	cause := transport.ProbeCause(p.failed, m.Err)
-	cause.Stderr = transport.StderrOf(p.port.inc.session)
+	cause.Stderr = p.port.inc.session.Stderr()
 	p.port.inc.session.Abort(cause)
 }

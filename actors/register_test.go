@@ -155,43 +155,6 @@ func TestCanceledRegisterIsWithdrawn(t *testing.T) {
 	})
 }
 
-// The caller may change its specification after Register.
-func TestRegisterCopiesTheSpec(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}})
-		spec := mcpvisor.ServerSpec{Name: "fs", HTTP: &mcpvisor.HTTP{URL: "https://example.com", Headers: map[string]string{"A": "1"}}}
-		h.register(spec)
-		spec.HTTP.URL, spec.HTTP.Headers["A"] = "https://example.org", "2"
-		of := h.rt.Snapshot().Server("fs").Spec.HTTP
-		require.Equal(t, "https://example.com", of.URL)
-		require.Equal(t, "1", of.Headers["A"])
-	})
-}
-
-func TestStartSupervisedBecomesReadyLater(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.scriptSessions("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
-		require.Zero(t, spends(func() {
-			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true,
-				Policy: supervisor.Retry(3, time.Second)}))
-		}))
-		started := time.Now()
-		v, err := h.rt.AwaitReady(context.Background(), "fs")
-		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, time.Since(started))
-		require.Equal(t, uint64(3), v.Epoch)
-		require.Equal(t, "fs/ls", h.rt.Snapshot().Tools()[0].Name)
-	})
-}
-
-func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{openErr: errScripted})
-		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-	})
-}
-
 func TestRegisterRejectsATakenName(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})

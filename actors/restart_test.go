@@ -2,12 +2,10 @@ package actors
 
 import (
 	"context"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -127,21 +125,6 @@ func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 	})
 }
 
-func TestRestartGivesAFreshBudget(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
-		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(2, time.Second)})
-		h.session("fs").Abort(errScripted)
-		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		require.Len(t, h.sessions("fs"), 3)
-		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
-		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		require.Len(t, h.sessions("fs"), 6, "one asked for, and two tries")
-	})
-}
-
 // A server may be ready, and have crashed, before the manager handles supervisorStarted:
 // the actor that sends it runs concurrently. The reports name the supervising actor,
 // too.
@@ -202,35 +185,6 @@ func TestRetryDelaysAreExact(t *testing.T) {
 	})
 }
 
-func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}})
-		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		h.session("fs").Abort(errScripted)
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		require.Empty(t, h.rt.Snapshot().Tools())
-		time.Sleep(time.Hour)
-		require.Len(t, h.sessions("fs"), 1)
-		_, err := h.call(context.Background(), "fs", 0)
-		e := requireError(t, err, mcpvisor.KindEvicted, mcpvisor.OutcomeNotSent)
-		require.ErrorIs(t, e, errScripted)
-		_, err = h.rt.AwaitReady(context.Background(), "fs")
-		require.ErrorIs(t, err, mcpvisor.ErrEvicted)
-	})
-}
-
-// A server that becomes ready and dies each time must not restart forever: becoming
-// ready alone does not reset the budget.
-func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
-		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
-		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		require.Len(t, h.sessions("fs"), 4)
-	})
-}
-
 func TestStableSessionResetsTheBudget(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
@@ -267,19 +221,6 @@ func TestDialWaitsForRelease(t *testing.T) {
 	})
 }
 
-func TestPermanentCauseIsNotRetried(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		refused := &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "credentials refused"}
-		h.scriptSessions("web", script{tools: []string{"get"}}, script{openErr: refused})
-		h.register(mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(9, time.Second)})
-		h.session("web").Abort(errScripted)
-		time.Sleep(time.Hour)
-		require.Len(t, h.sessions("web"), 2)
-		_, err := h.call(context.Background(), "web", 0)
-		require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
-	})
-}
-
 func TestParkedServerIsTriedSlowly(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
@@ -297,31 +238,4 @@ func TestParkedServerIsTriedSlowly(t *testing.T) {
 		require.Equal(t, 3*time.Hour+time.Second, time.Since(crashed))
 		synctest.Wait()
 	})
-}
-
-func TestRandomNumber(t *testing.T) {
-	for name, c := range map[string]struct {
-		random func() float64
-		wait   time.Duration
-	}{
-		"that_is_NaN":        {math.NaN, 10 * time.Second},
-		"that_is_infinite":   {func() float64 { return math.Inf(1) }, 15 * time.Second},
-		"that_is_negative":   {func() float64 { return -7 }, 5 * time.Second},
-		"that_is_within_one": {func() float64 { return 0.75 }, 12500 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				require.NoError(t, h.rt.Close(t.Context()))
-				h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log), Random: c.random})
-				h.script("fs", script{tools: []string{"ls"}})
-				h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 10*time.Second, supervisor.WithJitter(0.5))})
-				h.session("fs").Abort(errScripted)
-				require.Equal(t, supervisor.StateBackoff, h.state("fs"))
-				time.Sleep(c.wait - time.Millisecond)
-				require.Equal(t, supervisor.StateBackoff, h.state("fs"))
-				time.Sleep(time.Millisecond)
-				require.Equal(t, supervisor.StateReady, h.state("fs"))
-			})
-		})
-	}
 }

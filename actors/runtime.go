@@ -31,8 +31,6 @@ type Options struct {
 	MaxStarts int
 	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
 	Records *Runtime
-	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
-	Random func() float64
 }
 
 // Runtime is one tree of actors and the snapshot that it publishes. Safe for

@@ -113,6 +113,7 @@ func (d *scriptedDialer) all() []*scriptedSession {
 }
 
 type scriptedSession struct {
+	transport.Base
 	calls  endCalls
 	dialer *scriptedDialer
 	epoch  int
@@ -347,7 +348,8 @@ func (s *scriptedSession) OnDead(f func())     { s.calls.onDead(s.dead, f) }
 func (s *scriptedSession) OnReleased(f func()) { s.calls.onReleased(s.released, f) }
 
 // Left implements transport.Session.
-func (s *scriptedSession) Left() error { return s.script.left }
+func (s *scriptedSession) Left() error                  { return s.script.left }
+func (s *scriptedSession) Kill(cause *supervisor.Cause) { s.Abort(cause) }
 
 // Cause implements transport.Session.
 func (s *scriptedSession) Cause() *supervisor.Cause {

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Snapshot is the registries at one moment. It is immutable, shared by all readers, and
@@ -364,7 +363,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		st.RetryAt = &at
 	}
 	if st.Session = v.Session(); st.Session != nil && v.State != supervisor.StateReady {
-		st.Session.Stderr = transport.StderrOf(v.current.session)
+		st.Session.Stderr = v.current.session.Stderr()
 	}
 	if v.standby != nil && v.standby.session.Cause() == nil {
 		info := v.standby.session.Info()

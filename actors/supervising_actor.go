@@ -60,9 +60,9 @@ type supervisingActor struct {
 func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer) *supervisingActor {
 	spec := m.Spec
 	s := &supervisingActor{rt: rt, name: spec.Name, gen: m.Gen, spec: spec, dialer: dialer, stats: rt.statsOf(m.Gen), last: m.Last,
-		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised && !m.Beside, rt.opts.Random)}
+		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised && !m.Beside, nil)}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
-		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
+		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, nil)}
 	return s
 }
 

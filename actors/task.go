@@ -33,8 +33,7 @@ func (v *View) HasNoSession() bool {
 	if v.current == nil {
 		return false
 	}
-	s, ok := v.current.session.(interface{ Stateless() bool })
-	return ok && s.Stateless()
+	return v.current.session.Stateless()
 }
 
 // The requests a second about tasks that all followers together send to one server, and how many of
@@ -80,19 +79,13 @@ func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, caller *transport.
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
 	}
-	source, ok := transport.As[transport.InputSource](v.current.session)
-	if !ok {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
-	}
-	return source.AnswerInputs(ctx, caller, requests)
+	return v.current.session.AnswerInputs(ctx, caller, requests)
 }
 
 // Redact returns a JSON value without the secrets that the server's current session knows.
 func (v *View) Redact(raw json.RawMessage) json.RawMessage {
 	if v.current != nil {
-		if r, ok := transport.As[transport.Redactor](v.current.session); ok {
-			return r.RedactJSON(raw)
-		}
+		return v.current.session.RedactJSON(raw)
 	}
 	return raw
 }

@@ -98,21 +98,18 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil && len(opts) == 0 {
 		return response{}, err
 	}
-	o := c.defaultOptions()
-	if len(opts) > 0 {
-		o = *c.chosenOptions(opts)
-	}
-	q.record.Client = o.client
+	o := c.callOptions(opts)
+	q.record.Client = o.ClientName
 	if o.room != nil && share == nil {
 		share = &o.room.share
 	}
 	switch {
-	case err != nil && o.hasKey:
+	case err != nil && o.HasKey:
 		return c.answerWithout(ctx, q, tool, args, &o, share, err)
 	case err != nil:
 		return response{}, err
-	case o.hasKey:
-		k, err := c.openKey(ctx, o.key, view.Name, name, args)
+	case o.HasKey:
+		k, err := c.openKey(ctx, o.Key, view.Name, name, args)
 		if err != nil {
 			q.replayed = true
 			return response{}, err
@@ -125,9 +122,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	ctx = c.begin(ctx, q, view, "tools/call", name, view.Catalog.FindTool(name) != nil)
 	switch {
-	case o.relay && (o.hasKey || o.detached):
+	case o.Relay && (o.HasKey || o.detached):
 		o.err = errRelayOnly
-	case o.taskRelay != nil && (o.hasKey || o.detached):
+	case o.TaskRelay != nil && (o.HasKey || o.detached):
 		o.err = errTaskRelayOnly
 	}
 	if o.err != nil {
@@ -143,16 +140,16 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	q.listed = offered != nil
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
-	if err == nil && o.validate {
+	if err == nil && !o.WithoutValidation {
 		err = c.checkArguments(ctx, view, name, params[start:len(params)-1], o.strict)
 	}
 	if err != nil {
 		return response{}, err
 	}
-	params = o.next.appendTo(params)
+	params = o.Continuation.appendTo(params)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, &o) {
-		params = asTask(params, o.taskRelay)
+		params = asTask(params, o.TaskRelay)
 		request.Params, request.AsTask = params, true
 	}
 	var r response
@@ -172,7 +169,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 // requires that, or allows it to a call that is worth it: one of StartTask, with a key, or whose
 // caller takes the task.
 func wantsTask(v *actors.View, support string, o *callOptions) bool {
-	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil || o.taskRelay != nil)
+	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil || o.TaskRelay != nil)
 }
 
 // appendToolCallParams appends the params of tools/call. The arguments begin at
@@ -233,25 +230,11 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 type CallOption func(*callOptions)
 
 type callOptions struct {
-	timeout    time.Duration // 0: the server's Timeouts.Call; negative: none
-	waitReady  bool
-	validate   bool
-	strict     bool                      // validate refuses names that the schema does not declare
-	detached   bool                      // of StartTask: a task is returned, and not followed
-	progress   func(mcpvisor.Progress)   // nil: reports are not delivered
-	key        mcpvisor.JournalKey       // of WithKey
-	hasKey     bool                      // with WithKey
-	keyed      *keyedCall                // nil without a key
-	meta       json.RawMessage           // of WithMeta; nil for none
-	handlers   *CallHandlers             // of WithCallHandlers; nil: those of the client
-	log        func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
-	logLevel   string
-	client     string       // of WithClientName
-	relay      bool         // with WithRelay
-	next       Continuation // of WithRelay
-	taskRelay  *TaskRelay   // of WithTaskRelay
-	noTasks    bool         // with WithoutTasks
-	taskOrigin *taskOrigin  // of WithTaskOrigin
+	CallSettings             // of a call alone: Timeout 0 is the server's Timeouts.Call
+	strict       bool        // validation refuses names that the schema does not declare
+	detached     bool        // of StartTask: a task is returned, and not followed
+	keyed        *keyedCall  // nil without a key
+	taskOrigin   *taskOrigin // of WithTaskOrigin
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	room         *ResultRoom // of WithResultRoom; nil: given back when the result is read
@@ -263,7 +246,7 @@ type callOptions struct {
 // no name.
 func WithClientName(name string) CallOption {
 	return func(o *callOptions) {
-		o.client = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
+		o.ClientName = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
 	}
 }
 
@@ -273,17 +256,17 @@ func WithClientName(name string) CallOption {
 // The wait ends with ErrEvicted, ErrAuthRequired or ErrClosed if the server cannot become ready
 // by itself, and with ErrClosed or ErrUnknownServer if it is unregistered meanwhile. Without it,
 // a call of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
-func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
+func WithWaitReady() CallOption { return func(o *callOptions) { o.WaitReady = true } }
 
 // WithoutValidation sends the arguments of the call as they are, even if the client has
 // [WithValidation]: a server may accept more than its schema says.
-func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }
+func WithoutValidation() CallOption { return func(o *callOptions) { o.WithoutValidation = true } }
 
 // WithStrictValidation compares the arguments of the call as [WithValidation] does, and refuses names
 // that the schema does not declare, unless it says that there may be others. It is for arguments that
 // a person typed: most servers ignore a misspelled name.
 func WithStrictValidation() CallOption {
-	return func(o *callOptions) { o.validate, o.strict = true, true }
+	return func(o *callOptions) { o.WithoutValidation, o.strict = false, true }
 }
 
 // WithProgress delivers the server's progress notifications about this call to f, in
@@ -294,7 +277,7 @@ func WithStrictValidation() CallOption {
 // further ones are dropped. Each notification restarts the call's timeout, with or
 // without WithProgress.
 func WithProgress(f func(mcpvisor.Progress)) CallOption {
-	return func(o *callOptions) { o.progress = f }
+	return func(o *callOptions) { o.Progress = f }
 }
 
 // WithTimeout bounds the time without progress of this call. 0 means the default:
@@ -302,7 +285,7 @@ func WithProgress(f func(mcpvisor.Progress)) CallOption {
 // such bound. The server's Timeouts.CallTotal bounds the call as a whole in any case; if
 // that is negative, too, the context needs a deadline, or the call fails with
 // mcpvisor.ErrInvalid.
-func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
+func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.Timeout = d } }
 
 // callOptions are the options of one call over those of the client.
 func (c *Client) callOptions(opts []CallOption) callOptions {
@@ -314,7 +297,7 @@ func (c *Client) callOptions(opts []CallOption) callOptions {
 
 // defaultOptions are the options of a call without any of its own.
 func (c *Client) defaultOptions() callOptions {
-	return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
+	return callOptions{CallSettings: CallSettings{Timeout: c.opts.callTimeout, WaitReady: c.opts.waitReady, WithoutValidation: !c.opts.validation}}
 }
 
 // chosenOptions are the options of a call that has some of its own.

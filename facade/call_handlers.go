@@ -66,7 +66,7 @@ type ServerRequest struct {
 //
 // What a server before 2026-07-28 may ask for is declared when its session begins: by the handlers
 // of the client, and by [WithDeclared].
-func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.handlers = h } }
+func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.Handlers = h } }
 
 // WithUnaskedHandlers lets h answer the requests of servers before 2026-07-28 that belong to no call
 // with handlers of its own, for example because no call is in flight. What h does not answer
@@ -83,18 +83,18 @@ func WithUnaskedHandlers(h *CallHandlers) Option {
 
 // caller returns the caller that the requests of a call are made for; nil: the host.
 func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
-	if o.handlers == nil && !o.relay && o.log == nil && !o.noTasks {
+	if o.Handlers == nil && !o.Relay && o.LogMessages == nil && !o.WithoutTasks {
 		return nil
 	}
-	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel, NoTasks: o.noTasks}
-	if o.handlers == nil {
+	c := &transport.Caller{ReturnInput: o.Relay, Log: o.LogMessages, LogLevel: o.LogLevel, NoTasks: o.WithoutTasks}
+	if o.Handlers == nil {
 		c.Rest = host.Offer()
 	} else {
-		if c.Handlers = o.handlers.transport(); c.Handlers.RawOffer != (transport.Offer{}) {
+		if c.Handlers = o.Handlers.transport(); c.Handlers.RawOffer != (transport.Offer{}) {
 			c.Rest = host.Offer()
 		}
 	}
-	if o.relay || o.handlers != nil && o.handlers.Raw != nil {
+	if o.Relay || o.Handlers != nil && o.Handlers.Raw != nil {
 		c.Capabilities = o.capabilities
 	}
 	return c

@@ -234,11 +234,9 @@ func TestCallHandlers_not_declared(t *testing.T) {
 	require.Contains(t, ask("ping", `{}`), `"got":{}`)
 }
 
+// What other functions answer is checked as for the handlers of the client.
 func TestCallHandlers_invalid_answers(t *testing.T) {
 	secret := errors.New("a secret")
-	elicit := func(res *mcp.ElicitResult, err error) *facade.CallHandlers {
-		return &facade.CallHandlers{Elicitation: func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return res, err }}
-	}
 	raw := func(text string, err error) *facade.CallHandlers {
 		return &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) {
 			return json.RawMessage(text), err
@@ -248,12 +246,6 @@ func TestCallHandlers_invalid_answers(t *testing.T) {
 		by   *facade.CallHandlers
 		want string
 	}{
-		"against the schema":  {elicit(&mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": 7}}, nil), "does not match requested schema"},
-		"a field is missing":  {elicit(&mcp.ElicitResult{Action: "accept"}, nil), "does not match requested schema"},
-		"unknown action":      {elicit(&mcp.ElicitResult{Action: "yes"}, nil), "-32603"},
-		"no result":           {elicit(nil, nil), "-32603"},
-		"an error":            {elicit(nil, secret), "the client has no answer"},
-		"a JSON-RPC error":    {elicit(nil, &sdkrpc.Error{Code: -7, Message: "not today"}), `-7`},
 		"raw, a list":         {raw(`[]`, nil), "-32603"},
 		"raw, two":            {raw(`{}{}`, nil), "-32603"},
 		"raw, nothing":        {raw(``, nil), "-32603"},

@@ -51,9 +51,7 @@ func (s CallSettings) With(opts ...CallOption) (CallSettings, error) {
 	if len(opts) == 0 {
 		return s, nil
 	}
-	o := callOptions{timeout: s.Timeout, waitReady: s.WaitReady, validate: !s.WithoutValidation, progress: s.Progress, meta: s.Meta,
-		handlers: s.Handlers, log: s.LogMessages, logLevel: s.LogLevel, relay: s.Relay, next: s.Continuation, hasKey: s.HasKey, key: s.Key, client: s.ClientName,
-		taskRelay: s.TaskRelay, noTasks: s.WithoutTasks}
+	o := callOptions{CallSettings: s}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -64,11 +62,9 @@ func (s CallSettings) With(opts ...CallOption) (CallSettings, error) {
 		if err != nil {
 			return s, err
 		}
-		o.meta = mergeMeta(own, o.meta)
+		o.Meta = mergeMeta(own, o.Meta)
 	}
-	return CallSettings{Timeout: o.timeout, WaitReady: o.waitReady, WithoutValidation: !o.validate, Progress: o.progress, Meta: o.meta,
-		Handlers: o.handlers, LogMessages: o.log, LogLevel: o.logLevel, Relay: o.relay, Continuation: o.next, HasKey: o.hasKey, Key: o.key, ClientName: o.client,
-		TaskRelay: o.taskRelay, WithoutTasks: o.noTasks}, o.err
+	return o.CallSettings, o.err
 }
 
 // Options returns options that set what the settings say, whatever the defaults of the client.
@@ -78,9 +74,9 @@ func (s CallSettings) Options() []CallOption { return []CallOption{WithSettings(
 // before the call has returned.
 func WithSettings(s *CallSettings) CallOption {
 	return func(o *callOptions) {
-		o.waitReady, o.timeout, o.noTasks, o.taskRelay = s.WaitReady, s.Timeout, s.WithoutTasks, s.TaskRelay
-		o.validate = o.validate && !s.WithoutValidation
-		o.progress, o.handlers, o.key, o.hasKey = s.Progress, s.Handlers, s.Key, s.HasKey
+		o.WaitReady, o.Timeout, o.WithoutTasks, o.TaskRelay = s.WaitReady, s.Timeout, s.WithoutTasks, s.TaskRelay
+		o.WithoutValidation = o.WithoutValidation || s.WithoutValidation
+		o.Progress, o.Handlers, o.Key, o.HasKey = s.Progress, s.Handlers, s.Key, s.HasKey
 		if s.Meta != nil {
 			WithMeta(s.Meta)(o)
 		}

@@ -31,23 +31,13 @@ type CompletionRequest struct {
 // Errors as for [Client.CallTool], ErrUnknownTool excepted; a server without completions
 // answers with ErrRPC.
 func (c *Client) Complete(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
-	op := r.op(server)
-	params, err := r.params(server)
+	a, err := r.ask(server)
 	if err != nil {
-		return nil, withOp(err, op)
+		return nil, err
 	}
-	var q tracked
-	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, server, transport.Request{Method: "completion/complete"}, params, opts)
+	result, err := askDecoded[completionResult](ctx, c, a, opts)
 	if err != nil {
-		return nil, withOp(q.end(c, err), op)
-	}
-	result, err := decodeResult[completionResult](ctx, &got)
-	if err == nil && result.Completion == nil {
-		err = unreadableResult(errors.New(`it has no "completion"`))
-	}
-	if q.end(c, err) != nil {
-		return nil, withOp(err, op)
+		return nil, err
 	}
 	return result.Completion, nil
 }
@@ -55,41 +45,29 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 // CompleteRaw is [Client.Complete] that returns the result as the server sent it, undecoded: the
 // JSON of an mcp.CompleteResult. Members that the go-sdk does not know survive.
 func (c *Client) CompleteRaw(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (json.RawMessage, error) {
-	op := r.op(server)
-	params, err := r.params(server)
+	a, err := r.ask(server)
 	if err != nil {
-		return nil, withOp(err, op)
+		return nil, err
 	}
-	var q tracked
-	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, server, transport.Request{Method: "completion/complete"}, params, opts)
-	if q.end(c, err) != nil {
-		return nil, withOp(err, op)
-	}
-	got.share.Release()
-	return got.raw, nil
+	return c.askRaw(ctx, a, opts)
 }
 
-// op is what an error calls the request.
-func (r CompletionRequest) op(server string) string {
-	return "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
-}
-
-// params are the params of the request. The error is of KindInvalid.
-func (r CompletionRequest) params(server string) (map[string]any, error) {
+// ask returns the request. The error is of KindInvalid.
+func (r CompletionRequest) ask(server string) (ask, error) {
+	op := "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
 	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
 	if r.Template != "" {
 		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
 	}
 	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
-		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return ask{}, &mcpvisor.Error{Op: op, Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
 	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}
 	if len(r.Context) > 0 {
 		params["context"] = map[string]any{"arguments": r.Context}
 	}
-	return params, nil
+	return ask{server, op, "CompleteRaw", transport.Request{Method: "completion/complete"}, params}, nil
 }
 
 // completionResult is the part of the result that is used.

@@ -1,21 +1,6 @@
 // Package facade is the client of mcpvisor: one [Client] that supervises many MCP
 // servers and offers their tools, resources and prompts under one namespace.
-//
-//	client, err := facade.New()
-//	if err != nil {
-//		return err
-//	}
-//	defer client.Close(context.Background()) // a ctx that has ended would cut it short
-//
-//	err = client.Register(ctx, mcpvisor.ServerSpec{
-//		Name:   "fs",
-//		Stdio:  &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
-//		Policy: mcpvisor.Retry(3, 500*time.Millisecond),
-//	})
-//	if err != nil {
-//		return err // the text says what failed and what to do
-//	}
-//	result, err := client.CallTool(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
+// The page of [github.com/mcpvisor/mcpvisor] has a program.
 //
 // What a caller may rely on:
 //

@@ -61,8 +61,7 @@ func TestToolStats(t *testing.T) {
 		cancelOnProgress(t, c)
 		_, err = c.CallTool(ctx, "s/no-such-tool", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
-		require.NoError(t, c.Restart(ctx, "s"))
-		require.NoError(t, c.WaitReady(ctx, "s"))
+		restart(t, c)
 		call(t, c, "s/echo", map[string]any{"text": "x"})
 
 		echo := toolStats(c, "s", "echo")
@@ -347,8 +346,7 @@ func TestTotals_unmatched_answers_outlive_a_restart(t *testing.T) {
 					status, _ := c.ServerStatus("s")
 					return status.Totals.Discarded.Unmatched == session+1
 				}, 20*time.Second, time.Millisecond)
-				require.NoError(t, c.Restart(t.Context(), "s"))
-				require.NoError(t, c.WaitReady(t.Context(), "s"))
+				restart(t, c)
 				status, _ := c.ServerStatus("s")
 				require.Equal(t, session+1, status.Totals.Discarded.Unmatched, "after the restart")
 				require.Zero(t, status.Session.Discarded.Unmatched)

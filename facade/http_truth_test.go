@@ -280,50 +280,6 @@ func TestHTTP_server_without_pings_stays_ready(t *testing.T) {
 	}
 }
 
-// 429 is an answer of a server that lives.
-func TestHTTP_probe_limited_is_alive(t *testing.T) {
-	s := newBreakable(t, func(w http.ResponseWriter, _ json.RawMessage) {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
-	s.breaks = anyMethod
-	c := s.register(t, supervisor.NoRetry())
-	s.waitFor(t, "ping", 10)
-	requireState(t, c, supervisor.StateReady)
-}
-
-// A session that the server refuses, in whatever words, is replaced. No call is repeated.
-func TestHTTP_lost_session_is_replaced(t *testing.T) {
-	for name, refuse := range map[string]refusal{
-		"410":                 status(410, "text/plain", "Gone"),
-		"410 with JSON-RPC":   rpcErrorNoID(410, "Gone"),
-		"200 with JSON-RPC":   rpcError(200, "Session not found"),
-		"500":                 status(500, "text/plain", "no such session"),
-		"400":                 status(400, "text/plain", "bad request"),
-		"400 unknown words":   rpcErrorNoID(400, "Bad Request: No valid session ID or not an initialize request"),
-		"400 reinitialize":    rpcError(400, "Session not found. Please reinitialize."),
-		"405":                 status(405, "text/plain", ""),
-		"409":                 status(409, "text/plain", "conflict"),
-		"415":                 status(415, "text/plain", ""),
-		"422":                 status(422, "application/json", `{"detail":"unprocessable %s"}`),
-		"JSON-RPC, no id":     rpcErrorNoID(200, "Unknown Mcp-Session-Id"),
-		"event with an error": status(200, "text/event-stream", "data: "+`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"gone"}}`+"\n\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newBreakable(t, refuse)
-			c := s.register(t, supervisor.Retry(3, time.Millisecond))
-			require.Eventually(t, func() bool { got, _ := c.ServerStatus("h"); return got.Epoch == 2 }, testWait, time.Millisecond)
-			calls := s.count("tools/call")
-			_, err := c.CallTool(t.Context(), "h/hello", nil, facade.WithWaitReady())
-			require.NoError(t, err)
-			require.Equal(t, calls+1, s.count("tools/call"))
-			got := requireState(t, c, supervisor.StateReady)
-			require.Contains(t, []supervisor.CauseKind{supervisor.CauseClosed, supervisor.CauseProbe}, got.LastCause.Kind)
-		})
-	}
-}
-
 // A server whose calls work, and that refuses the pings of each session after some, is
 // replaced once and not again: a new session does not help it.
 func TestHTTP_server_that_refuses_later_pings_is_replaced_once(t *testing.T) {
@@ -345,30 +301,6 @@ func TestHTTP_server_that_refuses_later_pings_is_replaced_once(t *testing.T) {
 			require.NoError(t, err)
 			got, _ := c.ServerStatus("h")
 			require.LessOrEqual(t, got.Epoch, uint64(2))
-		})
-	}
-}
-
-// Errors of calls are no reason to end a session.
-func TestHTTP_session_with_failing_calls_is_kept(t *testing.T) {
-	for name, refuse := range map[string]refusal{
-		"JSON-RPC": rpcError(200, "Unknown tool"),
-		"400":      rpcErrorNoID(400, "Invalid arguments: session not found"),
-		"500":      status(500, "text/plain", "oops"),
-		"410":      status(410, "text/plain", "that file is gone"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newBreakable(t, refuse)
-			s.breaks = func(method string) bool { return method == "tools/call" }
-			c := s.register(t, supervisor.NoRetry())
-			for range 3 {
-				_, err := c.CallTool(t.Context(), "h/hello", nil)
-				require.Error(t, err)
-				s.waitFor(t, "ping", 2)
-			}
-			got := requireState(t, c, supervisor.StateReady)
-			require.EqualValues(t, 1, got.Epoch)
 		})
 	}
 }

@@ -149,7 +149,7 @@ func (c *Client) callToolIntercepted(ctx context.Context, tool string, args any,
 func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResult, error) {
 	c, op := i.c, "call "+i.tool
 	view, name, err := c.splitTool(i.tool)
-	if err != nil && c.callOptions(i.opts).hasKey { // the journal may have the answer
+	if err != nil && c.callOptions(i.opts).HasKey { // the journal may have the answer
 		if v, own, ok := unregistered(i.tool, err); ok {
 			view, name, err = v, own, nil
 		}
@@ -183,14 +183,14 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 		return CallResult{}, i.invalidResult(errNotJSON)
 	}
 	if r.from == nil { // of the host, perhaps from an earlier call
-		r.from = &answeredBy{c, view, c.callOptions(i.opts).timeout}
+		r.from = &answeredBy{c, view, c.callOptions(i.opts).Timeout}
 	}
 	return r, nil
 }
 
 // checkCall refuses what the server would not get anyway, so that no user is asked about it.
 func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall, o *callOptions) error {
-	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !o.validate {
+	if _, err := c.checkTool(view, tool, call.Tool); err != nil || o.WithoutValidation {
 		return err
 	}
 	return c.checkArguments(ctx, view, call.Tool, call.Arguments, o.strict)

@@ -162,12 +162,7 @@ func passOn(ctx context.Context, call facade.ToolCall, next facade.CallNext) (fa
 
 // answering is a server that answers each call with that result.
 func answering(result string) *mcpvisor.InMemory {
-	return rawServer(func(method, _ string) string {
-		if method == "tools/call" {
-			return result
-		}
-		return ""
-	})
+	return rawAnswer("tools/call", result)
 }
 
 // manyLists is a result that takes about 40 bytes in memory for each 3 of JSON.

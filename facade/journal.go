@@ -71,7 +71,7 @@ func WithKey(key string) CallOption { return WithKeyOf("", key) }
 // WithKeyOf is [WithKey] for a call that the host passes on for a principal: equal keys of different
 // principals are different keys. It is for gateways and fleets.
 func WithKeyOf(principal, key string) CallOption {
-	return func(o *callOptions) { o.key, o.hasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
+	return func(o *callOptions) { o.Key, o.HasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
 }
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
@@ -177,7 +177,7 @@ func (c *Client) answerWithout(ctx context.Context, q *tracked, tool string, arg
 	if !ok {
 		return response{}, err
 	}
-	k, keyErr := c.openKey(ctx, o.key, v.Name, name, args)
+	k, keyErr := c.openKey(ctx, o.Key, v.Name, name, args)
 	if keyErr != nil {
 		return response{}, keyErr
 	}
@@ -254,7 +254,7 @@ func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *ca
 	if k.entry.State != mcpvisor.JournalTask {
 		q.replayed = true
 		raw, err := k.answer()
-		return response{raw: raw, view: v, began: time.Now(), timeout: o.timeout, share: share}, err
+		return response{raw: raw, view: v, began: time.Now(), timeout: o.Timeout, share: share}, err
 	}
 	f, err := k.resume(*o)
 	if err != nil || o.detached {
@@ -308,7 +308,7 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 		return nil, unknownServer(s, k.entry.Server)
 	}
 	now := time.Now()
-	o.keyed, o.key = k, k.entry.JournalKey()
+	o.keyed, o.Key = k, k.entry.JournalKey()
 	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true,
 		origin: &taskOrigin{k.entry.Incarnation, k.entry.TaskCreated, k.entry.Target}}
 	if err := asErrorOrNil(f.checkTarget(v)); err != nil {

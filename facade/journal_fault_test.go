@@ -352,10 +352,7 @@ func TestWithKey_without_its_server(t *testing.T) {
 	require.NoError(t, first.Register(t.Context(), countServer(dir)))
 	_, err := first.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
 	require.NoError(t, err)
-	through := facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
-		return next(ctx, call)
-	})
-	for name, c := range map[string]*facade.Client{"plain": journaled(t, j, ""), "intercepted": newClient(t, facade.WithJournal(j, ""), through)} {
+	for name, c := range map[string]*facade.Client{"plain": journaled(t, j, ""), "intercepted": newClient(t, facade.WithJournal(j, ""), facade.WithInterceptor(passOn))} {
 		t.Run(name, func(t *testing.T) {
 			for _, tool := range []string{"s/job", "mcp__s__job"} {
 				got, err := c.CallTool(t.Context(), tool, jobArgs, facade.WithKey("k"))

@@ -370,12 +370,7 @@ func TestLog_of_many_long_calls_is_bounded(t *testing.T) {
 		var out lines
 		c, err := facade.New(facade.WithLogger(zerolog.New(&out)))
 		require.NoError(t, err)
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-			if method == "tools/call" {
-				return silence
-			}
-			return ""
-		})}))
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawAnswer("tools/call", silence)}))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 40)
 		for range cap(ended) {

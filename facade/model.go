@@ -181,24 +181,6 @@ func failureText(tool string, e *mcpvisor.Error) string {
 		return "the server of " + tool + " is not available at the moment" + retryAdvice(e)
 	case mcpvisor.KindOverloaded:
 		return "too many calls to the server of " + tool + " are under way" + retryAdvice(e)
-	case mcpvisor.KindEvicted:
-		return "the server of " + tool + " has failed too often and was given up."
-	case mcpvisor.KindAuthRequired:
-		return "the server of " + tool + " requires authorization, which the user has to give."
-	case mcpvisor.KindInputRequired:
-		return "the server of " + tool + " asked for input that it did not get."
-	case mcpvisor.KindTimeout:
-		return tool + " did not answer in time."
-	case mcpvisor.KindCrashed:
-		return "the server of " + tool + " crashed during the call."
-	case mcpvisor.KindEnded:
-		return "the server of " + tool + " was restarted or moved during the call."
-	case mcpvisor.KindCanceled:
-		return "the call of " + tool + " was canceled."
-	case mcpvisor.KindClosed:
-		return "the server of " + tool + " was shut down."
-	case mcpvisor.KindInterrupted:
-		return "the call of " + tool + " was interrupted."
 	case mcpvisor.KindProtocol:
 		if e.Outcome == mcpvisor.OutcomeUnknown {
 			return "the server of " + tool + " gave no valid answer; perhaps the connection broke."
@@ -206,7 +188,23 @@ func failureText(tool string, e *mcpvisor.Error) string {
 		return "the server of " + tool + " could not be reached."
 	default:
 	}
+	if text := failures[e.Kind]; text != "" {
+		return fmt.Sprintf(text, tool)
+	}
 	return tool + " failed."
+}
+
+// failures words the kinds of failures without an answer that need no more than the name of the tool.
+var failures = map[mcpvisor.ErrorKind]string{
+	mcpvisor.KindEvicted:       "the server of %s has failed too often and was given up.",
+	mcpvisor.KindAuthRequired:  "the server of %s requires authorization, which the user has to give.",
+	mcpvisor.KindInputRequired: "the server of %s asked for input that it did not get.",
+	mcpvisor.KindTimeout:       "%s did not answer in time.",
+	mcpvisor.KindCrashed:       "the server of %s crashed during the call.",
+	mcpvisor.KindEnded:         "the server of %s was restarted or moved during the call.",
+	mcpvisor.KindCanceled:      "the call of %s was canceled.",
+	mcpvisor.KindClosed:        "the server of %s was shut down.",
+	mcpvisor.KindInterrupted:   "the call of %s was interrupted.",
 }
 
 // unknownEffect ends the text of a call that the server may have executed.

@@ -141,16 +141,6 @@ func TestCallTool_alias_after_Unregister(t *testing.T) {
 	}
 }
 
-func TestErrTimeout_names_the_timeout(t *testing.T) {
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: mcpvisor.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}})
-	_, err := c.CallTool(t.Context(), "s/hang", nil)
-	require.ErrorContains(t, err, "exceeded Timeouts.CallTotal (40ms)")
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "idle", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err = c.CallTool(t.Context(), "idle/hang", nil, facade.WithTimeout(20*time.Millisecond))
-	require.ErrorContains(t, err, "no result or progress for 20ms; raise Timeouts.Call, or set WithTimeout for the call")
-}
-
 func TestErrUnavailable_while_starting(t *testing.T) {
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{StartDelay: time.Hour})})

@@ -19,12 +19,7 @@ import (
 // The client's default overrides the server's Timeouts.Call.
 func TestWithDefaultCallTimeout(t *testing.T) {
 	c := newClient(t, facade.WithDefaultCallTimeout(30*time.Millisecond))
-	silent := rawServer(func(method, _ string) string {
-		if method == "tools/call" {
-			return silence
-		}
-		return ""
-	})
+	silent := rawAnswer("tools/call", silence)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: silent, Timeouts: mcpvisor.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -82,12 +77,7 @@ func TestPing(t *testing.T) {
 	calls, _ := c.RecentCalls(0)
 	require.Empty(t, calls)
 
-	silent := rawServer(func(method, _ string) string {
-		if method == "ping" {
-			return silence
-		}
-		return ""
-	})
+	silent := rawAnswer("ping", silence)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "silent", InMemory: silent, Probe: mcpvisor.Probe{Interval: -1, Timeout: 50 * time.Millisecond}}))
 	err := c.Ping(t.Context(), "silent")
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
@@ -96,10 +86,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestWithoutValidation(t *testing.T) {
-	pass := func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
-		return next(ctx, call)
-	}
-	for name, opts := range map[string][]facade.Option{"plain": {facade.WithValidation()}, "with an interceptor": {facade.WithValidation(), facade.WithInterceptor(pass)}} {
+	for name, opts := range map[string][]facade.Option{"plain": {facade.WithValidation()}, "with an interceptor": {facade.WithValidation(), facade.WithInterceptor(passOn)}} {
 		t.Run(name, func(t *testing.T) {
 			c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, opts...)
 			args := map[string]any{"text": 7}

@@ -95,20 +95,6 @@ func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	require.NoError(t, err, "after %v", time.Since(began))
 }
 
-// A callback may unregister the server of its own call.
-func TestWithProgress_callback_may_Unregister(t *testing.T) {
-	srv := progressing(t, nil)
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
-	var err error
-	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		err = c.Unregister(ctx, "s")
-	}))
-	require.NoError(t, err)
-}
-
 // The server loses the session while a callback runs. The next incarnation does not wait
 // for the callback.
 func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {

@@ -88,6 +88,16 @@ func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
 	return inMemory(rawOf(answer))
 }
 
+// rawAnswer is a rawServer that answers one method with result, and all others as usual.
+func rawAnswer(method, result string) *mcpvisor.InMemory {
+	return rawServer(func(asked, _ string) string {
+		if asked == method {
+			return result
+		}
+		return ""
+	})
+}
+
 // overHTTP starts a server over Streamable HTTP.
 func overHTTP(t *testing.T, server http.Handler) *mcpvisor.HTTP {
 	t.Helper()

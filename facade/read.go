@@ -15,14 +15,14 @@ import (
 // may be the expansion of a template (MCP, server, resources: resources/read). Errors
 // as for [Client.CallTool], ErrUnknownTool excepted.
 func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
-	return readDecoded[mcp.ReadResourceResult](ctx, c, read{server: server, uri: uri}, opts)
+	return askDecoded[mcp.ReadResourceResult](ctx, c, resourceAsk(server, uri), opts)
 }
 
 // ReadResourceRaw is [Client.ReadResource] that returns the result as the server sent it,
 // undecoded: the JSON of an mcp.ReadResourceResult. Members that the go-sdk does not know
 // survive.
 func (c *Client) ReadResourceRaw(ctx context.Context, server, uri string, opts ...CallOption) (json.RawMessage, error) {
-	return c.readRaw(ctx, read{server: server, uri: uri}, opts)
+	return c.askRaw(ctx, resourceAsk(server, uri), opts)
 }
 
 // GetPrompt gets a prompt by its qualified name, as in "fs/summarize" ([mcpvisor.prompt].Name),
@@ -30,81 +30,73 @@ func (c *Client) ReadResourceRaw(ctx context.Context, server, uri string, opts .
 // Errors as for [Client.CallTool], ErrUnknownTool excepted; a name without a server gives
 // ErrInvalid.
 func (c *Client) GetPrompt(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
-	r, err := promptRead(prompt, args)
+	a, err := promptAsk(prompt, args)
 	if err != nil {
 		return nil, err
 	}
-	return readDecoded[mcp.GetPromptResult](ctx, c, r, opts)
+	return askDecoded[mcp.GetPromptResult](ctx, c, a, opts)
 }
 
 // GetPromptRaw is [Client.GetPrompt] that returns the result as the server sent it,
 // undecoded: the JSON of an mcp.GetPromptResult. Members that the go-sdk does not know
 // survive.
 func (c *Client) GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (json.RawMessage, error) {
-	r, err := promptRead(prompt, args)
+	a, err := promptAsk(prompt, args)
 	if err != nil {
 		return nil, err
 	}
-	return c.readRaw(ctx, r, opts)
+	return c.askRaw(ctx, a, opts)
 }
 
-// promptRead splits the qualified name of a prompt.
-func promptRead(prompt string, args map[string]string) (read, error) {
+// ask is a request that names its server: a read, a prompt or a completion.
+type ask struct {
+	server, op string // op is what an error calls the request
+	raw        string // the method that returns the result undecoded
+	request    transport.Request
+	params     map[string]any
+}
+
+func resourceAsk(server, uri string) ask {
+	return ask{server, "read " + server + " " + uri, "ReadResourceRaw", transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}}
+}
+
+// promptAsk splits the qualified name of a prompt.
+func promptAsk(prompt string, args map[string]string) (ask, error) {
 	server, name, ok := mcpvisor.SplitName(prompt)
 	if !ok {
-		return read{}, &mcpvisor.Error{Op: "prompt " + prompt, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return ask{}, &mcpvisor.Error{Op: "prompt " + prompt, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("%q names no server; write server/prompt, as Prompts lists it", truncateName(prompt))}
 	}
-	return read{server: server, prompt: name, arguments: args}, nil
-}
-
-// read is a read of a resource, or of a prompt if that is not "".
-type read struct {
-	server, uri, prompt string
-	arguments           map[string]string // of the prompt
-}
-
-// request returns the request, its params, and what an error calls it.
-func (r *read) request() (request transport.Request, params map[string]any, op string) {
-	if r.prompt == "" {
-		return transport.Request{Method: "resources/read", Target: r.uri}, map[string]any{"uri": r.uri}, "read " + r.server + " " + r.uri
+	params := map[string]any{"name": name}
+	if len(args) > 0 {
+		params["arguments"] = args
 	}
-	params = map[string]any{"name": r.prompt}
-	if len(r.arguments) > 0 {
-		params["arguments"] = r.arguments
-	}
-	return transport.Request{Method: "prompts/get", Target: r.prompt}, params, "prompt " + mcpvisor.Qualify(r.server, r.prompt)
+	return ask{server, "prompt " + prompt, "GetPromptRaw", transport.Request{Method: "prompts/get", Target: name}, params}, nil
 }
 
-// readRaw reads and returns the result undecoded.
-func (c *Client) readRaw(ctx context.Context, r read, opts []CallOption) (json.RawMessage, error) {
-	request, params, op := r.request()
+// askRaw returns the result undecoded.
+func (c *Client) askRaw(ctx context.Context, a ask, opts []CallOption) (json.RawMessage, error) {
 	var q tracked
 	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, r.server, request, params, opts)
+	got, err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
 	if q.end(c, err) != nil {
-		return nil, withOp(err, op)
+		return nil, withOp(err, a.op)
 	}
 	got.share.Release()
 	return got.raw, nil
 }
 
-// readDecoded reads and returns the result decoded.
-func readDecoded[T any](ctx context.Context, c *Client, r read, opts []CallOption) (*T, error) {
-	rawMethod := "ReadResourceRaw"
-	if r.prompt != "" {
-		rawMethod = "GetPromptRaw"
-	}
-	request, params, op := r.request()
+// askDecoded returns the result decoded.
+func askDecoded[T any](ctx context.Context, c *Client, a ask, opts []CallOption) (*T, error) {
 	var q tracked
 	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, r.server, request, params, opts)
+	got, err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
 	if err != nil {
-		return nil, withOp(q.end(c, err), op)
+		return nil, withOp(q.end(c, err), a.op)
 	}
 	result, err := decodeResult[T](ctx, &got)
-	if err = withRawHint(err, rawMethod); q.end(c, err) != nil {
-		return nil, withOp(err, op)
+	if err = withRawHint(err, a.raw); q.end(c, err) != nil {
+		return nil, withOp(err, a.op)
 	}
 	return result, nil
 }

@@ -37,7 +37,7 @@ const maxMetaBytes = 64 << 10
 func WithMeta(meta json.RawMessage) CallOption {
 	return func(o *callOptions) {
 		members, capabilities, err := readMeta(meta)
-		o.meta, o.capabilities = members, capabilities
+		o.Meta, o.capabilities = members, capabilities
 		if err != nil {
 			o.err = err
 		}
@@ -145,7 +145,7 @@ func mergeMeta(own, caller json.RawMessage) json.RawMessage {
 // Error of the call: ErrInvalid (no such level).
 func WithLogMessages(level string, f func(mcpvisor.LogMessage)) CallOption {
 	return func(o *callOptions) {
-		if o.log, o.logLevel = f, level; !slices.Contains(loggingLevels, level) {
+		if o.LogMessages, o.LogLevel = f, level; !slices.Contains(loggingLevels, level) {
 			o.err = fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)
 		}
 	}
@@ -212,8 +212,8 @@ type Continuation struct {
 // speaks an earlier version; use with WithKey or StartTask); nothing was sent.
 func WithRelay(next Continuation) CallOption {
 	return func(o *callOptions) {
-		o.relay, o.next = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}
-		if err := o.next.check(); err != nil {
+		o.Relay, o.Continuation = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}
+		if err := o.Continuation.check(); err != nil {
 			o.err = err
 		}
 	}

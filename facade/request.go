@@ -34,17 +34,17 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
-	q.record.Client = o.client
-	if o.hasKey && o.err == nil {
+	q.record.Client = o.ClientName
+	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}
-	if r.Method == "completion/complete" && !o.next.isFirst() {
+	if r.Method == "completion/complete" && !o.Continuation.isFirst() {
 		o.err = errRelayOnly
 	}
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
-	r.Params = o.next.appendTo(r.Params)
+	r.Params = o.Continuation.appendTo(r.Params)
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 // awaitServer waits until a server is ready, with WithWaitReady; without it, it returns
 // the view at once.
 func (c *Client) awaitServer(ctx context.Context, v *actors.View, o *callOptions) (*actors.View, error) {
-	if !o.waitReady {
+	if !o.WaitReady {
 		return v, nil
 	}
 	if err := checkBounded(ctx, v, o); err != nil {
@@ -79,7 +79,7 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 	if _, bounded := ctx.Deadline(); bounded {
 		return nil
 	}
-	if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.timeout); idle > 0 || total > 0 {
+	if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.Timeout); idle > 0 || total > 0 {
 		return nil
 	}
 	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid,
@@ -95,30 +95,30 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
 	}
-	r.Track, r.Progress = true, o.progress
+	r.Track, r.Progress = true, o.Progress
 	if q.observation != nil {
 		r.Meta, r.ID = q.observation.meta, &q.observation.id
 	}
 	r.Caller = o.caller(&c.opts.handlers)
-	if o.meta != nil {
-		r.Meta = mergeMeta(r.Meta, o.meta)
+	if o.Meta != nil {
+		r.Meta = mergeMeta(r.Meta, o.Meta)
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
-		if v.State == supervisor.StateReady && !v.Modern() && !o.next.isFirst() {
+		if v.State == supervisor.StateReady && !v.Modern() && !o.Continuation.isFirst() {
 			return response{}, invalidRequest(errEarlierVersion)
 		}
 		r.Began = time.Now()
-		raw, spent, err := c.rt.Request(ctx, v, *r, o.timeout)
+		raw, spent, err := c.rt.Request(ctx, v, *r, o.Timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
 		switch err {
 		case nil:
 			q.answered(v, raw)
-			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.timeout, share: r.Held}, nil
+			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.Timeout, share: r.Held}, nil
 		case transport.ErrTask:
 			defer v.TaskTaken()
 			return c.begun(ctx, q, v, r, o, raw)
 		}
-		if !o.waitReady {
+		if !o.WaitReady {
 			return response{}, err
 		}
 		var e *mcpvisor.Error
@@ -143,12 +143,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 
 // begun continues a call after the server has made a task of it.
 func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
-	if o.taskRelay != nil {
-		err := o.taskRelay.take(v, result)
+	if o.TaskRelay != nil {
+		err := o.TaskRelay.take(v, result)
 		if err == nil {
 			q.answered(v, result)
 		}
-		return response{raw: result, view: v, began: r.Began, timeout: o.timeout, share: r.Held}, err
+		return response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}, err
 	}
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()

@@ -114,6 +114,8 @@ func checkNoNil(result any) error {
 		found = slices.Contains(r.Contents, nil)
 	case *mcp.GetPromptResult:
 		found = slices.ContainsFunc(r.Messages, func(m *mcp.PromptMessage) bool { return m == nil || incomplete(m.Content) })
+	case *completionResult:
+		found = r.Completion == nil
 	case *mcp.CallToolResult:
 		found = slices.ContainsFunc(r.Content, incomplete)
 	}

@@ -42,6 +42,7 @@ func TestResults_with_null_entries(t *testing.T) {
 				_, err = c.GetPrompt(t.Context(), "s/p", nil)
 			}
 			require.ErrorIs(t, err, mcpvisor.ErrProtocol, "%s: %s", method, text)
+			require.ErrorContains(t, err, map[string]string{"call": "CallToolRaw", "read": "ReadResourceRaw", "prompt": "GetPromptRaw"}[method]+" returns it undecoded")
 		}
 	}
 }
@@ -59,12 +60,7 @@ func TestResultType_other_than_complete(t *testing.T) {
 		`{"content":[],"resultType":7}`:                                                   false,
 		`{"content":[],"resultType":""}`:                                                  false,
 	} {
-		c := registered(t, mcpvisor.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
-			if method == "tools/call" {
-				return raw
-			}
-			return ""
-		})})
+		c := registered(t, mcpvisor.ServerSpec{Name: "m", InMemory: rawAnswer("tools/call", raw)})
 		r, err := c.CallTool(t.Context(), "m/x", nil)
 		if good {
 			require.NoError(t, err, raw)
@@ -77,20 +73,6 @@ func TestResultType_other_than_complete(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, raw, string(verbatim))
 	}
-}
-
-// The hint names the method for results of that sort.
-func TestReadResource_unreadable_result_hint(t *testing.T) {
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-		if method == "resources/read" {
-			return `{"contents":[null]}`
-		}
-		return ""
-	})})
-	_, err := c.ReadResource(t.Context(), "s", "file:///a")
-	require.Error(t, err)
-	require.ErrorContains(t, err, "ReadResourceRaw returns it undecoded")
-	require.NotContains(t, err.Error(), "CallToolRaw", "that calls tools")
 }
 
 // Members that the go-sdk does not know survive, as with CallToolRaw.

@@ -16,38 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The message of a JSON-RPC error reaches the caller although another member is
-// malformed.
-func TestErrRPC_with_malformed_members(t *testing.T) {
-	for errorm, code := range map[string]int64{
-		`{"code":"ENOENT","message":"no such file: a.txt","data":{"a":1}}`:        jsonrpc.CodeInternalError,
-		`{"code":-32602.0,"message":"no such file: a.txt","data":{"a":1}}`:        -32602,
-		`{"code":"-32001","message":"no such file: a.txt","data":{"a":1}}`:        -32001,
-		`{"code":null,"message":"no such file: a.txt","data":{"a":1}}`:            0,
-		`{"message":"no such file: a.txt","data":{"a":1}}`:                        0,
-		`{"code":-32000,"message":{"text":"no such file: a.txt"},"data":{"a":1}}`: -32000,
-		`{"code":[],"message":["no such file: a.txt"],"data":{"a":1}}`:            jsonrpc.CodeInternalError,
-	} {
-		t.Run(errorm, func(t *testing.T) {
-			c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
-				InMemory: rawServer(func(method, _ string) string {
-					if method == "tools/call" {
-						return failure + errorm
-					}
-					return ""
-				})})
-			_, err := c.CallTool(t.Context(), "s/x", nil)
-			require.ErrorIs(t, err, mcpvisor.ErrRPC)
-			require.ErrorContains(t, err, "no such file: a.txt")
-			require.Equal(t, strings.Contains(errorm, "ENOENT"), strings.Contains(err.Error(), "ENOENT"))
-			var rpc *jsonrpc.Error
-			require.ErrorAs(t, err, &rpc)
-			require.Equal(t, code, rpc.Code)
-			require.JSONEq(t, `{"a":1}`, string(rpc.Data))
-		})
-	}
-}
-
 // Code and data of a JSON-RPC error are kept with every HTTP status.
 func TestErrRPC_with_large_data(t *testing.T) {
 	for _, status := range []int{200, 400} {
@@ -108,8 +76,7 @@ func TestErrRPC_data_is_not_kept(t *testing.T) {
 						require.NoError(t, c.Subscribe(t.Context(), "s", fmt.Sprint("x:", i)))
 					}
 					refuses.Store(true)
-					require.NoError(t, c.Restart(t.Context(), "s"))
-					require.NoError(t, c.WaitReady(t.Context(), "s"))
+					restart(t, c)
 				}
 				require.Less(t, heapInUse()-before, 4*size)
 				runtime.KeepAlive(c)

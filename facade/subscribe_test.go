@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,8 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Subscriptions and the logging level are set again after a restart and after a crash.
@@ -61,8 +58,7 @@ func TestSubscribe_and_logging_level_survive_restarts(t *testing.T) {
 			require.Equal(t, mcpvisor.LogMessage{Level: "error", Logger: "mcptest", Text: "but this"}, line)
 		}
 		requireUpdateAndLog()
-		require.NoError(t, c.Restart(t.Context(), "s"))
-		require.NoError(t, c.WaitReady(t.Context(), "s"))
+		restart(t, c)
 		requireUpdateAndLog()
 		crash(t, c)
 		requireUpdateAndLog()
@@ -221,8 +217,7 @@ func TestListChanged_on_every_transport(t *testing.T) {
 			require.Equal(t, mcpvisor.Delta{Removed: []string{"s/fresh"}}, next(t, changes).Change.Tools)
 			require.False(t, lists(c, "s/fresh"))
 			if round == 0 {
-				require.NoError(t, c.Restart(t.Context(), "s"))
-				require.NoError(t, c.WaitReady(t.Context(), "s"))
+				restart(t, c)
 			}
 		}
 	})
@@ -251,109 +246,4 @@ func TestListChanged_flood_is_coalesced(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return lists(c, "s/n10") }, 20*time.Second, time.Millisecond, "the listing equals that of the server in the end")
 	require.LessOrEqual(t, listed.Load()-before, int64(10))
-}
-
-func TestRefresh(t *testing.T) {
-	c := newClient(t)
-	var tool atomic.Value
-	tool.Store("old")
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-		if method == "tools/list" {
-			switch name := tool.Load().(string); name {
-			case "broken":
-				return `"no list"`
-			default:
-				return `{"tools":[{"name":"` + name + `"}]}`
-			}
-		}
-		return ""
-	})}))
-	tool.Store("new")
-	require.NoError(t, c.Refresh(t.Context(), "s"))
-	require.True(t, lists(c, "s/new") && !lists(c, "s/old"))
-	tool.Store("broken")
-	require.NoError(t, c.Refresh(t.Context(), "s"), "the other lists were read")
-	require.True(t, lists(c, "s/new"), "a list that cannot be read stays as it is")
-	tool.Store("newer")
-	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
-
-	require.ErrorIs(t, c.Refresh(t.Context(), "unknown"), mcpvisor.ErrUnknownServer)
-}
-
-// cutServer is a server of 2025-11-25 whose standalone stream can be cut, as proxies do.
-// What it announces meanwhile reaches no client.
-type cutServer struct {
-	mu      sync.Mutex
-	tool    string
-	streams int
-	cut     chan struct{}
-	ids     bool // its streams can be resumed
-}
-
-// answer is that of the raw server.
-func (s *cutServer) answer(m *raw.Message) string {
-	switch m.Method {
-	case http.MethodGet:
-		s.stream(m.W, m.R)
-		return raw.None
-	case "initialize":
-		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
-	case "tools/list":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return `"result":{"tools":[{"name":"` + s.tool + `","inputSchema":{"type":"object"}}]}`
-	}
-	return rawMembers(m)
-}
-
-func (s *cutServer) stream(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.streams++
-	first := s.streams == 1
-	s.mu.Unlock()
-	w.Header().Set("Content-Type", "text/event-stream")
-	if s.ids {
-		_, _ = fmt.Fprint(w, "id: 1\ndata: \n\n")
-		if r.Header.Get("Last-Event-ID") == "1" { // the event that the client missed
-			_, _ = fmt.Fprint(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"x:missed\"}}\n\n")
-		}
-	}
-	_ = http.NewResponseController(w).Flush()
-	if first {
-		<-s.cut
-		return
-	}
-	<-r.Context().Done()
-}
-
-func (s *cutServer) lose() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tool = "new"
-	close(s.cut)
-}
-
-func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
-	s := &cutServer{tool: "old", cut: make(chan struct{})}
-	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
-	c := newClient(t)
-	updates := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
-	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
-	s.lose()
-	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
-	require.Eventually(t, func() bool { return lists(c, "s/new") }, 20*time.Second, time.Millisecond)
-}
-
-// A stream that is resumed where it was cut has no gap.
-func TestStandaloneStream_resumed_by_event_id(t *testing.T) {
-	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
-	web := overHTTP(t, &raw.Server{Session: "one", Answer: s.answer})
-	c := newClient(t)
-	updates := watch(t, c, mcpvisor.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: web, Policy: supervisor.Retry(3, time.Millisecond)}))
-	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
-	s.lose()
-	require.Equal(t, "x:missed", next(t, updates).URI)
-	require.Empty(t, updates)
 }

@@ -240,7 +240,7 @@ type openTasks struct {
 // add lists a task. Its key, if it has one, does not expire until it is removed.
 func (o *openTasks) add(f *follower) {
 	if f.o.keyed != nil {
-		release := f.c.opts.journal.store.Hold(f.o.key)
+		release := f.c.opts.journal.store.Hold(f.o.Key)
 		f.held.Store(&release)
 	}
 	o.mu.Lock()
@@ -324,7 +324,7 @@ func (o *openTasks) showLocked(f *follower) mcpvisor.OpenTask {
 func (f *follower) open() mcpvisor.OpenTask {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return mcpvisor.OpenTask{Principal: f.o.key.Principal, Key: f.o.key.Key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
+	return mcpvisor.OpenTask{Principal: f.o.Key.Principal, Key: f.o.Key.Key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
 		Began: f.began, Updated: f.updated, Recovered: f.recovered}
 }
 

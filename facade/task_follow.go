@@ -130,7 +130,7 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 	}
 	if k := f.o.keyed; k != nil && (err == nil || f.final) {
 		if raw, known := k.taskEnded(f.view, got.raw, err); known { // another handle of the task was told first
-			got = response{raw: raw, view: f.view, began: time.Now(), timeout: f.o.timeout, share: share}
+			got = response{raw: raw, view: f.view, began: time.Now(), timeout: f.o.Timeout, share: share}
 			err = nil
 		}
 	}
@@ -157,7 +157,7 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (got response,
 // each calls ask, which asks for the task once, whenever it is time to, until that is done.
 func (f *follower) each(ctx context.Context, ask func(context.Context) (done bool, err error)) error {
 	var cancel context.CancelFunc
-	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); total > 0 && !f.o.detached {
+	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); total > 0 && !f.o.detached {
 		ctx, cancel = overdue.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
@@ -236,7 +236,7 @@ func (f *follower) nextPause() time.Duration {
 	if f.watches {
 		pause = max(pause, watchPause)
 	}
-	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 {
+	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); idle > 0 {
 		pause = max(min(pause, idle/2), task.MinPoll) // the answer restarts the time without progress
 	}
 	return pause
@@ -249,7 +249,7 @@ func (f *follower) ended(ctx context.Context) error {
 	}
 	e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	if e.Cause == errTaskOverdue {
-		_, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout)
+		_, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout)
 		e.Kind, e.Cause = mcpvisor.KindTimeout, nil
 		e.Hint = fmt.Sprintf("the server made a task of the call, which has not ended within Timeouts.CallTotal (%v); StartTask waits longer", total)
 	}
@@ -259,7 +259,7 @@ func (f *follower) ended(ctx context.Context) error {
 // awaitNext waits for the next incarnation of the server, as long as the call may be
 // without progress.
 func (f *follower) awaitNext(ctx context.Context) error {
-	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 && !f.o.detached {
+	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); idle > 0 && !f.o.detached {
 		var cancel context.CancelFunc
 		ctx, cancel = overdue.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
 		defer cancel()
@@ -282,10 +282,10 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		}
 		// Below, err is wrapped as text: its classification, as that nothing was sent, is not that of the call.
 		if e := asError(err); e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
-			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %v", err)}
+			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %s", err.Error())}
 		}
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %v", err)}
+	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %s", err.Error())}
 }
 
 // errNotBack is the cause of a context that ends because the server did not come back.
@@ -367,7 +367,7 @@ func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, 
 		if f.final = true; t.Status == task.Failed || len(t.Result) == 0 || t.Result[0] != '{' {
 			return response{}, false, unreadableTask(fmt.Errorf("the task has %s, and its answer does not hold what came of it", t.Status))
 		}
-		return response{raw: t.Result, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
+		return response{raw: t.Result, view: f.view, began: began, timeout: f.o.Timeout, share: share}, true, nil
 	case task.InputRequired:
 		if legacy { // the server sends its requests while tasks/result waits
 			f.fetchEarly(ctx)
@@ -398,7 +398,7 @@ func (f *follower) request(ctx context.Context, method string, params json.RawMe
 	if f.polls {
 		f.answered = f.answered.Add(time.Since(before)) // the server was not asked meanwhile
 	}
-	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.timeout)
+	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.Timeout)
 	return raw, err
 }
 
@@ -451,7 +451,7 @@ func (f *follower) retry(ctx context.Context, e *mcpvisor.Error) error {
 
 // overdue reports whether the call has been without progress for as long as it may.
 func (f *follower) overdue() bool {
-	idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout)
+	idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout)
 	return idle > 0 && !f.o.detached && time.Since(f.answered) >= idle
 }
 
@@ -501,8 +501,8 @@ func (f *follower) found(t task.Task, at time.Time) (changed bool) {
 	f.answers++
 	if changed = f.note(t, at); changed {
 		f.answers = 0
-		if f.o.progress != nil && t.Message != "" {
-			f.o.progress(mcpvisor.Progress{Message: hideText(t.Message, t.ID)})
+		if f.o.Progress != nil && t.Message != "" {
+			f.o.Progress(mcpvisor.Progress{Message: hideText(t.Message, t.ID)})
 		}
 	}
 	return changed
@@ -553,7 +553,7 @@ func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.S
 	if task.Is(raw, false) {
 		return response{}, false, unreadableTask(errTaskInTask)
 	}
-	return response{raw: raw, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
+	return response{raw: raw, view: f.view, began: began, timeout: f.o.Timeout, share: share}, true, nil
 }
 
 // fetchEarly asks for the result of a task that has not ended, in the background: while a

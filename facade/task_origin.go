@@ -138,7 +138,7 @@ func (f *follower) requestCancel(ctx context.Context) error {
 		return unknownServer(s, f.server)
 	}
 	one := &follower{c: f.c, o: f.o, server: f.server, view: v, origin: f.origin, task: task.Task{ID: f.id()}}
-	one.o.keyed, one.o.timeout = nil, cancelTimeout
+	one.o.keyed, one.o.Timeout = nil, cancelTimeout
 	f.mu.Lock()
 	one.proven, one.learned = f.proven, f.learned
 	f.mu.Unlock()

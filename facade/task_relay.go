@@ -36,12 +36,12 @@ type TaskRelay struct {
 // 2025-11-25 for a task if its tool accepts that. The client does not follow the task; use [Client.TaskOf].
 //
 // It is for CallToolRaw. Error of the call: ErrInvalid (with WithKey or StartTask); nothing was sent.
-func WithTaskRelay(t *TaskRelay) CallOption { return func(o *callOptions) { o.taskRelay = t } }
+func WithTaskRelay(t *TaskRelay) CallOption { return func(o *callOptions) { o.TaskRelay = t } }
 
 // WithoutTasks makes a server since 2026-07-28 answer the call itself: it is not told that the call
 // may become a task. A server that cannot do without answers with the JSON-RPC error -32021. It
 // changes nothing for earlier servers, nor for a call whose WithMeta has the clientCapabilities.
-func WithoutTasks() CallOption { return func(o *callOptions) { o.noTasks = true } }
+func WithoutTasks() CallOption { return func(o *callOptions) { o.WithoutTasks = true } }
 
 // errTaskRelayOnly is the cause of a call whose task two would follow.
 var errTaskRelayOnly = errors.New("WithTaskRelay hands the task to the caller, so it cannot be combined with WithKey or StartTask")

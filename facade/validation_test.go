@@ -1,11 +1,9 @@
 package facade_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/schema"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // schemaServer is a server with one tool, x, whose input schema is what schema holds. It
@@ -124,24 +123,6 @@ func TestWithValidation_follows_the_list(t *testing.T) {
 	require.ErrorIs(t, call(), mcpvisor.ErrInvalid)
 }
 
-// syncBuffer is a buffer for a logger.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // A schema that cannot be used blocks no call, is logged once and is a warning of the
 // status, and opens nothing.
 func TestWithValidation_schema_that_cannot_be_used(t *testing.T) {
@@ -155,7 +136,7 @@ func TestWithValidation_schema_that_cannot_be_used(t *testing.T) {
 		}
 		opened <- err == nil
 	}()
-	log := new(syncBuffer)
+	log := new(testutil.LockedBuffer)
 	c := newClient(t, facade.WithValidation(), facade.WithLogger(zerolog.New(log)))
 	server := newSchemaServer(`{"type":"object","properties":{"a":{"$ref":"http://` + listener.Addr().String() + `/s.json"}},"required":["b"]}`)
 	server.register(t, c)
@@ -185,53 +166,6 @@ func TestWithValidation_schema_that_cannot_be_used(t *testing.T) {
 	require.Empty(t, warnings(), "they are about the list of before")
 }
 
-// What a server declares costs a call little memory, and nothing is kept of it.
-func TestWithValidation_hostile_schemas(t *testing.T) {
-	names := make([]string, 40_000)
-	for i := range names {
-		names[i] = fmt.Sprintf("%q", fmt.Sprintf("n%05d", i))
-	}
-	patterns := func(n int, one func(i int) string) string {
-		parts := make([]string, n)
-		for i := range parts {
-			parts[i] = fmt.Sprintf(`{"pattern":%q}`, one(i))
-		}
-		return `{"type":"object","properties":{"a":{"anyOf":[` + strings.Join(parts, ",") + `]}}}`
-	}
-	for about, hostile := range map[string]string{
-		"names behind references": `{"type":"object","allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/r"},`, 9000), ",") +
-			`],"$defs":{"r":{"anyOf":[{},{"required":[` + strings.Join(names, ",") + `]}],"required":[` + strings.Join(names, ",") + `]}}}`,
-		"60 large patterns":     patterns(60, func(i int) string { return fmt.Sprintf("%d", i) + strings.Repeat("(?:x?y{9}){0,9}", 60) }),
-		"60 folded patterns":    patterns(60, func(i int) string { return fmt.Sprintf("(?i)%d[", i) + strings.Repeat("B-𞤀", 150) + "]" }),
-		"20,000 short patterns": patterns(20_000, func(i int) string { return fmt.Sprintf("x%d", i) }),
-		"a mebibyte of objects": `{"enum":[` + strings.Repeat("{},", 349_000) + `{}]}`,
-		"references to itself":  `{"type":"object","allOf":[{"$ref":"#"},{"$ref":"#"}]}`,
-	} {
-		t.Run(about, func(t *testing.T) {
-			c := newClient(t, facade.WithValidation())
-			server := newSchemaServer(hostile)
-			server.register(t, c)
-			call := func() {
-				_, err := c.CallTool(t.Context(), "s/x", map[string]any{"a": "a"})
-				require.NoError(t, err)
-			}
-			var before, after, kept runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			call()
-			runtime.ReadMemStats(&after)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), "bytes allocated")
-			call()
-			runtime.GC()
-			runtime.ReadMemStats(&kept)
-			require.Less(t, int64(kept.HeapAlloc)-int64(before.HeapAlloc), int64(8<<20), "bytes kept")
-			st, _ := c.ServerStatus("s")
-			require.Len(t, st.Catalog.Warnings, 1)
-			require.Contains(t, st.Catalog.Warnings[0].Text, "not validated")
-		})
-	}
-}
-
 // The warnings of a server name a few tools, and count the rest as one.
 func TestWithValidation_warnings_are_bounded(t *testing.T) {
 	c := newClient(t, facade.WithValidation())
@@ -239,12 +173,7 @@ func TestWithValidation_warnings_are_bounded(t *testing.T) {
 	for i := range 30 {
 		tools = append(tools, fmt.Sprintf(`{"name":"x%d","inputSchema":{"$ref":"#"}}`, i))
 	}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-		if method == "tools/list" {
-			return `{"tools":[` + strings.Join(tools, ",") + `]}`
-		}
-		return ""
-	})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawAnswer("tools/list", `{"tools":[`+strings.Join(tools, ",")+`]}`)}))
 	for i := range 30 {
 		_, err := c.CallTool(t.Context(), fmt.Sprintf("s/x%d", i), nil)
 		require.NoError(t, err)

@@ -129,6 +129,7 @@ func (d *dialer) Authorizer() mcpvisor.Authorizer {
 // nowhere is a session of a server that no node runs at present, or that cannot be started here. It
 // waits until it is ended, which a change of the route does, unless there is something to say.
 type nowhere struct {
+	transport.Base
 	*ending
 	name string
 	err  error // why it cannot be started; nil: it waits
@@ -174,6 +175,7 @@ func (s *nowhere) Request(context.Context, transport.Request) (json.RawMessage, 
 
 // The rest of [transport.Session].
 func (s *nowhere) OnNotice(func(transport.Notice)) {}
+func (s *nowhere) Kill(cause *supervisor.Cause)    { s.Abort(cause) }
 func (s *nowhere) Info() mcpvisor.SessionInfo      { return mcpvisor.SessionInfo{} }
 func (s *nowhere) LastReceived() time.Time         { return time.Time{} }
 

@@ -58,7 +58,7 @@ func (l *local) end(cause *supervisor.Cause, now bool) {
 	l.mu.Unlock()
 	for _, s := range open {
 		if now {
-			transport.Kill(s.Session, cause)
+			s.Kill(cause)
 		} else {
 			s.Session.Abort(cause)
 		}
@@ -154,16 +154,11 @@ func (s *localSession) Info() mcpvisor.SessionInfo {
 	return info
 }
 
-// Unwrap is for [transport.As].
-func (s *localSession) Unwrap() transport.Session { return s.Session }
-
-// SetEpoch implements [transport.EpochTaker]. The server is told one number that grows with each
+// SetEpoch implements [transport.Session]. The server is told one number that grows with each
 // incarnation on any node: the epoch of the placement, and below it the number of the incarnation here. A
 // registration begins to count from 1 again when its definition changes, so it is not its number.
 func (s *localSession) SetEpoch(uint64) {
-	if taker, ok := transport.As[transport.EpochTaker](s.Session); ok {
-		taker.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))
-	}
+	s.Session.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))
 }
 
 // epochBits are for the incarnations of one placement.

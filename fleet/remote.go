@@ -26,6 +26,7 @@ import (
 // cannot be reached; a change of the place ends it, too, after the answers that are on their way.
 // Safe for concurrent use.
 type remoteSession struct {
+	transport.Base
 	*ending
 	turnstile // of calls; leaving: the place has changed
 	dialer    *dialer
@@ -205,6 +206,9 @@ func (s *remoteSession) Abort(cause *supervisor.Cause) {
 		}
 	})
 }
+
+// Kill implements [transport.Session].
+func (s *remoteSession) Kill(cause *supervisor.Cause) { s.Abort(cause) }
 
 const (
 	// methodRestart is the request that restarts a server on its node.
@@ -433,7 +437,7 @@ func (s *remoteSession) options(r transport.Request) (settings *facade.CallSetti
 	return settings, opts, done, nil
 }
 
-// AnswerInputs implements [transport.InputSource].
+// AnswerInputs implements [transport.Session].
 func (s *remoteSession) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	handlers, done := s.dialer.host.of(caller)
 	defer done()

@@ -40,6 +40,9 @@ type Keeper interface {
 // released when its process group is reaped, its connections are closed and all its
 // goroutines have returned.
 type Session interface { //nolint:interfacebloat // the one contract between actors and transports
+	// SetEpoch, before Open, says which incarnation of the registration this is.
+	SetEpoch(epoch uint64)
+
 	// Open starts the server or connects to it, and negotiates the protocol version. It is
 	// called at most once. If it fails, the session has ended with the same cause, and its
 	// release follows. The error is a *supervisor.Cause.
@@ -50,6 +53,10 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	// not block.
 	OnNotice(notify func(Notice))
 
+	// OnServerRequest sets the function that observes the requests of the server. It is
+	// called before Open.
+	OnServerRequest(observe ServerRequestObserver)
+
 	// Request sends one request and returns the result member of the answer verbatim. It
 	// returns when the answer has come, when a deadline of r has passed, when ctx ends or
 	// when the session ends. The error is a *mcpvisor.Error with Kind, Outcome, Cause and
@@ -57,9 +64,29 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	// them after it has returned.
 	Request(ctx context.Context, r Request) (json.RawMessage, error)
 
+	// AnswerInputs answers inputRequests, what a task of the server waits for, by the handlers of the
+	// caller, or of the host, and returns inputResponses. The error is a *mcpvisor.Error, or that of
+	// the context or the session.
+	AnswerInputs(ctx context.Context, caller *Caller, requests json.RawMessage) (responses json.RawMessage, err error)
+
+	// CheckInputSchema returns why a tool with this input schema cannot be called over the
+	// session; nil if it can: Streamable HTTP of 2026-07-28 sends some arguments in headers.
+	// Discovery leaves out a tool that cannot be called. kept is how many bytes UseTools
+	// will keep for the tool.
+	CheckInputSchema(schema json.RawMessage) (kept int, err error)
+
+	// UseTools is called with the tools that discovery has accepted, before any of them is
+	// called. partial says that the list could not be read to its end: then the tools
+	// replace earlier ones only if there are none.
+	UseTools(tools []mcpvisor.Tool, partial bool)
+
 	// Abort ends the session with the given cause, unless it has ended already. It returns
 	// at once; the shutdown runs in the background and is bounded by Timeouts.Shutdown.
 	Abort(cause *supervisor.Cause)
+
+	// Kill is Abort without the grace of Timeouts.Shutdown, where the server has one. It also
+	// cuts the grace of a shutdown that has begun.
+	Kill(cause *supervisor.Cause)
 
 	// Dead returns a channel that is closed when the session has ended.
 	Dead() <-chan struct{}
@@ -80,66 +107,22 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 
 	// Info describes the session. Most fields are set by Open.
 	Info() mcpvisor.SessionInfo
+	// Stateless reports whether the server may be restarted unseen: no request names a session.
+	Stateless() bool
 	// LastReceived returns when the last complete message of the server arrived; zero if none. The time has
 	// a monotonic reading, so time.Since does not depend on the wall clock.
 	LastReceived() time.Time
-}
-
-// Killer is a [Session] whose server can be ended without a grace.
-type Killer interface {
-	// Kill is Abort without the grace of Timeouts.Shutdown. It also cuts the grace of a
-	// shutdown that has begun. Released follows when nothing of the session is left.
-	Kill(cause *supervisor.Cause)
-}
-
-// EpochTaker is a [Session] that tells its server which incarnation of the registration it is.
-type EpochTaker interface {
-	// SetEpoch is called before Open.
-	SetEpoch(epoch uint64)
-}
-
-// As returns a session as one of the interfaces below that not all sessions have. A session that wraps another one has
-// an Unwrap method, and need not repeat them.
-func As[T any](s Session) (as T, ok bool) {
-	for {
-		if as, ok = s.(T); ok {
-			return as, true
-		}
-		outer, wraps := s.(interface{ Unwrap() Session })
-		if !wraps {
-			return as, false
-		}
-		s = outer.Unwrap()
-	}
-}
-
-// Kill ends a session without a grace where it can, and by Abort otherwise.
-func Kill(s Session, cause *supervisor.Cause) {
-	if k, ok := As[Killer](s); ok {
-		k.Kill(cause)
-		return
-	}
-	s.Abort(cause)
-}
-
-// InputSchemaChecker is a [Session] that cannot call tools with every input schema:
-// Streamable HTTP of 2026-07-28 sends some arguments in headers.
-type InputSchemaChecker interface {
-	// CheckInputSchema returns why a tool with this input schema cannot be called over the
-	// session; nil if it can. Discovery leaves out a tool that cannot be called. kept is
-	// how many bytes UseTools will keep for the tool.
-	CheckInputSchema(schema json.RawMessage) (kept int, err error)
-	// UseTools is called with the tools that discovery has accepted, before any of them is
-	// called. partial says that the list could not be read to its end: then the tools
-	// replace earlier ones only if there are none.
-	UseTools(tools []mcpvisor.Tool, partial bool)
-}
-
-// ServerRequestSource is a [Session] whose server may send requests.
-type ServerRequestSource interface {
-	// OnServerRequest sets the function that observes the requests of the server. It is
-	// called before Open.
-	OnServerRequest(observe ServerRequestObserver)
+	// InFlight returns the requests that have not ended, streams excepted, in no order.
+	InFlight() []InFlight
+	// Stderr returns the first and the last lines of stderr so far; see
+	// supervisor.Cause.Stderr.
+	Stderr() []string
+	// StderrTail returns the lines of stderr that have ended, and how many there were. Of the
+	// result, Epoch and Ended are not set.
+	StderrTail() mcpvisor.ServerStderr
+	// RedactJSON returns a JSON value without the secrets of the specification and the tokens
+	// in use. One that has none is returned as it is.
+	RedactJSON(raw json.RawMessage) json.RawMessage
 }
 
 // ServerRequestObserver is called before a request of the server is answered, in the
@@ -148,49 +131,45 @@ type ServerRequestSource interface {
 // kept beyond end.
 type ServerRequestObserver func(ctx context.Context, method string, params json.RawMessage) (next context.Context, end func(result json.RawMessage, err error))
 
-// InputSource is a [Session] that can get from the host what a task of its server waits for.
-type InputSource interface {
-	// AnswerInputs answers inputRequests by the handlers of the caller, or of the host, and returns
-	// inputResponses. The error is a *mcpvisor.Error, or that of the context or the session.
-	AnswerInputs(ctx context.Context, caller *Caller, requests json.RawMessage) (responses json.RawMessage, err error)
+// Base has the methods of [Session] that not every transport needs. Embed it.
+type Base struct{}
+
+// SetEpoch implements [Session]: the server is not told.
+func (Base) SetEpoch(uint64) {}
+
+// OnServerRequest implements [Session]: the server sends no requests.
+func (Base) OnServerRequest(ServerRequestObserver) {}
+
+// CheckInputSchema implements [Session]: every schema passes.
+func (Base) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
+
+// UseTools implements [Session].
+func (Base) UseTools([]mcpvisor.Tool, bool) {}
+
+// RedactJSON implements [Session]: there are no secrets.
+func (Base) RedactJSON(raw json.RawMessage) json.RawMessage { return raw }
+
+// AnswerInputs implements [Session]: the host has no handlers.
+func (Base) AnswerInputs(context.Context, *Caller, json.RawMessage) (json.RawMessage, error) {
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
 }
 
-// Redactor is a [Session] that knows secrets: those of the specification, and the tokens that
-// it uses.
-type Redactor interface {
-	// RedactJSON returns a JSON value without them. One that has none is returned as it is.
-	RedactJSON(raw json.RawMessage) json.RawMessage
-}
+// Stateless implements [Session]: a restart is seen.
+func (Base) Stateless() bool { return false }
 
-// StderrSource is a [Session] whose server has a stderr.
-type StderrSource interface {
-	// Stderr returns the first and the last lines of stderr so far; see
-	// supervisor.Cause.Stderr.
-	Stderr() []string
-	// StderrTail returns the lines that have ended, and how many there were. Of the result,
-	// Epoch and Ended are not set.
-	StderrTail() mcpvisor.ServerStderr
-}
+// Stderr implements [Session]: there is none.
+func (Base) Stderr() []string { return nil }
 
-// RequestLister is a [Session] that can list its requests in flight.
-type RequestLister interface {
-	// InFlight returns the requests that have not ended, streams excepted, in no order.
-	InFlight() []InFlight
-}
+// StderrTail implements [Session].
+func (Base) StderrTail() mcpvisor.ServerStderr { return mcpvisor.ServerStderr{} }
+
+// InFlight implements [Session].
+func (Base) InFlight() []InFlight { return nil }
 
 // InFlight describes a request that has not ended.
 type InFlight struct {
 	Method, Target string // as in Request
 	Began          time.Time
-}
-
-// StderrOf returns the lines that the server of a session has written to stderr so far; nil
-// if the session has no stderr.
-func StderrOf(s Session) []string {
-	if source, ok := As[StderrSource](s); ok {
-		return source.Stderr()
-	}
-	return nil
 }
 
 // Request is one request of this client to a server.

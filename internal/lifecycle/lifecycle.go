@@ -218,11 +218,11 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 		if e.Cause = l.cause; l.stopCause != nil {
 			e.Cause = l.stopCause
 		}
-	case EffectArmRetry:
+	case EffectArmRetry: // a session has ended, and so there is a cause
 		l.attempt++
-		e.Delay = max(l.policy.Delay(l.attempt, l.random()), retryAfter(l.cause))
+		e.Delay = max(l.policy.Delay(l.attempt, l.random()), l.cause.RetryAfter)
 	case EffectArmPark:
-		if e.Delay = max(l.policy.ParkEvery, retryAfter(l.cause)); l.cause.Host {
+		if e.Delay = max(l.policy.ParkEvery, l.cause.RetryAfter); l.cause.Host {
 			e.Delay = HostPause
 		}
 	case EffectArmStable:
@@ -255,14 +255,6 @@ func (l *Lifecycle) resetBudget(requested bool) {
 		l.tooMany = false
 		l.ends.reset()
 	}
-}
-
-// retryAfter is how long the server asked to wait; c may be nil.
-func retryAfter(c *supervisor.Cause) time.Duration {
-	if c == nil {
-		return 0
-	}
-	return c.RetryAfter
 }
 
 // stableAfter is how long a session must stay ready before the budget is reset.

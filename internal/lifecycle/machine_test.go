@@ -63,6 +63,7 @@ func (m *machine) feed(ev lifecycle.Input) {
 func (m *machine) check(*rapid.T) {
 	m.world.verify(m.lc, m.model.session != nil && m.model.session.stable)
 	require.Equal(m.t, m.model.tries, m.lc.Attempt())
+	require.Equal(m.t, m.model.fenced, m.lc.Fenced())
 	if limit := m.model.policy.MaxAttempts; limit != supervisor.Unlimited {
 		require.LessOrEqual(m.t, m.lc.Attempt(), limit)
 	}

@@ -334,92 +334,6 @@ func reachStandby(t *testing.T, state lifecycle.StandbyState) *standbyScript {
 	return newStandbyScript(t, supervisor.Retry(1, time.Second)).on(standbyRoads[state]...).in(state)
 }
 
-// standbyRows is what the standby must do, written a second time and from the
-// promises rather than from the table. A row without a road starts in its state.
-var standbyRows = []struct {
-	from lifecycle.StandbyState
-	on   lifecycle.InputKind
-	when lifecycle.Guard
-	to   lifecycle.StandbyState
-	do   []lifecycle.EffectKind
-	road []lifecycle.InputKind
-}{
-	{lifecycle.StandbyIdle, lifecycle.InputServing, lifecycle.GuardAlways, lifecycle.StandbyWaiting, done(lifecycle.EffectArmStandby), nil},
-	{lifecycle.StandbyIdle, lifecycle.InputDrained, lifecycle.GuardAlways, lifecycle.StandbyIdle, nil, nil},
-
-	{lifecycle.StandbyWaiting, lifecycle.InputTimer, lifecycle.GuardDraining, lifecycle.StandbyDraining, nil,
-		[]lifecycle.InputKind{lifecycle.InputServing, lifecycle.InputTimer, lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputTakenOver}},
-	{lifecycle.StandbyWaiting, lifecycle.InputTimer, lifecycle.GuardAlways, lifecycle.StandbyConnecting, done(lifecycle.EffectDial), nil},
-	{lifecycle.StandbyWaiting, lifecycle.InputDrained, lifecycle.GuardAlways, lifecycle.StandbyWaiting, nil, nil},
-	{lifecycle.StandbyWaiting, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyIdle, done(lifecycle.EffectCancelTimer), nil},
-
-	{lifecycle.StandbyDraining, lifecycle.InputDrained, lifecycle.GuardAlways, lifecycle.StandbyConnecting, done(lifecycle.EffectDial), nil},
-	{lifecycle.StandbyDraining, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyIdle, nil, nil},
-
-	{lifecycle.StandbyConnecting, lifecycle.InputOpened, lifecycle.GuardAlways, lifecycle.StandbyDiscovering, done(lifecycle.EffectDiscover), nil},
-	{lifecycle.StandbyConnecting, lifecycle.InputFailed, lifecycle.GuardAlways, lifecycle.StandbyClosing, done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost), nil},
-	{lifecycle.StandbyConnecting, lifecycle.InputDied, lifecycle.GuardAlways, lifecycle.StandbyClosing, done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost), nil},
-	{lifecycle.StandbyConnecting, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyStopping, done(lifecycle.EffectEndSession), nil},
-
-	{lifecycle.StandbyDiscovering, lifecycle.InputDiscovered, lifecycle.GuardAlways, lifecycle.StandbyReady, done(lifecycle.EffectAnnounceStandby), nil},
-	{lifecycle.StandbyDiscovering, lifecycle.InputFailed, lifecycle.GuardAlways, lifecycle.StandbyClosing, done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost), nil},
-	{lifecycle.StandbyDiscovering, lifecycle.InputDied, lifecycle.GuardAlways, lifecycle.StandbyClosing, done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost), nil},
-	{lifecycle.StandbyDiscovering, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyStopping, done(lifecycle.EffectEndSession), nil},
-
-	{lifecycle.StandbyReady, lifecycle.InputTakenOver, lifecycle.GuardAlways, lifecycle.StandbyWaiting, done(lifecycle.EffectArmStandby), nil},
-	{lifecycle.StandbyReady, lifecycle.InputDied, lifecycle.GuardAlways, lifecycle.StandbyClosing, done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost), nil},
-	{lifecycle.StandbyReady, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyStopping, done(lifecycle.EffectEndSession), nil},
-
-	{lifecycle.StandbyClosing, lifecycle.InputReleased, lifecycle.GuardStandbyRetry, lifecycle.StandbyWaiting, done(lifecycle.EffectArmStandby), nil},
-	{lifecycle.StandbyClosing, lifecycle.InputReleased, lifecycle.GuardAlways, lifecycle.StandbyGivenUp, nil,
-		[]lifecycle.InputKind{lifecycle.InputServing, lifecycle.InputTimer, lifecycle.InputFailed, lifecycle.InputReleased, lifecycle.InputTimer, lifecycle.InputFailed}},
-	{lifecycle.StandbyClosing, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyStopping, nil, nil},
-
-	{lifecycle.StandbyStopping, lifecycle.InputReleased, lifecycle.GuardAlways, lifecycle.StandbyIdle, nil, nil},
-
-	{lifecycle.StandbyGivenUp, lifecycle.InputWithdrawn, lifecycle.GuardAlways, lifecycle.StandbyIdle, nil, nil},
-}
-
-func TestStandbyEachRow(t *testing.T) {
-	for _, r := range standbyRows {
-		t.Run(string(r.from)+" "+string(r.on)+" "+string(r.when), func(t *testing.T) {
-			road := r.road
-			if road == nil {
-				road = standbyRoads[r.from]
-			}
-			s := newStandbyScript(t, supervisor.Retry(1, time.Second)).on(road...).in(r.from)
-			s.on(r.on).in(r.to)
-			require.Equal(t, r.do, kinds(s.last))
-			require.Equal(t, r.to.Live(), s.Epoch() != 0, "a live state has an epoch")
-			for _, e := range s.last {
-				needsCause := e.Kind == lifecycle.EffectEndSession || e.Kind == lifecycle.EffectAnnounceLost
-				require.Equal(t, needsCause, e.Cause != nil, "%s", e.Kind)
-				if needsCause || e.Kind == lifecycle.EffectDial {
-					require.Equal(t, s.Epoch(), e.Epoch, "%s", e.Kind)
-				}
-			}
-		})
-	}
-}
-
-// The table in the code and the one above hold the same rows, so that a row
-// cannot be added without a statement of what it must do.
-func TestStandbyTableHoldsTheseRows(t *testing.T) {
-	want := []lifecycle.StandbyTransition{}
-	for _, r := range standbyRows {
-		want = append(want, lifecycle.StandbyTransition{r.from, r.on, r.when, r.to, r.do})
-	}
-	require.Equal(t, want, lifecycle.StandbyTransitions())
-	covered := map[lifecycle.StandbyState]bool{}
-	for _, r := range lifecycle.StandbyTransitions() {
-		covered[r.From], covered[r.To] = true, true
-	}
-	require.Len(t, covered, len(lifecycle.StandbyStates()))
-	for _, s := range lifecycle.StandbyStates() {
-		require.True(t, covered[s], "%s", s)
-	}
-}
-
 func TestStandbyStaleInputsAreDroppedAndCounted(t *testing.T) {
 	for _, state := range lifecycle.StandbyStates() {
 		s := reachStandby(t, state)
@@ -434,18 +348,4 @@ func TestStandbyStaleInputsAreDroppedAndCounted(t *testing.T) {
 			require.EqualValues(t, i+1, s.Stale(), "%s in %s", in.Kind, state)
 		}
 	}
-}
-
-func TestStandbyRandomHasADefault(t *testing.T) {
-	s := lifecycle.NewStandby(supervisor.Retry(3, time.Second, supervisor.WithJitter(0.5)), func() uint64 { return 2 }, nil)
-	arm := s.Step(epochStart, lifecycle.Input{Kind: lifecycle.InputServing})[0]
-	require.Zero(t, arm.Delay)
-	s.Step(epochStart, lifecycle.Input{Kind: lifecycle.InputTimer, Token: arm.Token})
-	require.True(t, s.Owns(2))
-	require.False(t, s.Owns(0))
-	s.Step(epochStart, lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: 2})
-	d := s.Step(epochStart, lifecycle.Input{Kind: lifecycle.InputReleased, Epoch: 2})[0].Delay
-	require.GreaterOrEqual(t, d, 500*time.Millisecond)
-	require.LessOrEqual(t, d, 1500*time.Millisecond)
-	require.False(t, s.Owns(2))
 }

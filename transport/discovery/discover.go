@@ -33,11 +33,8 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
-	checker, _ := transport.As[transport.InputSchemaChecker](s)
 	if caps.Tools != nil && lists&catalog.ListTools != 0 {
-		if checker != nil {
-			d.tools.checkSchema = checker.CheckInputSchema
-		}
+		d.tools.checkSchema = s.CheckInputSchema
 		d.list(toolsList, d.tools.add)
 	}
 	if caps.Resources != nil && lists&catalog.ListResources != 0 {
@@ -55,8 +52,8 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	}
 	found = catalog.New(catalog.Catalog{Tools: d.tools.named(server), Resources: d.resources, Templates: d.templates,
 		Prompts: d.prompts, Warnings: d.warnings, TTL: d.ttl})
-	if checker != nil && lists&catalog.ListTools != 0 {
-		checker.UseTools(found.Tools, d.incomplete&catalog.ListTools != 0)
+	if lists&catalog.ListTools != 0 {
+		s.UseTools(found.Tools, d.incomplete&catalog.ListTools != 0)
 	}
 	return found, d.incomplete, nil
 }

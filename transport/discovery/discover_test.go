@@ -453,6 +453,10 @@ func (s *fakeSession) Info() mcpvisor.SessionInfo { return mcpvisor.SessionInfo{
 
 func (s *fakeSession) Cause() *supervisor.Cause { return s.cause }
 
+func (s *fakeSession) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
+
+func (s *fakeSession) UseTools([]mcpvisor.Tool, bool) {}
+
 // firstPage is the cursor that reply gets for a request without one.
 const firstPage = "(first)"
 

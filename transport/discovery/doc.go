@@ -3,7 +3,7 @@
 //
 // It sees a server as a [transport.Session] and knows no transport. What a
 // transport demands of a tool, the session checks itself; see
-// [transport.InputSchemaChecker].
+// [transport.Session].
 //
 // # What goes wrong
 //

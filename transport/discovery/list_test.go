@@ -15,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Few entries can be as long as many. The lists share one limit in bytes.
@@ -136,8 +135,6 @@ func (c schemaChecker) UseTools(tools []mcpvisor.Tool, partial bool) {
 		*c.used = append(*c.used, "…")
 	}
 }
-
-var _ transport.InputSchemaChecker = schemaChecker{}
 
 // A tool whose input schema the session refuses is left out.
 func TestDiscover_asks_the_session_about_input_schemas(t *testing.T) {

@@ -18,8 +18,7 @@ type toolDecoder struct {
 	raws []json.RawMessage // as the server sent them
 	// tasks holds execution.taskSupport of the tools that have one, by definition.
 	tasks map[*mcp.Tool]string
-	// checkSchema, if set, checks the input schema of each tool; see
-	// transport.InputSchemaChecker.
+	// checkSchema, if set, is CheckInputSchema of the session.
 	checkSchema func(schema json.RawMessage) (kept int, err error)
 }
 

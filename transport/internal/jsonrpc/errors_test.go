@@ -62,6 +62,10 @@ func TestServerError(t *testing.T) {
 	rpc = read(`{"code":null,"message":"later"}`)
 	require.Zero(t, rpc.Code)
 	require.Equal(t, "later", rpc.Message)
+	require.EqualValues(t, -32602, read(`{"code":-32602.0,"message":"later"}`).Code)
+	require.EqualValues(t, -32001, read(`{"code":"-32001","message":"later"}`).Code)
+	require.Contains(t, read(`{"code":-32000,"message":{"text":"later"}}`).Message, "later")
+	require.Contains(t, read(`{"code":[],"message":["later"]}`).Message, "later")
 }
 
 func TestNewSessionInfo_cuts_texts(t *testing.T) {

@@ -192,7 +192,7 @@ func TestSpawn_killed_meanwhile(t *testing.T) {
 	s, spawn := d.NewSession(), d.spawn
 	started := &killedProcess{}
 	d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
-		transport.Kill(s, transporttest.ErrGivenUp)
+		s.Kill(transporttest.ErrGivenUp)
 		p, cause := spawn(1)
 		started.Process = p
 		return started, cause

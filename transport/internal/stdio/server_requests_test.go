@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -304,16 +303,6 @@ func TestServerMessages_flood_from_a_server_that_reads_nothing(t *testing.T) {
 	require.NotZero(t, s.Info().Discarded.Dropped)
 	asked := &s.(*session).currentConn().conn.serverRequests
 	require.LessOrEqual(t, asked.Count(), maxServerRequests)
-}
-
-// TestServerMessages_refuses_methods_of_servers: a method that only servers implement is
-// refused. The client of the go-sdk would send it back to the server.
-func TestServerMessages_refuses_methods_of_servers(t *testing.T) {
-	p := newPeer(t, osPipe, 1<<20)
-	p.writeLine(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
-	r := p.readRefusal()
-	require.Equal(t, "4", string(r.ID))
-	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
 }
 
 // TestNotifications_params_pass: no notification that the protocol allows counts as malformed.

@@ -20,6 +20,8 @@ import (
 // session is one incarnation behind a pair of streams. Opening it may take two
 // processes, because some servers exit on server/discover.
 type session struct {
+	transport.Base
+
 	// Set by NewSession, constant afterwards. Each guards itself with a mutex.
 	dialer        *dialer
 	lifetime      *jsonrpc.Lifetime
@@ -69,7 +71,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
-// AnswerInputs implements [transport.InputSource].
+// AnswerInputs implements [transport.Session].
 func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if o := s.open.Load(); o != nil {
 		return o.sender.AnswerInputs(ctx, caller, requests)
@@ -77,7 +79,7 @@ func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, re
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
-// RedactJSON implements [transport.Redactor].
+// RedactJSON implements [transport.Session].
 func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage { return s.dialer.redactor.JSON(raw) }
 
 // Abort implements [transport.Session].
@@ -92,7 +94,7 @@ func (s *session) Abort(cause *supervisor.Cause) {
 	}
 }
 
-// Kill implements [transport.Killer]. A process that is being started, or that starts to be
+// Kill implements [transport.Session]. A process that is being started, or that starts to be
 // shut down in this moment, finds killed set.
 func (s *session) Kill(cause *supervisor.Cause) {
 	s.killed.Store(true)
@@ -102,7 +104,7 @@ func (s *session) Kill(cause *supervisor.Cause) {
 	}
 }
 
-// SetEpoch implements [transport.EpochTaker].
+// SetEpoch implements [transport.Session].
 func (s *session) SetEpoch(epoch uint64) { s.epoch = epoch }
 
 // releaseAfter ends a process, if there is one, and releases the session once nothing
@@ -129,7 +131,7 @@ func (s *session) currentConn() *processConn {
 // OnNotice implements [transport.Session].
 func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
 
-// OnServerRequest implements [transport.ServerRequestSource].
+// OnServerRequest implements [transport.Session].
 func (s *session) OnServerRequest(observe transport.ServerRequestObserver) { s.observe = observe }
 
 // The lifetime implements these methods of [transport.Session].
@@ -154,7 +156,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 	return info
 }
 
-// Stderr implements [transport.StderrSource].
+// Stderr implements [transport.Session].
 func (s *session) Stderr() []string {
 	if p := s.currentConn(); p != nil {
 		return p.proc.ExitCause().Stderr
@@ -162,7 +164,7 @@ func (s *session) Stderr() []string {
 	return nil
 }
 
-// StderrTail implements [transport.StderrSource].
+// StderrTail implements [transport.Session].
 func (s *session) StderrTail() mcpvisor.ServerStderr {
 	if p := s.currentConn(); p != nil {
 		tail := p.proc.StderrTail()
@@ -172,7 +174,7 @@ func (s *session) StderrTail() mcpvisor.ServerStderr {
 	return mcpvisor.ServerStderr{}
 }
 
-// InFlight implements [transport.RequestLister].
+// InFlight implements [transport.Session].
 func (s *session) InFlight() []transport.InFlight {
 	if o := s.open.Load(); o != nil {
 		return o.sender.Handler.Waiting.AppendTo(o.conn.table.InFlight())

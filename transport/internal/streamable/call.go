@@ -175,7 +175,7 @@ func (c *calls) header(a *agreement, r *transport.Request) (http.Header, error) 
 	return h, nil
 }
 
-// useTools implements UseTools of [transport.InputSchemaChecker].
+// useTools implements UseTools of [transport.Session].
 func (c *calls) useTools(tools []mcpvisor.Tool, partial bool) {
 	if c.server.isModern() && !(c.toolsKnown.Swap(true) && partial) {
 		c.params.Replace(tools)

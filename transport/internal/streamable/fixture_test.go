@@ -503,12 +503,6 @@ func (b *memoryBody) Close() error {
 	return b.PipeReader.Close()
 }
 
-// newPipePartner makes a server whose messages the test writes, connected by pipes. It is
-// for tests over both transports.
-func newPipePartner(t *testing.T, modern bool) *transporttest.Partner {
-	return transporttest.NewPartner(t, modern, stdio.NewDialer)
-}
-
 // openPipes opens a session with a server in memory, connected by pipes. It is for tests
 // over both transports.
 func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {

@@ -145,36 +145,6 @@ func TestServerRequests_allAnswered(t *testing.T) {
 	}, transporttest.Patience, transporttest.TimeStep)
 }
 
-// A request of the server is cancelled when the call to which it belongs has failed.
-func TestServerRequests_endWithTheirCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		web := newMemoryTransport(t)
-		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			replyEvents("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
-			<-r.Context().Done()
-		})
-		received, ended := make(chan struct{}), make(chan struct{})
-		options := transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Handlers: transport.Handlers{
-			ElicitForm: func(ctx context.Context, _ string, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-				close(received)
-				<-ctx.Done()
-				close(ended)
-				return nil, ctx.Err()
-			}}}
-		s := NewDialer(web.spec().WithDefaults(), options).NewSession().(*session)
-		transporttest.ReleaseAtEnd(t, s)
-		require.NoError(t, s.Open(transporttest.Context(t)))
-		ctx, cancel := context.WithCancel(t.Context())
-		failed := make(chan error, 1)
-		go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
-		<-received
-		cancel()
-		require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
-		transporttest.RequireClosed(t, ended, "the request of the server continues after its call")
-		require.Nil(t, s.Cause())
-	})
-}
-
 // roundsServer is a session with a modern server that answers each round of a request with
 // a given result.
 type roundsServer struct {
@@ -183,63 +153,39 @@ type roundsServer struct {
 	ids     func() []string                     // the id of each round
 }
 
-// onBothTransports runs a test over pipes and over HTTP. round returns the result of round
-// n, counted from 1.
-func onBothTransports(t *testing.T, h transport.Handlers, round func(n int) string, test func(t *testing.T, r roundsServer)) {
+// withRounds runs a test over HTTP; package stdio has rounds over pipes. round returns the result of
+// round n, counted from 1.
+func withRounds(t *testing.T, h transport.Handlers, round func(n int) string, test func(t *testing.T, r roundsServer)) {
 	t.Helper()
-	t.Run("stream", func(t *testing.T) {
-		p := newPipePartner(t, true)
-		s := p.Open(h)
-		var all []map[string]json.RawMessage
-		var ids []string
-		finished := make(chan struct{})
-		go func() {
-			defer close(finished)
-			for n := 1; ; n++ {
-				select {
-				case m := <-p.Received:
-					all, ids = append(all, m.Params), append(ids, string(m.ID))
-					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, round(n))
-				case <-s.Dead():
-					return
-				}
-			}
-		}()
-		end := func() { transporttest.EndSession(t, s); <-finished }
-		test(t, roundsServer{s, func() []map[string]json.RawMessage { end(); return all }, func() []string { end(); return ids }})
-		end()
+	web := newHTTPServer(t)
+	n := 0
+	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
 	})
-	t.Run("http", func(t *testing.T) {
-		web := newHTTPServer(t)
-		n := 0
-		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
-		})
-		answer := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			n++
-			writeResult(w, id, round(n))
+	answer := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		n++
+		writeResult(w, id, round(n))
+	}
+	web.handle("tools/call", answer)
+	web.handle("tools/list", answer)
+	spec := specFor(web.URL)
+	spec.HTTP.Headers = map[string]string{"X-Key": transporttest.Secret}
+	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()})
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(t.Context()))
+	var ids []string
+	seen := func() (all []map[string]json.RawMessage) {
+		ids = nil
+		for _, r := range web.requests("tools/call") {
+			var m transporttest.ClientMessage
+			require.NoError(t, json.Unmarshal([]byte(r.body), &m))
+			require.Equal(t, "echo", r.header.Get("Mcp-Name"))
+			all, ids = append(all, m.Params), append(ids, string(m.ID))
 		}
-		web.handle("tools/call", answer)
-		web.handle("tools/list", answer)
-		spec := specFor(web.URL)
-		spec.HTTP.Headers = map[string]string{"X-Key": transporttest.Secret}
-		d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()})
-		s := d.NewSession()
-		transporttest.ReleaseAtEnd(t, s)
-		require.NoError(t, s.Open(t.Context()))
-		var ids []string
-		seen := func() (all []map[string]json.RawMessage) {
-			ids = nil
-			for _, r := range web.requests("tools/call") {
-				var m transporttest.ClientMessage
-				require.NoError(t, json.Unmarshal([]byte(r.body), &m))
-				require.Equal(t, "echo", r.header.Get("Mcp-Name"))
-				all, ids = append(all, m.Params), append(ids, string(m.ID))
-			}
-			return all
-		}
-		test(t, roundsServer{s, seen, func() []string { seen(); return ids }})
-	})
+		return all
+	}
+	test(t, roundsServer{s, seen, func() []string { seen(); return ids }})
 }
 
 // A request is repeated with the input that the server requires, each time with another
@@ -256,7 +202,7 @@ func TestInputRounds(t *testing.T) {
 		transporttest.DoneResult,
 	}
 	h := transport.Handlers{ElicitForm: transporttest.AcceptAtOnce, Sample: transporttest.AnySample, Roots: transport.NewRoots([]*mcp.Root{{URI: "file:///a"}})}
-	onBothTransports(t, h, func(n int) string { return transporttest.SingleLine(rounds[n-1]) }, func(t *testing.T, r roundsServer) {
+	withRounds(t, h, func(n int) string { return transporttest.SingleLine(rounds[n-1]) }, func(t *testing.T, r roundsServer) {
 		call := transport.Request{Method: "tools/call", Target: "echo", Params: json.RawMessage(` {"name":"echo","arguments":{"a":"}"}} `), Track: true}
 		result, err := r.session.Request(transporttest.Context(t), call)
 		require.NoError(t, err)
@@ -320,7 +266,7 @@ func TestInputRounds_fail(t *testing.T) {
 		"endless rounds":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, transporttest.FormRequired, jsonrpc.MaxRounds, "sent 8 times", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onBothTransports(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r roundsServer) {
+			withRounds(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r roundsServer) {
 				_, err := r.session.Request(transporttest.Context(t), transporttest.ToolCall)
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)

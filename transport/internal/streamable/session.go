@@ -28,6 +28,7 @@ import (
 // its callers, each as one POST. On the control channel the client of the go-sdk negotiates.
 // Notifications go to the handlers of the host, by the receiver.
 type session struct {
+	transport.Base
 	dialer      *dialer
 	server      *server      // where requests go, and how they name the session
 	life        *liveness    // whether the session lives, and its tasks
@@ -147,7 +148,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	return s.calls.request(ctx, &r)
 }
 
-// AnswerInputs implements [transport.InputSource].
+// AnswerInputs implements [transport.Session].
 func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if a := s.server.agreed.Load(); a != nil {
 		return a.sender.AnswerInputs(ctx, caller, requests)
@@ -155,12 +156,12 @@ func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, re
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
-// Stateless reports whether the server may be restarted unseen: no request names a session.
+// Stateless implements [transport.Session].
 func (s *session) Stateless() bool {
 	return s.server.sessionID.Load() == nil && s.exchanger.sse.Load() == nil
 }
 
-// RedactJSON implements [transport.Redactor].
+// RedactJSON implements [transport.Session].
 func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage {
 	return s.server.endpoint.CleanJSON(raw)
 }
@@ -168,12 +169,12 @@ func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage {
 // OnNotice implements Session.
 func (s *session) OnNotice(notify func(transport.Notice)) { s.receiver.notifications.OnNotice(notify) }
 
-// InFlight implements [transport.RequestLister].
+// InFlight implements [transport.Session].
 func (s *session) InFlight() []transport.InFlight {
 	return s.receiver.handler.Waiting.AppendTo(s.exchanger.table.requests.InFlight())
 }
 
-// OnServerRequest implements [transport.ServerRequestSource].
+// OnServerRequest implements [transport.Session].
 func (s *session) OnServerRequest(observe transport.ServerRequestObserver) {
 	s.receiver.handler.Observe = observe
 }
@@ -181,6 +182,7 @@ func (s *session) OnServerRequest(observe transport.ServerRequestObserver) {
 // The liveness implements these methods of [transport.Session].
 
 func (s *session) Abort(cause *supervisor.Cause) { s.life.end(cause) }
+func (s *session) Kill(cause *supervisor.Cause)  { s.life.end(cause) }
 func (s *session) Dead() <-chan struct{}         { return s.life.lifetime.Dead() }
 func (s *session) Cause() *supervisor.Cause      { return s.life.cause() }
 func (s *session) Released() <-chan struct{}     { return s.life.lifetime.Released() }
@@ -201,7 +203,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 // LastReceived implements Session.
 func (s *session) LastReceived() time.Time { return s.life.received.Time() }
 
-// CheckInputSchema implements [transport.InputSchemaChecker]. Before MCP 2026-07-28 the
+// CheckInputSchema implements [transport.Session]. Before MCP 2026-07-28 the
 // annotations of a schema have no meaning, and every schema passes.
 func (s *session) CheckInputSchema(schema json.RawMessage) (kept int, err error) {
 	if !s.server.isModern() {
@@ -210,7 +212,7 @@ func (s *session) CheckInputSchema(schema json.RawMessage) (kept int, err error)
 	return headerparams.Check(schema)
 }
 
-// UseTools implements [transport.InputSchemaChecker].
+// UseTools implements [transport.Session].
 func (s *session) UseTools(tools []mcpvisor.Tool, partial bool) { s.calls.useTools(tools, partial) }
 
 // dialer makes sessions over Streamable HTTP. It remembers the protocol era and the

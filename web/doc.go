@@ -31,34 +31,11 @@
 //
 // # API
 //
-// Answers are JSON. The types of package api are their shapes, and within one [api.Schema]
-// fields are only added. Durations are nanoseconds unless a name says otherwise.
-//
-//	GET  api/status                    Status: all servers, and what needs attention; ?server=NAME for some
-//	GET  api/servers/{name}            Server: status, stderr, statistics of its tools
-//	GET  api/servers/{name}/tools      Tools: the catalog with input schemas and tokens
-//	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
-//	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
-//	GET  api/search                    Search: tools of all servers that have all words of ?q=WORDS
-//	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
-//	GET  api/clients                   Clients: the clients of the gateway, and what they may call
-//	GET  api/nodes                     Nodes: the nodes of the fleet, and which of them runs each server
-//	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
-//	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND or ?server=NAME for some
-//	GET  api/events/summaries          EventSummaries: similar events of one server as one; ?after=SEQ, ?server=NAME
-//	GET  api/events/stream             the events of api/events and those that follow, as server-sent events
-//	GET  api/tasks                     Tasks: calls that servers execute as tasks, and the journal
-//	POST api/servers/{name}/restart    RestartAnswer, with WithControls
-//	POST api/call                      CallRequest → CallAnswer, with WithControls
-//	POST api/tasks/cancel              TaskRequest → CancelAnswer, with WithControls
-//	POST api/tasks/wait                TaskRequest → CallAnswer, with WithControls
-//	GET  healthz                       Health: the process answers
-//	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
-//	GET  metrics                       the handler of WithMetrics
-//	GET  api/openapi.json              all of this as OpenAPI 3.1, with schemas; see docs/http-api.md
-//
-// Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
-// is application/json: one object, without unknown fields and without text after it.
+// docs/http-api.md has the requests, and openapi.json, which a handler serves at api/openapi.json, describes
+// all of them with schemas (OpenAPI 3.1). Answers are JSON. The types of package api are their shapes, and
+// within one [api.Schema] fields are only added. Durations are nanoseconds unless a name says otherwise. An
+// answer with a status of 400 or more is an [api.ErrorAnswer]. The body of a POST is application/json: one
+// object, without unknown fields and without text after it.
 //
 // A handler bounds what all its readers together can hold: 512 requests at a time and 64 event
 // streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies. One

@@ -28,7 +28,6 @@ type callCmd struct {
 	Key       string       `help:"Name of the call, for mcpvisor run --journal: a call with a name is executed at most once, and asked for again it returns the same result." placeholder:"KEY"`
 }
 
-// Run implements kong's command.
 func (cmd *callCmd) Run(inv *invocation) error {
 	object, err := cmd.readObject(inv)
 	if err != nil {
@@ -113,7 +112,6 @@ type readCmd struct {
 	URI    string `arg:"" help:"URI of the resource." name:"uri"`
 }
 
-// Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
 	var res mcp.ReadResourceResult
 	return inv.ask(cmd.Server, func(c *servers.Set) (json.RawMessage, error) { return c.ReadResource(inv.Context, cmd.Server, cmd.URI) }, &res, func() error {
@@ -156,7 +154,6 @@ type promptCmd struct {
 	Arguments []string `arg:"" optional:"" help:"Arguments, as key=value." placeholder:"key=value"`
 }
 
-// Run implements kong's command.
 func (cmd *promptCmd) Run(inv *invocation) error {
 	args := map[string]string{}
 	for _, pair := range cmd.Arguments {

@@ -14,7 +14,6 @@ import (
 
 type resourcesCmd struct{}
 
-// Run implements kong's command.
 func (resourcesCmd) Run(inv *invocation) error {
 	return inv.list("SERVER\tURI\tNAME", `{"resources": [], "resourceTemplates": []}`, (*servers.Set).Resources, func(data []byte) (rows [][]any, err error) {
 		var list struct {
@@ -34,7 +33,6 @@ func (resourcesCmd) Run(inv *invocation) error {
 
 type promptsCmd struct{}
 
-// Run implements kong's command.
 func (promptsCmd) Run(inv *invocation) error {
 	return inv.list("PROMPT\tDESCRIPTION", `{"prompts": []}`, (*servers.Set).Prompts, func(data []byte) (rows [][]any, err error) {
 		var list struct{ Prompts []mcpvisor.Prompt }

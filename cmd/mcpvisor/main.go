@@ -187,7 +187,6 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Command to show the help of." complete:"command"`
 }
 
-// Run implements kong's command.
 func (cmd *helpCmd) Run(inv *invocation) error {
 	if code := run(inv.Context, append(slices.Clone(cmd.Command), "--help"), inv.In, inv.Out, inv.Err); code != cli.ExitOK {
 		return &cli.ExitError{Code: code} // it was reported

@@ -16,7 +16,6 @@ type reloadCmd struct {
 	DryRun bool `help:"Show what would change, and change nothing."`
 }
 
-// Run implements kong's command.
 func (cmd *reloadCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("reload")
 	if err != nil {

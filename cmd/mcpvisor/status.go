@@ -33,7 +33,6 @@ type statusCmd struct {
 	Timeout timeoutValue `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
 }
 
-// Run implements kong's command.
 func (cmd *statusCmd) Run(inv *invocation) error {
 	if cmd.Timeout.Duration > 0 && inv.WaitFor == "" {
 		return cli.UsageError("--timeout is about --wait ready and --wait any; write for instance --wait ready --timeout 30s")

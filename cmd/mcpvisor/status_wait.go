@@ -27,7 +27,6 @@ type waitValue struct {
 	condition string
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (w *waitValue) UnmarshalText(text []byte) (err error) {
 	switch string(text) {
 	case waitReady, waitAny:
@@ -43,7 +42,6 @@ func (w *waitValue) UnmarshalText(text []byte) (err error) {
 // timeoutValue is the value of --timeout: a duration that is more than 0.
 type timeoutValue struct{ time.Duration }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (t *timeoutValue) UnmarshalText(text []byte) (err error) {
 	if t.Duration, err = time.ParseDuration(string(text)); err != nil || t.Duration <= 0 {
 		return errors.New("must be a duration such as 30s, and more than 0; leave it out for the default")

@@ -20,7 +20,6 @@ type stdioCmd struct {
 	NoStart bool   `help:"Do not start mcpvisor run: wait until it is running."`
 }
 
-// Run implements kong's command.
 func (cmd *stdioCmd) Run(inv *invocation) error {
 	d := &runDialer{inv: inv, profile: cmd.Profile, start: !cmd.NoStart}
 	err := bridge.Run(inv.Context, inv.In, inv.Out, bridge.Options{Dial: d.dial, Log: d.log})

@@ -19,7 +19,6 @@ type toolsCmd struct {
 	Name string `arg:"" optional:"" help:"Server, or tool as in fs/list_directory, or alias of a tool: show only these, with their parameters." placeholder:"SERVER[/TOOL]" complete:"target"`
 }
 
-// Run implements kong's command.
 func (cmd *toolsCmd) Run(inv *invocation) error {
 	inv.AskForms() // servers list the same tools as for call
 	if cmd.Name != "" {

@@ -12,7 +12,6 @@ import (
 
 type versionCmd struct{}
 
-// Run implements kong's command.
 func (versionCmd) Run(inv *invocation) error {
 	v := programVersion()
 	if inv.JSON {

@@ -45,7 +45,6 @@ const readyTimeout = 20 * time.Second
 // the host wrote before, as a script does, is answered if the server is ready by then.
 const lastWait = 2 * time.Second
 
-// Run implements kong's command.
 func (cmd *wrapCmd) Run(inv *invocation) error {
 	spec, err := cmd.spec(inv)
 	if err != nil {
@@ -101,7 +100,6 @@ var declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools
 // writeNopCloser is a writer that stays open.
 type writeNopCloser struct{ io.Writer }
 
-// Close implements io.Closer.
 func (writeNopCloser) Close() error { return nil }
 
 func (cmd *wrapCmd) spec(inv *invocation) (mcpvisor.ServerSpec, error) {

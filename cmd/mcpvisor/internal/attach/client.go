@@ -78,7 +78,6 @@ type Error struct {
 	api.ErrorDetail
 }
 
-// Error implements error.
 func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns an error that errors.Is compares with the sentinels of package mcpvisor.

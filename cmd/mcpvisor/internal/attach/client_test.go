@@ -32,7 +32,7 @@ func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
 		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "slow", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "one", InMemory: mcptest.InMemory(script)}))
 
-	h, err := control.New(c, control.Info{PID: os.Getpid()})
+	h, err := control.New(c, control.Served{}, control.Info{PID: os.Getpid()})
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "mv") //nolint:usetesting // paths of sockets are short
 	require.NoError(t, err)

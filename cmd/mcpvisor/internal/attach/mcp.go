@@ -86,5 +86,4 @@ type MCPSession struct {
 	buffered *bufio.Reader // may have the first bytes
 }
 
-// Read implements io.Reader.
 func (s *MCPSession) Read(p []byte) (int, error) { return s.buffered.Read(p) }

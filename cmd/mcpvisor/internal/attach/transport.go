@@ -51,10 +51,8 @@ type pipeResponse struct {
 	sent   http.Header // a copy of header
 }
 
-// Header implements http.ResponseWriter.
 func (w *pipeResponse) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *pipeResponse) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()

@@ -117,7 +117,6 @@ type ExitError struct {
 	Report
 }
 
-// Error implements error.
 func (e *ExitError) Error() string { return e.Message }
 
 // UsageError is an error about the command line or the configuration.

@@ -132,13 +132,7 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 	}
 	switch kind := arg.Tag.Get("complete"); kind {
 	case kindServer:
-		return slices.DeleteFunc(names.Servers(), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
-	case kindTool:
-		return names.Tools()
-	case kindTarget:
-		return append(names.Servers(), names.Tools()...)
-	case kindArgument:
-		return names.Arguments(p.given[0])
+		return slices.DeleteFunc(names(kind, p.given), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
 	case kindCommand:
 		return commands(model.Node)
 	case "":
@@ -147,7 +141,7 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 		if all := values(kind); all != nil {
 			return all
 		}
-		return names.Others(kind)
+		return names(kind, p.given)
 	}
 }
 

@@ -12,14 +12,11 @@ import (
 	"strings"
 )
 
-// These are the kinds of arguments that the tag may name.
+// These are the kinds of arguments that this package knows by itself, beside lists such as "a,b".
 const (
-	kindServer   = "server"   // a server
-	kindTool     = "tool"     // server/tool
-	kindTarget   = "target"   // a server, or server/tool
-	kindArgument = "argument" // key=value of the tool in the argument before
-	kindCommand  = "command"  // a command of the program
-	kindFile     = "file"     // a file
+	kindServer  = "server"  // a server; each is given once
+	kindCommand = "command" // a command of the program
+	kindFile    = "file"    // a file
 )
 
 // Files is the one candidate that stands for the files of the directory.
@@ -30,18 +27,9 @@ type Candidate struct {
 	Value, Description string
 }
 
-// Names are what only a configuration or a running `mcpvisor run` knows. They are asked for
-// as needed.
-type Names interface {
-	Servers() []Candidate
-	// Tools are those of all servers, by qualified names.
-	Tools() []Candidate
-	// Arguments are beginnings of key=value for a tool.
-	Arguments(tool string) []Candidate
-	// Others are values of a kind that the tag of an argument names and this package does not
-	// know.
-	Others(kind string) []Candidate
-}
+// Names returns the values of a kind that the tag of an argument names, which only a configuration or a
+// running `mcpvisor run` knows. given are the arguments before it. It is called as needed.
+type Names func(kind string, given []string) []Candidate
 
 var (
 	//go:embed script/mcpvisor.bash

@@ -38,7 +38,6 @@ func (o *Object) Set(key string, value any) {
 	*o = append(*o, Member{key, value})
 }
 
-// MarshalJSON implements json.Marshaler.
 func (o Object) MarshalJSON() ([]byte, error) {
 	text, err := o.render("", "")
 	return []byte(text), err

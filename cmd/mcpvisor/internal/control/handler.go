@@ -73,13 +73,10 @@ type Unusable struct {
 // Handler serves a client. Safe for concurrent use.
 type Handler struct {
 	client   *facade.Client
+	of       Served
 	web      *web.Handler
 	sessions *sessions
 	routes   *http.ServeMux
-	reload   func(dryRun bool) Reload // nil if there is nothing to read again
-	withheld func() []gateway.Withheld
-	inFleet  bool
-	masks    *Masks
 
 	mu   sync.Mutex
 	info Info
@@ -94,19 +91,12 @@ const (
 	maxBodiesBytes = 512 << 20
 )
 
-// New makes a handler. The Schema of info is set here. Lists hide the secrets that their
-// servers were given by specs.
-func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	masks := new(Masks)
-	masks.Update(specs...)
-	return NewReloading(client, Reloading{Masks: masks}, info)
-}
-
-// Reloading is what a handler needs of servers whose configuration can be read again.
-type Reloading struct {
-	// Reload reads it. It is called by one request at a time or by several.
+// Served is what is known of the servers of a client. The zero value serves copies.
+type Served struct {
+	// Reload reads the configuration again. It is called by one request at a time or by several. nil: it is
+	// not read again.
 	Reload func(dryRun bool) Reload
-	// Masks hide secrets in lists.
+	// Masks hide secrets in lists. nil: none are hidden.
 	Masks *Masks
 	// Settings are those of the MCP sessions. nil: none.
 	Settings *gateway.SettingsVar
@@ -122,22 +112,27 @@ type Reloading struct {
 	Key []byte
 }
 
-// NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]
-// says what has changed.
-func NewReloading(client *facade.Client, again Reloading, info Info) (*Handler, error) {
-	if again.Hosts == nil {
-		again.Hosts = clients.New()
-	}
-	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld, inFleet: again.Fleet != nil, masks: again.Masks,
-		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
+// New makes a handler. The Schema of info is set here. [Handler.Update] says what has changed.
+func New(client *facade.Client, of Served, info Info) (*Handler, error) {
+	h := &Handler{client: client, routes: http.NewServeMux(), answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info)
-	if again.Attention == nil {
-		again.Attention = func() []api.Attention {
+	if of.Masks == nil {
+		of.Masks = new(Masks)
+	}
+	if of.Settings == nil {
+		of.Settings = new(gateway.SettingsVar)
+	}
+	if of.Hosts == nil {
+		of.Hosts = clients.New()
+	}
+	if of.Attention == nil {
+		of.Attention = func() []api.Attention {
 			present := h.full()
 			return present.Attention()
 		}
 	}
-	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(again.Attention), web.WithFleet(again.Fleet), web.WithMask(again.Masks.Text))
+	h.of, h.sessions = of, newSessions(client, &h.of)
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithAttention(of.Attention), web.WithFleet(of.Fleet), web.WithMask(of.Masks.Text))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +160,6 @@ func (h *Handler) Close() {
 	h.sessions.close()
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
@@ -182,10 +176,10 @@ func (h *Handler) present() Info {
 // full is present with the facts that change without a reload: withheld names, and the servers of a fleet.
 func (h *Handler) full() Info {
 	info := h.present()
-	if h.withheld != nil {
-		info.Withheld = h.withheld()
+	if h.of.Withheld != nil {
+		info.Withheld = h.of.Withheld()
 	}
-	if h.inFleet { // its servers come and go
+	if h.of.Fleet != nil { // its servers come and go
 		info.Servers = []string{}
 		for _, s := range h.client.Status() {
 			info.Servers = append(info.Servers, s.Name)

@@ -48,7 +48,7 @@ func (h *Handler) entryOf(t mcpvisor.Tool, asSent bool) toolEntry {
 
 // masked returns what a server lists, without its secrets.
 func (h *Handler) masked(server string, definition any) any {
-	return secret.MaskJSON(func(text string) string { return h.masks.Text(server, text) }, definition)
+	return secret.MaskJSON(func(text string) string { return h.of.Masks.Text(server, text) }, definition)
 }
 
 // readResult is the result of resources/read. Servers before 2026-07-28 send no

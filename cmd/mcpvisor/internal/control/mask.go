@@ -24,6 +24,13 @@ func (m *Masks) Text(server, text string) string {
 	return text
 }
 
+// MasksOf hides the secrets of these specs.
+func MasksOf(specs ...mcpvisor.ServerSpec) *Masks {
+	m := new(Masks)
+	m.Update(specs...)
+	return m
+}
+
 // Update replaces the specs whose secrets are hidden.
 func (m *Masks) Update(specs ...mcpvisor.ServerSpec) {
 	lists := make(map[string]*secret.List, len(specs))

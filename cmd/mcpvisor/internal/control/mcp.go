@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
-	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -34,9 +33,7 @@ const startsTimeout = 20 * time.Second
 // sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
 type sessions struct {
 	client   *facade.Client
-	settings *gateway.SettingsVar
-	hosts    *clients.Registry
-	key      []byte          // nil: a random one
+	of       *Served
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 	draining context.Context // ends when another run takes over
@@ -55,12 +52,8 @@ type sessions struct {
 // call may answer all of it.
 var Declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true})
 
-func newSessions(c *facade.Client, again Reloading) *sessions {
-	settings := again.Settings
-	if settings == nil {
-		settings = new(gateway.SettingsVar)
-	}
-	s := &sessions{client: c, settings: settings, hosts: again.Hosts, key: again.Key, transports: map[string]mcp.Transport{}}
+func newSessions(c *facade.Client, of *Served) *sessions {
+	s := &sessions{client: c, of: of, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
@@ -72,14 +65,14 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.transports[profile]
-	if profile != "" && !s.settings.Has(profile) {
+	if profile != "" && !s.of.Settings.Has(profile) {
 		return nil, false
 	}
 	if t == nil {
-		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: settings.DefaultHostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts),
+		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: settings.DefaultHostPrefix}), gateway.WithSettings(s.of.Settings), gateway.WithProfile(profile), gateway.WithClients(s.of.Hosts),
 			gateway.WithLimits(gateway.Limits{StallTimeout: stallTimeout})}
-		if s.key != nil {
-			opts = append(opts, gateway.WithSessionKey(s.key))
+		if s.of.Key != nil {
+			opts = append(opts, gateway.WithSessionKey(s.of.Key))
 		}
 		t = gateway.Transport(s.client, opts...)
 		s.transports[profile] = t
@@ -199,5 +192,4 @@ type streamReader struct {
 	conn net.Conn
 }
 
-// Close implements io.Closer.
 func (r streamReader) Close() error { return r.conn.Close() }

@@ -62,10 +62,10 @@ func (h *Handler) postReload(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if h.reload == nil {
+	if h.of.Reload == nil {
 		writeError(w, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")})
 		return
 	}
-	answer := h.reload(request.DryRun)
+	answer := h.of.Reload(request.DryRun)
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
 }

@@ -187,7 +187,6 @@ func (s *mcpServer) Close() {
 	<-s.started
 }
 
-// ServeHTTP implements http.Handler.
 func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.awaitStarts(w, r) {
 		s.Server.ServeHTTP(w, r)

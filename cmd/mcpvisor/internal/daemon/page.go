@@ -18,10 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/web"
-	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TokenVariable is the environment variable with the token of the page.
@@ -122,17 +120,10 @@ type serving struct {
 // served is what the page, the socket and the gateways need of one client, which runs servers of its own or belongs to a
 // node of a fleet.
 type served struct {
-	reload       func(dryRun bool) control.Reload
-	masks        *control.Masks
-	settings     *gateway.SettingsVar
-	withheld     func() []gateway.Withheld
-	attention    func() []api.Attention
+	control.Served
 	usableConfig func() float64
-	// fleet is what the client's node knows; nil without a fleet. collectors are its metrics. pageOptions
-	// are further ones of the page.
-	fleet       func() api.FleetStatus
-	collectors  []prometheus.Collector
-	pageOptions []web.Option
+	collectors   []prometheus.Collector // metrics of a fleet
+	pageOptions  []web.Option           // further ones of the page
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
@@ -149,7 +140,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 		closeMetrics = func() { _ = measured.Close() }
 		p.options = append(p.options, of.pageOptions...)
-		p.options = append(p.options, web.WithMask(of.masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
+		p.options = append(p.options, web.WithMask(of.Masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.Attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.Fleet))
 	}
 	s = new(serving)
 	defer func() {
@@ -159,8 +150,9 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 	}()
 	if o.own != nil {
-		key, _ := o.own.Key() // without one a call that waits for a host is lost with this process
-		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Masks: of.masks, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info)
+		of.Hosts = o.hosts
+		of.Key, _ = o.own.Key() // without one a call that waits for a host is lost with this process
+		h, err := control.New(c, of.Served, of.info)
 		if err != nil {
 			return s, closeMetrics, err
 		}
@@ -170,7 +162,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 	}
 	var mcp *mcpServer
 	if e := o.endpoint; e != nil {
-		mcp = e.handler(c, of.settings, o.hosts, of.info.Servers)
+		mcp = e.handler(c, of.Settings, o.hosts, of.info.Servers)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
 			s.start(e, e.atPath(mcp, nil))

@@ -41,7 +41,6 @@ func (*Add) Help() string {
   mcpvisor add search https://search.example.com/mcp --header 'Authorization: Bearer ${SEARCH_TOKEN}'`
 }
 
-// Run implements kong's command.
 func (cmd *Add) Run(inv *cli.Invocation) error {
 	if cmd.List {
 		return listPresets(inv)

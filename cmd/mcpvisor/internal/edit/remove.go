@@ -41,7 +41,6 @@ func entryName(f *configfile.File, server string) string {
 	return server
 }
 
-// Run implements kong's command.
 func (cmd *Remove) Run(inv *cli.Invocation) error {
 	from := ""
 	f, err := editTarget(inv, cmd.targetFlags, func(f *configfile.File) error {

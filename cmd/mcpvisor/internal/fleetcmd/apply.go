@@ -42,7 +42,6 @@ type applied struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// Run implements kong's command.
 func (cmd *applyCmd) Run(inv *cli.Invocation) error {
 	wanted, err := readConfiguration(inv, cmd.Files)
 	if err != nil {

@@ -22,7 +22,6 @@ type drainCmd struct {
 	Timeout time.Duration `help:"How long to wait (default: 2m)." default:"2m" placeholder:"DURATION"`
 }
 
-// Run implements kong's command.
 func (cmd *drainCmd) Run(inv *cli.Invocation) error {
 	s, err := cmd.open()
 	if err != nil {
@@ -66,7 +65,6 @@ type moveCmd struct {
 	Node   string `arg:"" help:"Id of the node that takes it. This does not pin the server: later it goes where placement wants it. To pin it, use node_labels."`
 }
 
-// Run implements kong's command.
 func (cmd *moveCmd) Run(inv *cli.Invocation) error {
 	s, err := cmd.open()
 	if err != nil {

@@ -23,7 +23,6 @@ type login struct {
 	answer func(ctx context.Context) error
 }
 
-// Authenticate implements etcdserverpb.AuthServer.
 func (l login) Authenticate(ctx context.Context, _ *etcdserverpb.AuthenticateRequest) (*etcdserverpb.AuthenticateResponse, error) {
 	return nil, l.answer(ctx)
 }

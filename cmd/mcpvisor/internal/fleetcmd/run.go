@@ -45,7 +45,6 @@ type runCmd struct {
 	AllowUnguarded bool              `help:"Run exclusive servers without a guard, where the system has none. If this process hangs, two processes of such a server may run for a while."`
 }
 
-// Run implements kong's command.
 func (cmd *runCmd) Run(inv *servers.Opener) error {
 	identity, err := cmd.identity()
 	if err != nil {
@@ -168,7 +167,6 @@ func newLogger(inv *cli.Invocation) zerolog.Logger {
 // lineWriter writes lines of the log without what would change a terminal.
 type lineWriter struct{ inv *cli.Invocation }
 
-// Write implements io.Writer.
 func (w *lineWriter) Write(line []byte) (int, error) {
 	if _, err := fmt.Fprint(w.inv.Err, display.Text(string(line))); err != nil {
 		return 0, err

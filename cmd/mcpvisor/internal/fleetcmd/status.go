@@ -17,7 +17,6 @@ import (
 
 type statusCmd struct{ reach }
 
-// Run implements kong's command.
 func (cmd *statusCmd) Run(inv *cli.Invocation) error {
 	var status fleet.Status
 	err := cmd.ask(inv, func(ctx context.Context, s store.Store) (err error) {

@@ -37,7 +37,6 @@ var (
 	errStatus      = errors.New("it has answered with an error")
 )
 
-// RoundTrip implements http.RoundTripper.
 func (f *fetches) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isSafe(r.URL) {
 		return nil, errUnsafe
@@ -65,7 +64,6 @@ type boundedBody struct {
 	left int
 }
 
-// Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {

@@ -149,7 +149,7 @@ func (o *Opener) noteFresh(servers int) {
 }
 
 func ownSession(own *Copies, stop func()) (*Set, error) {
-	h, err := control.New(own.Client, control.Info{}, slices.Collect(maps.Values(own.Specs))...)
+	h, err := control.New(own.Client, control.Served{Masks: control.MasksOf(slices.Collect(maps.Values(own.Specs))...)}, control.Info{})
 	if err != nil {
 		stop()
 		return nil, err

@@ -34,7 +34,7 @@ func (o *Opener) Supervise() (*Set, error) {
 			o.Warn("", "mcpvisor: %v", err)
 		}
 	}
-	h, err := control.New(c, control.Info{}, specs...)
+	h, err := control.New(c, control.Served{Masks: control.MasksOf(specs...)}, control.Info{})
 	if err != nil {
 		stop()
 		return nil, err

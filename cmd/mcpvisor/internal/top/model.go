@@ -120,7 +120,6 @@ func newModel(ctx context.Context, source Source, o Options) *model {
 	return &model{ctx: ctx, source: source, opts: o, width: 80, height: 24, filter: filter, follow: true, picks: map[screen]pick{}}
 }
 
-// Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return tea.Batch(m.read(), m.tick()) }
 
 // tick returns after the interval, or at the end of the view.
@@ -191,7 +190,6 @@ func (m *model) read() tea.Cmd {
 	}
 }
 
-// Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:

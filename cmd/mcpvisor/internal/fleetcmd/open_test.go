@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
@@ -67,3 +68,5 @@ func TestOpen_with_a_user(t *testing.T) {
 	require.ErrorContains(t, err, "authentication failed")
 	require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,6 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
-	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -68,14 +67,15 @@ func (h Host) PlanInstall(e Environment, name string, command []string, project 
 	if !ok {
 		return i, nil
 	}
-	same, err := json.Marshal(i.entry)
-	if err != nil {
-		return nil, err
+	return i, i.compare(present)
+}
+
+// compare notes whether the file has this entry. Another one of the name is an error.
+func (i *Installation) compare(present json.RawMessage) error {
+	if i.Present = equal(present, i.entry); !i.Present {
+		return fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, i.name)
 	}
-	if i.Present = canonical.Equal(present, same); !i.Present {
-		return i, fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, name)
-	}
-	return i, nil
+	return nil
 }
 
 // runsMcpvisor reports whether an entry is one of PlanInstall.
@@ -119,14 +119,7 @@ func (i *Installation) planTOML() error {
 	if err != nil {
 		return err
 	}
-	same, err := json.Marshal(i.entry)
-	if err != nil {
-		return err
-	}
-	if i.Present = canonical.Equal(present, same); !i.Present {
-		return fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, i.name)
-	}
-	return nil
+	return i.compare(present)
 }
 
 // BackupPath is where [Installation.Write] keeps the file as it was.

@@ -138,7 +138,6 @@ func (inv *invocation) describeTools(name string) error {
 	return inv.printTools(data)
 }
 
-// isToolName reports whether a name is that of a tool, and not of a server.
 func isToolName(name string) bool {
 	return strings.Contains(name, "/") || strings.HasPrefix(name, toolname.AliasPrefix)
 }

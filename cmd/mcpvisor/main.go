@@ -230,7 +230,6 @@ type version struct {
 	Go       string `json:"go"`
 }
 
-// String returns the version in one line.
 func (v version) String() string {
 	text := v.Name + " " + v.Version
 	if v.Revision != "" {

@@ -66,7 +66,6 @@ func Find(ctx context.Context, config string) (*Client, control.Info, error) {
 	return nil, control.Info{}, err
 }
 
-// InProcess returns a client of a handler in the same process.
 func InProcess(h http.Handler) *Client {
 	return &Client{transport: handlerTransport{h}, close: func() {}}
 }
@@ -105,7 +104,6 @@ func (c *Client) Server(ctx context.Context, name string) (s api.Server, err err
 	return s, c.get(ctx, "api/servers/"+url.PathEscape(name), &s)
 }
 
-// Catalog returns the tools of one server.
 func (c *Client) Catalog(ctx context.Context, name string) (t api.Tools, err error) {
 	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
 }
@@ -130,7 +128,6 @@ func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err 
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
-// Clients returns the clients of the gateway.
 func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
 	return s, c.get(ctx, "api/clients", &s)
 }
@@ -324,7 +321,6 @@ func errorOf(response *http.Response, data []byte) error {
 	return &Error{answer.Error}
 }
 
-// CallOptions are how a tool is called.
 type CallOptions struct {
 	// Timeout bounds the time without progress; 0 means the server's own timeout.
 	Timeout time.Duration

@@ -69,7 +69,6 @@ func (w *pipeResponse) Write(b []byte) (int, error) {
 // Flush implements http.Flusher: nothing is buffered.
 func (w *pipeResponse) Flush() { w.WriteHeader(http.StatusOK) }
 
-// pipeBody is the body of a response.
 type pipeBody struct {
 	*io.PipeReader
 	end func()

@@ -29,13 +29,11 @@ type Invocation struct {
 	In      io.Reader
 	Out     io.Writer
 	Err     io.Writer
-	// JSON is --json.
-	JSON bool
+	JSON    bool
 	// Wait is the duration of --wait; 0 without one. status waits for WaitFor instead.
 	Wait    time.Duration
 	WaitFor string
-	// Fresh is --fresh.
-	Fresh bool
+	Fresh   bool
 	// Sources are the configuration files.
 	Sources Sources
 	// Words are the words after --; nil without it.

@@ -115,7 +115,6 @@ var ErrInterrupted = &ExitError{Code: ExitFailed, Report: Report{Kind: mcpvisor.
 // ExitError is an error with its exit code. It has no message if everything has been
 // printed already.
 type ExitError struct {
-	// Code is one of the exit codes.
 	Code int
 	Report
 }

@@ -229,7 +229,7 @@ func (cmd *Serving) warnRequired(inv *servers.Opener, file *config.File) {
 // ends them.
 func supervise(inv *servers.Opener, r *running) error {
 	service := newService(inv, r.client)
-	defer service.close()
+	defer func() { _ = service.close() }()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := r.client.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)

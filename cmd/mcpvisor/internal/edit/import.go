@@ -70,7 +70,6 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 	return err
 }
 
-// writePlan writes the file if the plan changes it.
 func writePlan(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error, plan **hosts.Plan) (*configfile.File, error) {
 	target, err := openTarget(inv, flags)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 // Host is a program that has a file with MCP servers.
 type Host struct {
 	// ID is the name on the command line, as in "claude-desktop".
-	ID string
-	// Name is the name for the user.
+	ID   string
 	Name string
 
 	// user are the files of the user, and project those of a project, whether they exist or

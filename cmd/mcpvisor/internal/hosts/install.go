@@ -30,7 +30,6 @@ type Installation struct {
 	entry object
 }
 
-// ErrOtherEntry says that a file has another entry of the name.
 var ErrOtherEntry = errors.New("has another entry of that name")
 
 // PlanInstall describes an entry with this name, which runs a command. project chooses the file

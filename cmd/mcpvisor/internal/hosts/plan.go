@@ -153,7 +153,6 @@ func (p *Plan) addSource(s Source) error {
 	return nil
 }
 
-// place is where an item is from.
 func (i *Item) place() string {
 	if i.Line == 0 {
 		return i.Host + " " + i.Path
@@ -255,7 +254,6 @@ func withKnownAddress(entry object) object {
 	return entry
 }
 
-// addressKeys are the keys of an address.
 var addressKeys = []string{"url", "serverUrl", "httpUrl"}
 
 func target(entry object) string {
@@ -359,7 +357,6 @@ func (p *Plan) addInputs(item *Item, inputs []input) error {
 	return nil
 }
 
-// Count returns how many items have an action.
 func (p *Plan) Count(action Action) (n int) {
 	for _, i := range p.Items {
 		if i.Action == action {

@@ -201,7 +201,6 @@ func formatProblem(format, text string) string {
 	return ""
 }
 
-// IsList reports whether the parameter is a list.
 func (p Param) IsList() bool {
 	names, _ := p.schema.types()
 	return slices.Contains(names, "array")

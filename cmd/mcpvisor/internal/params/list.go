@@ -117,7 +117,6 @@ func enumTypes(values []json.RawMessage) (names []string) {
 	return names
 }
 
-// Names returns the names of the parameters.
 func (l List) Names() (names []string) {
 	for _, p := range l.Params {
 		names = append(names, p.Name)

@@ -209,7 +209,6 @@ func (o *Opener) progressLine() *ProgressLine {
 	return &ProgressLine{out: file, width: width}
 }
 
-// Show replaces what the line shows.
 func (p *ProgressLine) Show(report mcpvisor.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +220,6 @@ func (p *ProgressLine) Show(report mcpvisor.Progress) {
 	p.shown = true
 }
 
-// Clear removes the line.
 func (p *ProgressLine) Clear() { p.pause(false) }
 
 // pause removes the line, and shows it no more until pause(false).

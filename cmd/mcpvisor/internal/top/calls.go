@@ -116,7 +116,6 @@ func alike(a, b *mcpvisor.CallRecord) bool {
 	return a.Server == b.Server && a.Target == b.Target && a.Method == b.Method && a.Kind == b.Kind && a.Client == b.Client && a.Outcome == b.Outcome
 }
 
-// outcomeOf says how a call has ended.
 func outcomeOf(c *mcpvisor.CallRecord) (text string, style lipgloss.Style) {
 	switch {
 	case c.Kind == "" && c.ToolError:
@@ -188,7 +187,6 @@ type pick struct {
 	at  int    // where it stood, for the time after it is gone
 }
 
-// lists reports whether a screen is a list of entries.
 func (s screen) lists() bool { return s == screenCalls || s == screenEvents }
 
 func (m *model) entries(list screen) []entry {

@@ -58,7 +58,6 @@ func (m *model) clientLines() (lines []string) {
 	return append(lines, outcomeLines(c.Status)...)
 }
 
-// clientLine is one client.
 func (m *model) clientLine(s *clients.SessionStatus) string {
 	name := s.Label()
 	if name == "" {

@@ -217,7 +217,6 @@ func (m *model) unfinishedLines(server string, most int) []string {
 	return firstEntries(m.unfinishedTitle(total), all, most, total, "; mcpvisor tasks lists all")
 }
 
-// flightTitle is the heading of calls in flight.
 func flightTitle(total int) string { return "  IN FLIGHT  " + display.Count(total, "call") }
 
 // flightEntries are calls in flight, tasks first, then the oldest: those of one server, or of all

@@ -244,7 +244,6 @@ func styleOf(s supervisor.State) lipgloss.Style {
 	return quiet
 }
 
-// severityStyle returns the style and the symbol of a severity.
 func severityStyle(s api.Severity) (style lipgloss.Style, symbol string) {
 	switch s {
 	case api.SeverityError:

@@ -37,7 +37,6 @@ type Issuer struct {
 	server oidctest.Server // with key alone
 }
 
-// New starts an issuer.
 func New(t *testing.T) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t}
@@ -68,7 +67,6 @@ func (i *Issuer) Rotate(id string) {
 	i.key, i.server.PublicKeys = key, []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: id, Algorithm: oidc.RS256}}
 }
 
-// Key returns the present key.
 func (i *Issuer) Key() *rsa.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()

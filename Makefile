@@ -4,11 +4,13 @@
 GO ?= go
 FUZZTIME ?= 20s
 CHAOSTIME ?= 61s
+DURATION ?= 1h
+SUITE ?= storm
 RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos simulation mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,8 +81,11 @@ chaos: ## random faults, then a check of every call: CHAOSTIME=30m SEED=0 (0: ra
 	$(GO) test $(RACE) -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
 		grep -v -e '^ *--- PASS: .*round' -e '^=== '
 
-mutants: ## bugs planted in a copy of the tree, each of which the storm must find within a minute: MUTANT=name
-	test/integration/mutants $(MUTANT)
+simulation: ## new random schedules of the whole stack in virtual time: DURATION=1h
+	$(GO) test -count=1 -timeout 0 -v ./test/simulation -simulation.duration $(DURATION) | grep -v -e '^=== ' -e '--- PASS: TestSimulation/'
+
+mutants: ## bugs planted in a copy of the tree, each of which the storm (SUITE=simulation: the simulation) must find: MUTANT=name
+	test/mutants $(SUITE) $(MUTANT)
 
 bench: ## benchmarks beside peers, about 15 minutes; BENCH="-only echo,http -rounds 5"
 	mkdir -p bin && cd bench && GOWORK=off $(GO) build -o ../bin/ . ./fastserver && ../bin/bench $(BENCH)

@@ -280,11 +280,12 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		if err := f.ended(ctx); err != nil {
 			return err
 		}
+		// Below, err is wrapped as text: its classification, as that nothing was sent, is not that of the call.
 		if e := asError(err); e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
-			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %w", err)}
+			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %v", err)}
 		}
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %w", err)}
+	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %v", err)}
 }
 
 // errNotBack is the cause of a context that ends because the server did not come back.

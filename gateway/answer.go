@@ -269,7 +269,8 @@ func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
 
 // isUnknown reports whether no tool and no server has the name in the request.
 func isUnknown(err error) bool {
-	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)
+	e := (*mcpvisor.Error)(nil) // not what it wraps: a call may have run, and have lost its server afterwards
+	return errors.As(err, &e) && (e.Kind == mcpvisor.KindUnknownTool || e.Kind == mcpvisor.KindUnknownServer)
 }
 
 func textOf(result *mcp.CallToolResult) string {

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMutantsApply: the patches that plant bugs for the storm fit the code. The script
-// test/integration/mutants runs them; it takes too long for each change.
+// TestMutantsApply: the patches that plant bugs for the storm and the simulation fit the code. The script
+// test/mutants runs them; it takes too long for each change.
 func TestMutantsApply(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Skip("no git on this machine")
 	}
-	patches, err := filepath.Glob(filepath.Join(root, "test/integration/testdata/mutants/*.patch"))
+	patches, err := filepath.Glob(filepath.Join(root, "test/*/testdata/mutants/*.patch"))
 	require.NoError(t, err)
 	require.Greater(t, len(patches), 10, "the patches are found")
 	for _, patch := range patches {

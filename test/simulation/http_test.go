@@ -113,6 +113,7 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ended = true
 	}()
 	stream := r.Method == http.MethodGet || m.Method == "subscriptions/listen" || len(m.ID)%2 == 0 || bytes.Contains(body, []byte(`"form":"ask"`))
+	m.stream = stream
 	m.write = func(text string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -15,6 +15,8 @@ type store struct {
 	*files
 
 	dead bool // the host was killed: nothing is written any more; guarded by files.mu
+	// cross is called at the write that files.armed counts to.
+	cross func(action string)
 }
 
 // files are what survives the host. Their faults are set by the schedule.
@@ -23,12 +25,38 @@ type files struct {
 	entries map[mcpvisor.JournalKey]mcpvisor.JournalEntry
 	slow    time.Duration
 	failing string // "", "before" (nothing is written), "after" (it is written, and the writer is told it failed), "full"
+	armed   crossing
 }
 
-func (s *store) cut() {
+// A crossing is an action at the instant of a write.
+type crossing struct {
+	action string // of an event; empty: none
+	writes int    // how many come first
+	after  bool   // it happens after the write
+}
+
+// crossLocked runs the action when its write comes. The write of a host that dies before it is lost.
+func (s *store) crossLocked(after bool) {
+	a := &s.armed
+	if a.action == "" || s.dead || a.after != after {
+		return
+	}
+	if a.writes--; a.writes >= 0 {
+		return
+	}
+	action := a.action
+	a.action = ""
+	s.dead = action == "die"
+	s.cross(action)
+}
+
+// cut reports whether the host lived before.
+func (s *store) cut() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	lived := !s.dead
 	s.dead = true
+	return lived
 }
 
 func (s *store) isDead() bool {
@@ -71,6 +99,7 @@ func (s *store) Put(ctx context.Context, e mcpvisor.JournalEntry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.entries[e.JournalKey()]
+	s.crossLocked(false)
 	switch {
 	case err != nil:
 		return err
@@ -80,6 +109,7 @@ func (s *store) Put(ctx context.Context, e mcpvisor.JournalEntry) error {
 		return mcpvisor.ErrJournalFull
 	}
 	s.entries[e.JournalKey()] = e
+	s.crossLocked(true)
 	if failing == "after" {
 		return errDisk
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,13 +33,14 @@ type peer struct {
 	mu      sync.Mutex // guards the fields below
 	session string
 	nextID  int
-	known   []string       // the tools of the last list; guarded by w.mu
-	open    map[string]int // calls in flight, by the id of their plan
+	known   []string             // the tools of the last list; guarded by w.mu
+	told    map[string]time.Time // when it was told last that a resource has changed; guarded by w.mu
+	open    map[string]int       // calls in flight, by the id of their plan
 }
 
 func (w *world) newPeer(n int) *peer {
 	p := &peer{w: w, n: n, version: versions[n%len(versions)], principal: []string{"alice", "bob"}[n%2]}
-	p.open = map[string]int{}
+	p.open, p.told = map[string]int{}, map[string]time.Time{}
 	p.http = &http.Client{Transport: &http.Transport{DialContext: w.net.dial}}
 	return p
 }
@@ -133,13 +135,11 @@ func (p *peer) request(ctx context.Context, verb string, body io.Reader, method,
 func (p *peer) openSession(ctx context.Context) (session string, err error) {
 	p.mu.Lock()
 	session = p.session
-	p.nextID++
-	id := p.nextID
 	p.mu.Unlock()
 	if session != "" || p.modern() {
 		return session, nil
 	}
-	_, session, err = p.post(ctx, id, "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
+	_, session, err = p.post(ctx, p.id(), "initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"peer","version":"1"}}`, p.version), "", "")
 	if err != nil || session == "" {
 		return "", fmt.Errorf("initialize: %w", err)
 	}
@@ -163,18 +163,17 @@ func (p *peer) follow(ctx context.Context) {
 }
 
 func (p *peer) followOnce(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	session, err := p.openSession(ctx)
 	if err != nil {
 		return
 	}
 	verb, body, method := http.MethodGet, "", ""
 	if p.modern() {
-		p.mu.Lock()
-		p.nextID++
-		id := p.nextID
-		p.mu.Unlock()
 		verb, method = http.MethodPost, "subscriptions/listen"
-		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"notifications":{"toolsListChanged":true},"_meta":{%s}}}`, id, method, modernMeta)
+		uris, _ := json.Marshal(p.uris())
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":%s},"_meta":{%s}}}`, p.id(), method, uris, modernMeta)
 	}
 	r, err := p.request(ctx, verb, strings.NewReader(body), method, "", session)
 	if err != nil {
@@ -191,6 +190,7 @@ func (p *peer) followOnce(ctx context.Context) {
 		return
 	}
 	if !p.modern() { // what has changed before is known from now on; since 2026-07-28 an acknowledgement comes first
+		p.w.closes.Go(func() { p.subscribe(ctx, session) })
 		p.list(ctx)
 	}
 	for lines := bufio.NewReader(got.Body); ; {
@@ -198,8 +198,26 @@ func (p *peer) followOnce(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if strings.Contains(line, "list_changed") || strings.Contains(line, "acknowledged") {
+		var news struct {
+			Method string
+			Params struct {
+				URI           string
+				Notifications struct{ ResourceSubscriptions []string }
+			}
+		}
+		_ = json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &news)
+		switch news.Method {
+		case "notifications/subscriptions/acknowledged":
+			if len(news.Params.Notifications.ResourceSubscriptions) < len(p.uris()) { // a server is down, or hidden
+				defer time.AfterFunc(2*time.Second, cancel).Stop()
+			}
 			p.list(ctx)
+		case "notifications/tools/list_changed":
+			p.list(ctx)
+		case "notifications/resources/list_changed":
+			return // it subscribes again
+		case "notifications/resources/updated":
+			p.updated(ctx, news.Params.URI)
 		}
 	}
 }
@@ -257,6 +275,9 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 			if a.Method == "elicitation/create" {
 				p.w.closes.Go(func() { p.answer(ctx, a, session) })
 			}
+			if a.Method == "notifications/progress" {
+				p.progressed(id, a)
+			}
 			if a.Method == "" {
 				if string(a.ID) != fmt.Sprint(id) {
 					p.w.fail("peer %d asked %d and got the answer of %s", p.n, id, a.ID)
@@ -284,7 +305,8 @@ type response struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
-		Message string `json:"message"`
+		Message       string          `json:"message"`
+		ProgressToken json.RawMessage `json:"progressToken"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
@@ -292,6 +314,18 @@ type response struct {
 		Message string          `json:"message"`
 		Data    json.RawMessage `json:"data"`
 	} `json:"error"`
+}
+
+// progressed takes the progress of a call.
+func (p *peer) progressed(id int, a *response) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	counts["progress of post"]++
+	if string(a.Params.ProgressToken) != fmt.Sprint(id) || p.open[a.Params.Message] == 0 {
+		p.w.failLocked("peer %d got in the stream of %d the progress %s of %s", p.n, id, a.Params.ProgressToken, a.Params.Message)
+	}
 }
 
 // asked looks whether a question is that of a call which this peer has in flight, and returns the answer.
@@ -315,10 +349,8 @@ const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.m
 
 // call makes a tool call as the plan says. It opens a session if there is none.
 func (p *peer) call(ctx context.Context, e event) (string, error) {
-	p.mu.Lock()
-	p.nextID++
-	id := p.nextID
 	began := time.Now()
+	p.mu.Lock()
 	p.open[e.Plan.ID]++
 	p.mu.Unlock()
 	defer func() {
@@ -331,22 +363,33 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		return "", &notCalled{err}
 	}
 	var meta []string
-	if p.modern() {
+	if p.modern() && e.Kind == "taskpost" {
+		meta = append(meta, strings.Replace(modernMeta, `{"elicitation":{}}`, `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1))
+	} else if p.modern() {
 		meta = append(meta, modernMeta)
 	}
 	if e.Key != "" {
 		meta = append(meta, fmt.Sprintf(`"mcpvisor/key":%q`, e.Key))
 	}
 	if e.Kind == "tools" {
-		return "", p.tools(ctx, id, session, meta, began)
+		return "", p.tools(ctx, session, meta, began)
 	}
 	arguments, err := json.Marshal(e.Plan)
 	if err != nil {
 		return "", err
 	}
 	name := fmt.Sprintf("s%d__do", e.Server)
-	params := fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}`, name, arguments, strings.Join(meta, ","))
-	a, _, err := p.post(ctx, id, "tools/call", params+"}", name, session)
+	send := func(more string) (*response, error) {
+		id := p.id()
+		all := append(slices.Clone(meta), fmt.Sprintf(`"progressToken":%d`, id))
+		a, _, err := p.post(ctx, id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{%s}%s}`, name, arguments, strings.Join(all, ","), more), name, session)
+		return a, err
+	}
+	more := ""
+	if e.Kind == "taskpost" && !p.modern() {
+		more = `,"task":{}`
+	}
+	a, err := send(more)
 	for round := 0; err == nil && a.Error == nil && round < 3; round++ {
 		var required struct {
 			ResultType    string `json:"resultType"`
@@ -368,15 +411,19 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		if required.RequestState != nil {
 			more += `,"requestState":` + string(required.RequestState)
 		}
-		p.mu.Lock()
-		p.nextID++
-		id = p.nextID
-		p.mu.Unlock()
-		a, _, err = p.post(ctx, id, "tools/call", params+more+"}", name, session)
+		a, err = send(more)
+	}
+	if e.Kind == "taskpost" && err == nil && a.Error == nil {
+		a, err = p.followTask(ctx, a, p.w.servers[e.Server].name, session, meta)
 	}
 	if err != nil {
 		return "", err
 	}
+	return p.w.readResult(fmt.Sprintf("peer %d", p.n), a)
+}
+
+// readResult reads the answer to a tool call.
+func (w *world) readResult(who string, a *response) (string, error) {
 	if a.Error != nil {
 		return "", &rpcError{a.Error.Code, a.Error.Message}
 	}
@@ -388,7 +435,7 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		Structured facade.ModelError `json:"structuredContent"`
 	}
 	if err := json.Unmarshal(a.Result, &result); err != nil || len(result.Content) != 1 {
-		p.w.fail("peer %d got the result %s", p.n, a.Result)
+		w.fail("%s got the result %s", who, a.Result)
 		return "", errors.New("a result of another form")
 	}
 	if result.IsError {
@@ -398,8 +445,8 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 }
 
 // tools lists the tools.
-func (p *peer) tools(ctx context.Context, id int, session string, meta []string, began time.Time) error {
-	a, _, err := p.post(ctx, id, "tools/list", fmt.Sprintf(`{"_meta":{%s}}`, strings.Join(meta, ",")), "", session)
+func (p *peer) tools(ctx context.Context, session string, meta []string, began time.Time) error {
+	a, _, err := p.post(ctx, p.id(), "tools/list", fmt.Sprintf(`{"_meta":{%s}}`, strings.Join(meta, ",")), "", session)
 	if err != nil || a.Error != nil {
 		return err
 	}

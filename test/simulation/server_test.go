@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,7 +24,10 @@ type plan struct {
 	Fault string        `json:"fault,omitempty"` // one of faults; it happens at the first execution only
 }
 
-var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop"}
+var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop", "restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh"}
+
+// crossings are the faults that are actions of the host, or of the caller, between the execution and the answer.
+var crossings = []string{"restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh"}
 
 // An execution is one line of the ledger: what a server has done, whatever it or the client said later.
 type execution struct {
@@ -40,6 +42,7 @@ type execution struct {
 type server struct {
 	w       *world
 	name    string
+	index   int
 	modern  bool
 	durable bool         // its tasks survive its end
 	http    *http.Client // how it is reached over HTTP; nil: it is in memory
@@ -49,6 +52,7 @@ type server struct {
 	lives       []*life // that run, the oldest first
 	tools       int     // it offers do and extra0 … extraN
 	refuses     int     // that many starts fail
+	value       int     // of its resource
 	tasks       *tasks  // of all incarnations, if they are durable
 }
 
@@ -75,6 +79,8 @@ type life struct {
 	listeners map[*message]bool // streams for notifications
 	sessions  map[string]bool   // over HTTP, before 2026-07-28
 	questions map[string]chan string
+	requests  map[string]bool // ids of requests
+	follows   map[string]bool // sessions that have subscribed to the resource; before 2026-07-28
 	tasks     *tasks
 
 	nextSession int
@@ -132,7 +138,8 @@ var errKilled = errors.New("killed")
 // beginLocked begins an incarnation; s.w.mu is locked.
 func (s *server) beginLocked(ctx context.Context) *life {
 	s.incarnation++
-	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{}}
+	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{},
+		requests: map[string]bool{}, follows: map[string]bool{}}
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	s.lives = append(s.lives, l)
 	if l.tasks = s.tasks; !s.durable {
@@ -182,11 +189,12 @@ func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, st
 				s.w.fail("server %s got what is not JSON: %q", s.name, line)
 				return
 			}
-			m.write = l.write
+			m.write, m.stream = l.write, true
 			if m.Method == "" {
 				l.answered(&m)
 				continue
 			}
+			l.keep(&m)
 			go l.handle(&m)
 		}
 	}()
@@ -206,7 +214,28 @@ type message struct {
 	Result json.RawMessage `json:"result"`
 
 	session string
+	stream  bool              // other messages may come before the answer
+	follows bool              // this listener wants to know when the resource changes; guarded by w.mu
 	write   func(text string) // where the answer goes, and what comes before it
+}
+
+// keep remembers the id of a request, and checks that a cancellation names one of this incarnation.
+func (l *life) keep(m *message) {
+	l.s.w.mu.Lock()
+	defer l.s.w.mu.Unlock()
+	if m.ID != nil {
+		l.requests[string(m.ID)] = true
+	}
+	if m.Method == "notifications/cancelled" {
+		var params struct {
+			RequestID json.RawMessage `json:"requestId"`
+		}
+		_ = json.Unmarshal(m.Params, &params)
+		counts["cancellations"]++
+		if l.s.http == nil && !l.requests[string(params.RequestID)] { // over HTTP a request may come later, and may be broken off
+			l.s.w.failLocked("incarnation %d of %s got a cancellation of a request that it did not get: %s", l.number, l.s.name, m.Params)
+		}
+	}
 }
 
 func (l *life) reply(m *message, members string) {
@@ -228,9 +257,9 @@ func (l *life) handle(m *message) {
 	s := l.s
 	switch {
 	case m.Method == "initialize" && !s.modern:
-		l.result(m, `"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"sim","version":"1"}`)
+		l.result(m, `"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true},"tools":{"listChanged":true},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"sim","version":"1"}`)
 	case m.Method == "server/discover" && s.modern:
-		l.result(m, listed+`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+		l.result(m, listed+`"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true},"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
 	case m.Method == "ping" && !s.modern:
 		l.result(m, "")
 	case m.Method == "tools/list":
@@ -243,13 +272,19 @@ func (l *life) handle(m *message) {
 		l.result(m, listed+`"tools":[`+strings.Join(tools, ",")+`]`)
 	case m.Method == "tools/call":
 		l.call(m)
+	case strings.HasPrefix(m.Method, "resources/"):
+		l.resource(m)
 	case strings.HasPrefix(m.Method, "tasks/"):
 		l.task(m)
 	case m.Method == "subscriptions/listen" && s.modern:
+		accepted := `"toolsListChanged":true`
 		s.w.mu.Lock()
 		l.listeners[m] = true
+		if m.follows = bytes.Contains(m.Params, []byte(s.uri())); m.follows {
+			accepted += `,"resourceSubscriptions":["` + s.uri() + `"]`
+		}
 		s.w.mu.Unlock()
-		m.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{"toolsListChanged":true}}}` + "\n")
+		m.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `},"notifications":{` + accepted + "}}}\n")
 	case m.ID != nil:
 		l.reply(m, `"error":{"code":-32601,"message":"method not found"}`)
 	}
@@ -264,6 +299,7 @@ func (l *life) call(m *message) {
 			Capabilities struct {
 				Elicitation json.RawMessage `json:"elicitation"`
 			} `json:"io.modelcontextprotocol/clientCapabilities"`
+			Progress json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 		InputResponses map[string]struct {
 			Content struct {
@@ -298,6 +334,9 @@ func (l *life) call(m *message) {
 		return
 	}
 	n := s.w.execute(p.ID, s.name, m.session, l.number)
+	if params.Meta.Progress != nil && m.stream {
+		m.write(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(params.Meta.Progress) + `,"progress":1,"message":"` + p.ID + `"}}` + "\n")
+	}
 	text := fmt.Sprintf("%s#%d", p.ID, n)
 	if asks {
 		text += ":" + params.InputResponses["q"].Content.A
@@ -306,6 +345,9 @@ func (l *life) call(m *message) {
 		}
 	} else if p.Form == "ask" && !s.modern {
 		text += ":" + l.ask(m, p.ID, n)
+	}
+	if slices.Contains(crossings, fault) {
+		s.w.cross(event{Kind: fault, Server: s.index, N: int(p.Delay/time.Millisecond) % 4, Plan: plan{ID: p.ID}})
 	}
 	if fault == "die_after" {
 		l.end(errKilled)
@@ -469,22 +511,62 @@ func (s *server) kill() {
 func (s *server) change(tools int) {
 	s.w.mu.Lock()
 	s.tools = tools
-	lives := slices.Clone(s.lives)
 	s.w.mu.Unlock()
-	for _, l := range lives {
-		if !s.modern && s.http == nil {
-			l.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n")
-			continue
+	s.notify("tools/list_changed", "", nil)
+}
+
+// touch changes the resource, and tells who has subscribed to it.
+func (s *server) touch() {
+	s.w.mu.Lock()
+	s.value++
+	s.w.mu.Unlock()
+	s.notify("resources/updated", `"uri":"`+s.uri()+`"`, func(l *life, m *message) bool { return m.follows || l.follows[m.session] })
+}
+
+func (s *server) uri() string { return "sim://" + s.name + "/value" }
+
+// notify sends a notification on all pipes and streams of which wants says so; it is called with w.mu locked.
+func (s *server) notify(method, members string, wants func(*life, *message) bool) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	for _, l := range s.lives {
+		pipe := &message{write: l.write}
+		if !s.modern && s.http == nil && (wants == nil || wants(l, pipe)) {
+			go pipe.write(notification(method, members))
 		}
-		s.w.mu.Lock()
-		listeners := slices.Collect(maps.Keys(l.listeners))
-		s.w.mu.Unlock()
-		for _, m := range listeners {
-			params := ""
-			if s.modern {
-				params = `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}}`
+		for m := range l.listeners {
+			if wants != nil && !wants(l, m) {
+				continue
 			}
-			m.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"` + params + "}\n")
+			text := notification(method, members)
+			if s.modern {
+				text = notification(method, strings.TrimSuffix(`"_meta":{"io.modelcontextprotocol/subscriptionId":`+string(m.ID)+`},`+members, ","))
+			}
+			go m.write(text)
 		}
+	}
+}
+
+func notification(method, members string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + members + "}}\n"
+}
+
+func (l *life) resource(m *message) {
+	s := l.s
+	switch m.Method {
+	case "resources/list":
+		l.result(m, listed+`"resources":[{"name":"value","uri":"`+s.uri()+`"}]`)
+	case "resources/templates/list":
+		l.result(m, listed+`"resourceTemplates":[]`)
+	case "resources/read":
+		s.w.mu.Lock()
+		value := s.value
+		s.w.mu.Unlock()
+		l.result(m, listed+fmt.Sprintf(`"contents":[{"uri":%q,"text":"%s=%d"}]`, s.uri(), s.name, value))
+	case "resources/subscribe", "resources/unsubscribe":
+		s.w.mu.Lock()
+		l.follows[m.session] = m.Method == "resources/subscribe"
+		s.w.mu.Unlock()
+		l.result(m, "")
 	}
 }

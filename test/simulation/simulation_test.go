@@ -4,9 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -14,6 +17,8 @@ import (
 var (
 	seeds     = flag.Int("simulation.seeds", 20, "how many seeds")
 	firstSeed = flag.Uint64("simulation.seed", 1, "the first seed")
+	duration  = flag.Duration("simulation.duration", 0, "play new seeds for that long")
+	shorten   = flag.Bool("simulation.shrink", true, "search for a shorter schedule that fails")
 	logs      = flag.Bool("simulation.log", false, "print the log of the client")
 )
 
@@ -21,13 +26,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSimulation plays seeds, and shortens the schedule of one that fails.
 func TestSimulation(t *testing.T) {
-	for i := range *seeds {
+	count, end := *seeds, time.Now().Add(*duration)
+	if *duration > 0 {
+		count = math.MaxInt
+		if *firstSeed == 1 {
+			*firstSeed = rand.Uint64() >> 24
+		}
+	}
+	for i := range count {
+		if *duration > 0 && (t.Failed() || time.Now().After(end)) {
+			t.Logf("%d seeds from %d on, %v of virtual time", i, *firstSeed, virtual.Round(time.Minute))
+			break
+		}
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			all := schedule(seed)
 			failed := run(t, seed, all)
 			if len(failed) == 0 {
 				return
+			}
+			if !*shorten {
+				t.Fatalf("seed %d:\n%s", seed, strings.Join(failed, "\n"))
 			}
 			var left strings.Builder
 			for _, e := range shrink(t, seed, all) {

@@ -42,6 +42,9 @@ func (e event) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%8v %-9s server %d plan %+v key %q timeout %v wait %v for %v n %d", e.At, e.Kind, e.Server, e.Plan, e.Key, e.Timeout, e.Wait, e.For, e.N), " ")
 }
 
+// viaGateway reports whether a client of the gateway makes the call.
+func (e event) viaGateway() bool { return e.Kind == "post" || e.Kind == "taskpost" || e.Kind == "line" }
+
 const servers = 3
 
 // schedule makes the events of a seed.
@@ -75,7 +78,13 @@ func schedule(seed uint64) (all []event) {
 		if e.Wait || r.IntN(2) == 0 {
 			e.Timeout = ms(8000) + time.Millisecond
 		}
-		switch r.IntN(10) {
+		switch r.IntN(12) {
+		case 11:
+			e.Kind, e.Wait = "line", false
+			e.Timeout = ms(20_000) + time.Millisecond
+		case 10:
+			e.Kind, e.N, e.Wait = "taskpost", 2+r.IntN(3), false // of the versions that have tasks
+			e.Plan.Form, e.Timeout = "task", ms(20_000)+time.Millisecond
 		case 0, 1, 2:
 			e.Kind, e.Key = "key", fmt.Sprintf("k%d", r.IntN(12))
 			e.Timeout = ms(12_000) + time.Millisecond
@@ -109,12 +118,21 @@ func schedule(seed uint64) (all []event) {
 		all = append(all, e)
 	}
 	for range r.IntN(20) {
-		all = append(all, event{At: ms(length), Kind: "tools", N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
+		all = append(all, event{At: ms(length), Kind: []string{"tools", "read", "hostread", "thief", "bye"}[r.IntN(5)], Server: r.IntN(servers), N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
+	}
+	for range r.IntN(4) {
+		action := []string{"die", "kill", "restart", "drain", "apply", "again", "hide", "fence"}[r.IntN(8)]
+		all = append(all, event{At: ms(length), Kind: "write", Key: action, Server: r.IntN(servers), N: r.IntN(4), Wait: r.IntN(2) == 0})
 	}
 	for range r.IntN(25) {
 		e := event{At: ms(length), Server: r.IntN(servers), N: r.IntN(4), For: ms(3000)}
-		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget", "hide", "hide"}[r.IntN(16)]
+		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget", "hide", "hide", "touch", "touch"}[r.IntN(18)]
 		all = append(all, e)
+	}
+	for i := range all { // actions of the host that cross a call: of calls that may end without a result
+		if f := all[i].Plan.Fault; all[i].Key != "" && f == "cancel" {
+			all[i].Plan.Fault = ""
+		}
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.At - b.At) })
 	return all
@@ -142,15 +160,19 @@ type world struct {
 	answers []answer
 	failed  []string
 
-	files  *files
-	host   *facade.Client // the one that lives
-	disk   *store         // as it uses the files
-	began  time.Time
-	hosts  int
-	closes sync.WaitGroup
-	net    *network
-	peers  []*peer
-	stop   func() // ends what the host serves
+	files   *files
+	host    *facade.Client // the one that lives
+	disk    *store         // as it uses the files
+	began   time.Time
+	hosts   int
+	closes  sync.WaitGroup
+	net     *network
+	peers   []*peer
+	line    *linePeer
+	stop    func()                          // ends what the host serves; written before serves is closed
+	serves  chan struct{}                   // closed when the host serves
+	crossed sync.WaitGroup                  // actions at an instant of something else
+	cancels map[string][]context.CancelFunc // of the calls in flight, by the id of their plan
 
 	settings *gateway.SettingsVar
 	copied   string       // the server that runs once for each client; empty: none
@@ -166,6 +188,14 @@ func (w *world) current() *facade.Client {
 // start starts a host on the files that the one before has left.
 func (w *world) start() {
 	disk := &store{files: w.files}
+	disk.cross = func(action string) {
+		e := event{Kind: action, Server: len(disk.entries) % servers, N: len(disk.entries) % 4}
+		if action == "die" {
+			w.crossed.Go(func() { w.end(disk) })
+			return
+		}
+		w.cross(e)
+	}
 	options := []facade.Option{facade.WithJournal(disk, ""), facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -181,36 +211,64 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
+	serves := make(chan struct{})
+	defer close(serves)
 	w.mu.Lock()
-	w.host, w.disk = c, disk
+	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	w.mu.Unlock()
 	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
-	stop := w.serve(c)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stop = stop
+	stop, stopLines := w.serve(c), w.serveLines(c)
+	w.stop = func() { stop(); stopLines() }
 }
 
 // die ends the host as SIGKILL does: nothing that it does from now on has an effect.
 func (w *world) die() {
 	w.mu.Lock()
-	c, disk, stop := w.host, w.disk, w.stop
+	disk := w.disk
+	w.mu.Unlock()
+	if disk.cut() {
+		w.end(disk)
+	}
+}
+
+// end ends the host of a store that is cut already.
+func (w *world) end(disk *store) {
+	w.mu.Lock()
+	if w.disk != disk {
+		w.mu.Unlock()
+		return // another event has ended it
+	}
+	c, serves := w.host, w.serves
 	var lives []*life
 	for _, s := range w.servers {
 		lives = append(lives, s.lives...)
 	}
 	w.mu.Unlock()
-	if disk.isDead() {
-		return // another event has ended it
-	}
-	disk.cut()
-	stop()
+	<-serves
+	w.stop()
 	for _, l := range lives {
 		l.end(errKilled)
 	}
 	w.start()
 	w.closes.Go(func() { _ = c.Close(context.Background()) })
+}
+
+// cross runs an event at the instant of something else.
+func (w *world) cross(e event) {
+	w.mu.Lock()
+	counts["crossing "+e.Kind]++
+	cancels := w.cancels[e.Plan.ID]
+	w.mu.Unlock()
+	w.crossed.Go(func() {
+		if e.Kind != "cancel" {
+			w.play(e)
+			return
+		}
+		for _, cancel := range cancels {
+			cancel()
+		}
+	})
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -230,7 +288,10 @@ func (w *world) execute(id, server, session string, incarnation int) int {
 	return len(w.ledger)
 }
 
-var counts = map[string]int{}
+var (
+	counts  = map[string]int{}
+	virtual time.Duration // of all worlds
+)
 
 const (
 	callTime  = 5 * time.Second
@@ -276,13 +337,13 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
-			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
+			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), index: i, modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}
 		w.net = &network{listeners: map[string]*listener{}}
 		for _, e := range all {
-			if e.Kind == "post" && e.Key == "" { // with a key the host answers
+			if e.viaGateway() && e.Key == "" { // with a key the host answers
 				w.posted[e.Plan.ID] = true
 			}
 		}
@@ -314,6 +375,7 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			wg.Go(func() { w.play(e) })
 		}
 		wg.Wait()
+		w.crossed.Wait()
 		w.settle()
 		end()
 		following.Wait()
@@ -332,6 +394,7 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			}
 		}
 		w.judge()
+		virtual += time.Since(w.began)
 		failed = w.failed
 	})
 	return failed
@@ -344,7 +407,7 @@ func (w *world) play(e event) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	if slices.Contains([]string{"call", "key", "handle", "resume", "post", "tools"}, e.Kind) {
+	if slices.Contains([]string{"call", "key", "handle", "resume", "post", "tools", "taskpost", "line", "read", "hostread"}, e.Kind) {
 		w.ask(ctx, e)
 		return
 	}
@@ -362,6 +425,16 @@ func (w *world) play(e event) {
 		}
 	case "change":
 		s.change(e.N)
+	case "touch":
+		s.touch()
+	case "thief":
+		w.steal(ctx, w.peers[e.N])
+	case "bye":
+		w.peers[e.N].leave(ctx)
+	case "write":
+		w.files.mu.Lock()
+		w.files.armed = crossing{action: e.Key, writes: e.N, after: e.Wait}
+		w.files.mu.Unlock()
 	case "restart":
 		err = w.current().Restart(ctx, s.name)
 	case "drain":
@@ -409,7 +482,21 @@ func (w *world) play(e event) {
 func (w *world) ask(ctx context.Context, e event) {
 	client := w.current()
 	a := answer{event: e, began: time.Now(), host: client}
-	var opts []facade.CallOption
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if e.Plan.Fault == "cancel" {
+		w.mu.Lock()
+		w.cancels[e.Plan.ID] = append(w.cancels[e.Plan.ID], cancel)
+		w.mu.Unlock()
+	}
+	opts := []facade.CallOption{facade.WithProgress(func(p mcpvisor.Progress) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		counts["progress of "+e.Kind]++
+		if p.Message != e.Plan.ID && p.Message != e.Key {
+			w.failLocked("%s got the progress of %s", e, p.Message)
+		}
+	})}
 	if e.Wait {
 		opts = append(opts, facade.WithWaitReady())
 	}
@@ -428,8 +515,17 @@ func (w *world) ask(ctx context.Context, e event) {
 				defer w.cancel(t)
 			}
 		}
-	case "post", "tools":
+	case "post", "tools", "taskpost":
 		a.text, a.err = w.peers[e.N].call(ctx, e)
+	case "line":
+		w.mu.Lock()
+		line := w.line
+		w.mu.Unlock()
+		a.text, a.err = line.call(ctx, e)
+	case "read":
+		a.err = w.peers[e.N].read(ctx, e.Server)
+	case "hostread":
+		a.err = w.read(ctx, client, e.Server)
 	case "resume":
 		if t, a.err = client.ResumeTask(ctx, mcpvisor.JournalKey{Key: e.Key}); a.err == nil {
 			result, a.err = t.Wait(ctx)
@@ -511,6 +607,9 @@ func (w *world) settle() {
 	}
 	w.offer("")
 	time.Sleep(5 * time.Second)
+	w.settleResources()
+	w.settleCopies()
+	w.settleCalls(ctx)
 	want = map[string]bool{}
 	for name := range got {
 		want[strings.Replace(name, "/", "__", 1)] = true
@@ -578,10 +677,10 @@ func (w *world) judge() {
 		if took := a.ended.Sub(a.began); took > bound {
 			w.failLocked("%s took %v: %v", a.event, took, a.err)
 		}
-		if a.Kind == "tools" {
+		if a.Kind == "tools" || a.Kind == "read" || a.Kind == "hostread" {
 			continue
 		}
-		if a.Kind == "post" {
+		if a.Kind == "post" || a.Kind == "taskpost" {
 			for _, x := range done[id] {
 				if w.alwaysHidden(x.Server, a.began, x.At) && a.Key == "" {
 					w.failLocked("%s was executed at %v, and its server was hidden since before the call", a.event, x.At.Sub(w.began))
@@ -610,7 +709,7 @@ func (w *world) judge() {
 				w.failLocked("%s was told %q before, and now %q", id, first, a.text)
 			}
 			told[id] = a.text
-		case a.Kind == "post":
+		case a.viaGateway():
 			if a.Key == "" && claimsNotExecuted(a.err) && len(done[id]) > 0 {
 				w.failLocked("%s of peer %d was told that it was not executed, and was: %v, %+v", a.event, a.N, a.err, done[id])
 			}
@@ -632,7 +731,9 @@ func (w *world) judge() {
 func (w *world) judgeCopies() {
 	owner := map[string]string{}
 	for _, a := range w.answers {
-		if a.Kind == "post" && a.Key == "" {
+		if a.Kind == "line" {
+			owner[a.Plan.ID] = fmt.Sprintf("lines of host %p", a.host)
+		} else if a.viaGateway() && a.Key == "" {
 			owner[a.Plan.ID] = w.peers[a.N].principal
 			if p := w.peers[a.N]; !p.modern() {
 				owner[a.Plan.ID] = fmt.Sprintf("%s, peer %d", p.principal, p.n)

@@ -10,7 +10,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real pages browser conformance chaos simulation mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging release real pages browser conformance chaos simulation mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ pages: ## type all lines of README, quickstart, http-api, gateway and tasks, wit
 doctor-servers: ## what mcpvisor doctor says about 90 servers from npm, about 5 minutes: compared with test/real/doctor/servers.tsv
 	test/real/doctor/run.mjs
 
-packaging: ## the program of a release, its packages, and the unit of systemd
+packaging: ## the program, a package of it, its image, and the unit of systemd
 	@.ci/run packaging
+
+release: ## what a release consists of: go install from a proxy, and what goreleaser makes
+	@.ci/run release
 
 browser: ## the page for operators in a real browser; needs chromium-headless-shell and npm
 	@.ci/run browser

@@ -52,26 +52,24 @@ func checkAccess(p *page, view string) {
 	require.Empty(p.t, text.String(), view)
 }
 
-// axe finds nothing on any view, light and dark, wide and narrow.
+// axe finds nothing on any view, light and wide, dark and narrow.
 func TestAccessibility(t *testing.T) {
 	c := newClient(t)
 	registerScene(t, c, true)
 	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 400} {
-			p.media(scheme, width)
-			view := fmt.Sprintf("%s, %d px", scheme, width)
-			p.open(prefix + "/")
-			p.has("#calls", "outcome unknown")
-			checkAccess(p, "overview, "+view)
-			p.open(prefix + "/#/s/filesystem/list_directory")
-			p.wait(`document.querySelector("form button.primary")`)
-			eval[bool](p, `(document.querySelector("form").requestSubmit(), true)`)
-			p.has("form", "path is required")
-			checkAccess(p, "form, "+view)
-			p.open(prefix + "/#/s/postgres")
-			p.has("#detail", "FATAL")
-			checkAccess(p, "server in backoff, "+view)
-		}
+	for _, look := range []look{{"light", "", 1280}, {"dark", "", 400}} {
+		p.media(look.scheme, look.width)
+		view := fmt.Sprintf("%s, %d px", look.scheme, look.width)
+		p.open(prefix + "/")
+		p.has("#calls", "outcome unknown")
+		checkAccess(p, "overview, "+view)
+		p.open(prefix + "/#/s/filesystem/list_directory")
+		p.wait(`document.querySelector("form button.primary")`)
+		eval[bool](p, `(document.querySelector("form").requestSubmit(), true)`)
+		p.has("form", "path is required")
+		checkAccess(p, "form, "+view)
+		p.open(prefix + "/#/s/postgres")
+		p.has("#detail", "FATAL")
+		checkAccess(p, "server in backoff, "+view)
 	}
 }

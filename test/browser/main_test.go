@@ -25,6 +25,17 @@ const documentationWidth = "1280"
 // browser is the program that shows the page; empty if no browser is installed.
 var browser = findBrowser()
 
+// tests are those of the package, and the browser that they share.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	code := t.M.Run()
+	if shared.end != nil {
+		shared.end()
+	}
+	return code
+}
+
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	flag.Parse()
@@ -36,7 +47,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("skipped: chromium-headless-shell is not installed; MCPVISOR_BROWSER=must makes that an error")
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(tests{m})
 }
 
 // findBrowser returns the path in MCPVISOR_BROWSER, or that of an installed browser.

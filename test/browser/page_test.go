@@ -31,7 +31,30 @@ type page struct {
 	allowed  []string // guarded by mu; problems that the test provokes
 }
 
-// newPage starts a browser and opens an address, which must begin with origin.
+// shared is the browser, which starts with the first page and shows all pages.
+var shared struct {
+	once sync.Once
+	ctx  context.Context
+	end  func()
+}
+
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	shared.once.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(patience))
+		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+		ctx, end := chromedp.NewContext(ctx)
+		shared.ctx, shared.end = ctx, func() {
+			_ = chromedp.Cancel(ctx)
+			end()
+			cancel()
+		}
+		require.NoError(t, chromedp.Do(ctx))
+	})
+	return shared.ctx
+}
+
+// newPage opens an address in a new tab. The address must begin with origin.
 func newPage(t *testing.T, origin, path string) *page {
 	t.Helper()
 	p := newTab(t, origin)
@@ -39,17 +62,14 @@ func newPage(t *testing.T, origin, path string) *page {
 	return p
 }
 
-// newTab starts a browser that shows nothing yet.
+// newTab opens a tab that shows nothing yet, and shares nothing with others.
 func newTab(t *testing.T, origin string) *page {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, end := chromedp.NewContext(ctx)
+	ctx, end := chromedp.NewContext(startBrowser(t), chromedp.WithNewBrowserContext())
 	p := &page{t: t, ctx: ctx, origin: origin}
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx)
 		end()
-		cancel()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		require.Empty(t, p.problems, "what the browser reports")

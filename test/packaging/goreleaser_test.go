@@ -27,7 +27,7 @@ const goreleaserVariable = "MCPVISOR_GORELEASER"
 func dist(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(goreleaserVariable) == "" {
-		t.Skip("goreleaser is not installed; .ci/run packaging installs it")
+		t.Skip("goreleaser is not installed; .ci/run release installs it")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("packages of Linux only")

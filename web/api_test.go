@@ -3,9 +3,13 @@ package web_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -279,4 +284,144 @@ func TestPrefix(t *testing.T) {
 		response.Body.Close()
 		require.Equal(t, 200, response.StatusCode, path)
 	}
+}
+
+// The clients are those of the gateway that the host names; without one the list is empty.
+func TestClients(t *testing.T) {
+	c := newClient(t)
+	none := decoded[api.Clients](serve(t, c), "/api/clients", 200)
+	require.False(t, none.Gateway)
+	require.NotNil(t, none.Sessions)
+	hosts := clients.New()
+	hosts.Open("a", clients.Info{Name: "host", Version: "1", Transport: "stdio"}).Begin(true)
+	hosts.Refuse(clients.RefusedToken)
+	some := decoded[api.Clients](serve(t, c, web.WithGateway(hosts.Status)), "/api/clients", 200)
+	require.True(t, some.Gateway)
+	require.NotEqual(t, none.Instance, some.Instance)
+	require.Equal(t, 1, some.Total)
+	require.Equal(t, "host 1", some.Sessions[0].Label())
+	require.Equal(t, 1, some.Sessions[0].InFlight)
+	require.EqualValues(t, 1, some.Refused[clients.RefusedToken])
+}
+
+// The nodes are those that the host names; without a fleet there are none, and the lists are lists.
+func TestNodes(t *testing.T) {
+	c := newClient(t)
+	none := decoded[api.Nodes](serve(t, c), "/api/nodes", 200)
+	require.False(t, none.Fleet)
+	require.NotNil(t, none.Nodes)
+	require.NotNil(t, none.Placements)
+	since := time.Now().Round(0).UTC()
+	status := api.FleetStatus{Node: "a", Generation: 7, CutOffSince: &since, Nodes: []api.Node{{ID: "a", Weight: 1, Servers: 1}},
+		Placements: []api.Placement{{Server: "files", Node: "a", Epoch: 3, Exclusive: true}, {Server: "gpu", Reason: "no node has the labels gpu=yes"}}}
+	some := decoded[api.Nodes](serve(t, c, web.WithFleet(func() api.FleetStatus { return status })), "/api/nodes", 200)
+	require.True(t, some.Fleet)
+	require.NotEmpty(t, some.Instance)
+	require.Equal(t, status, some.FleetStatus)
+}
+
+// Tools of all servers are found by words of their names and descriptions. Their number and their
+// texts are bounded.
+func TestSearch(t *testing.T) {
+	c := newClient(t)
+	long := strings.Repeat("x ", 2000) + "unseen"
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "files", InMemory: mcptest.InMemory(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "Read", Description: "Reads a file\nas text."}, {Name: "write", Description: long}}})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "many", InMemory: mcptest.InMemory(mcptest.Script{ExtraTools: 120})}))
+	s := serve(t, c)
+	search := func(words string) api.Search {
+		t.Helper()
+		return decoded[api.Search](s, "/api/search?q="+url.QueryEscape(words), http.StatusOK)
+	}
+	require.Equal(t, []api.FoundTool{{Server: "files", Name: "files/Read", OriginalName: "Read", Description: "Reads a file as text."}}, search("TEXT read").Tools)
+	require.Len(t, search("files/").Tools, 2)
+	require.Empty(t, search("unseen").Tools, "only the beginning of a description is searched")
+	require.LessOrEqual(t, len(search("files/write").Tools[0].Description), 220)
+	many := search("tool_")
+	require.Len(t, many.Tools, 50)
+	require.Equal(t, 70, many.More)
+	for _, query := range []string{"", "?q=", "?q=+", "?q=" + strings.Repeat("x", 201)} {
+		response, body := s.do(http.MethodGet, "/api/search"+query, "", nil)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode)
+		require.Contains(t, body, "at most 200 bytes")
+	}
+}
+
+// What a mask hides is neither shown nor found.
+func TestSearch_masked(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "t", Description: "Uses canary.", InputSchema: json.RawMessage(`{"type":"object","properties":{"key":{"enum":["canary"]}}}`)}}})}))
+	s := serve(t, c, web.WithMask(func(server, text string) string {
+		require.Equal(t, "s", server)
+		return strings.ReplaceAll(text, "canary", "***")
+	}))
+	for _, path := range []string{"/api/search?q=uses", "/api/servers/s/tools"} {
+		_, body := s.get(path)
+		require.Contains(t, body, "Uses ***.")
+		require.NotContains(t, body, "canary")
+	}
+	require.Empty(t, decoded[api.Search](s, "/api/search?q=canary", http.StatusOK).Tools)
+}
+
+// A crash loop is one summary; what else has changed is found by its kind and by its server.
+func TestSummaries(t *testing.T) {
+	c := newClient(t)
+	s := serve(t, c)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "loop", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond, supervisor.WithMaxDelay(time.Millisecond))}))
+	registerBroken(t, c, "broken")
+	const crashes = 400
+	for i := range crashes {
+		_, err := c.CallTool(t.Context(), "loop/crash", map[string]any{"code": 1})
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed, i)
+		require.NoError(t, c.WaitReady(t.Context(), "loop"))
+	}
+	events := decoded[api.Events](s, "/api/events?kind=registered", 200)
+	require.Empty(t, events.Events, "the loop has displaced them")
+	all := decoded[api.EventSummaries](s, "/api/events/summaries", 200)
+	var texts []string
+	for _, one := range all.Summaries {
+		texts = append(texts, fmt.Sprintf("%s %s %d", one.Last.Server, one.Last.Group, one.Count))
+	}
+	require.Equal(t, []string{"loop configuration 1", "broken configuration 1", "broken ends 1", "broken given_up 1", fmt.Sprint("loop ends ", crashes)}, texts)
+	require.Zero(t, all.Dropped)
+	require.Contains(t, all.Summaries[4].Text, "loop ended 400 times; last: ")
+	require.Equal(t, mcpvisor.SeverityWarning, all.Summaries[4].Last.Severity)
+
+	one := decoded[api.EventSummaries](s, "/api/events/summaries?server=broken&kind=evicted&kind=parked", 200)
+	require.Len(t, one.Summaries, 1)
+	require.Equal(t, mcpvisor.EventEvicted, one.Summaries[0].Last.Kind)
+	require.Empty(t, decoded[api.EventSummaries](s, fmt.Sprint("/api/events/summaries?after=", all.Seq), 200).Summaries)
+	require.NotEmpty(t, decoded[api.Events](s, "/api/events?server=loop", 200).Events)
+	require.Empty(t, decoded[api.Events](s, "/api/events?server=broken", 200).Events)
+	status, _ := s.get("/api/events/summaries?after=x")
+	require.Equal(t, 400, status)
+}
+
+func TestUsage_of_a_process_and_of_a_server_in_memory(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "memory")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "process", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	s := serve(t, c)
+	answer := decoded[api.Usage](s, "/api/usage", http.StatusOK)
+	require.EqualValues(t, 1, answer.Seq)
+	require.NotEmpty(t, answer.Instance)
+	require.Len(t, answer.Servers, 2)
+	memory, process := answer.Servers[0], answer.Servers[1]
+	require.Equal(t, "memory", memory.Server)
+	require.Nil(t, memory.MemoryBytes, "a server in memory has no process of its own")
+	require.Nil(t, process.CPU, "one sample says nothing about time")
+	require.Nil(t, process.CallsPerMinute)
+	require.Nil(t, process.ErrorShare)
+	require.Len(t, process.Samples, 1)
+	if runtime.GOOS == "linux" {
+		require.Equal(t, 1, process.Processes)
+		require.Greater(t, *process.MemoryBytes, int64(1<<20))
+	}
+	again := decoded[api.Usage](s, "/api/usage?after=1", http.StatusOK)
+	require.EqualValues(t, 1, again.Seq, "readers share a sample")
+	require.Len(t, again.Servers, 2)
+	require.Empty(t, again.Servers[1].Samples, "it was read")
+	status, _ := s.get("/api/usage?after=x")
+	require.Equal(t, http.StatusBadRequest, status)
 }

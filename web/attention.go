@@ -2,12 +2,16 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -124,4 +128,250 @@ func sortAttention(all []api.Attention) {
 		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
 			cmp.Compare(slices.Index(attentionOrder, a.Kind), slices.Index(attentionOrder, b.Kind)))
 	})
+}
+
+const (
+	// recently is how long an end or a call of unknown outcome is worth mentioning.
+	recently = 10 * time.Minute
+	// noStandby is how long a ready server may lack its standby.
+	noStandby = 30 * time.Second
+	// flappingEnds ends within flappingWindow are flapping.
+	flappingEnds   = 3
+	flappingWindow = 5 * time.Minute
+	// slowStart is how long a start takes until it is called slow, and slowCall a call.
+	slowStart = 10 * time.Second
+	slowCall  = 30 * time.Second
+)
+
+// facts are what is assessed beside the statuses, by server.
+type facts struct {
+	at      time.Time
+	unknown map[string]callGroup
+	slow    map[string]callGroup
+}
+
+// callGroup counts calls of one server. first is the oldest of them.
+type callGroup struct {
+	count  int
+	target string
+	first  time.Time
+}
+
+// add counts a call. Calls come in the order in which they ended, or in none.
+func (g callGroup) add(target string, began time.Time) callGroup {
+	if g.count++; g.count == 1 || began.Before(g.first) {
+		g.target, g.first = target, began
+	}
+	return g
+}
+
+// unknownOutcomes groups recent calls that failed and may have been executed.
+func unknownOutcomes(at time.Time, recent []mcpvisor.CallRecord) map[string]callGroup {
+	groups := map[string]callGroup{}
+	for i := range recent {
+		if c := &recent[i]; c.Outcome == mcpvisor.OutcomeUnknown && at.Sub(c.Began.Add(c.Took)) < recently {
+			groups[c.Server] = groups[c.Server].add(c.Target, c.Began)
+		}
+	}
+	return groups
+}
+
+// slowCalls groups calls that have been in flight for long.
+func slowCalls(at time.Time, inFlight []mcpvisor.CallInFlight) map[string]callGroup {
+	groups := map[string]callGroup{}
+	for i := range inFlight {
+		if c := &inFlight[i]; at.Sub(c.Began) >= slowCall {
+			target := c.Target
+			if target == "" {
+				target = c.Method
+			}
+			groups[c.Server] = groups[c.Server].add(target, c.Began)
+		}
+	}
+	return groups
+}
+
+func (f *facts) about(s *mcpvisor.ServerStatus) (all []api.Attention) {
+	add := func(kind api.AttentionKind, severity api.Severity, since *time.Time, action, format string, args ...any) {
+		all = append(all, api.Attention{Server: s.Name, Kind: kind, Severity: severity, Since: since, Action: action,
+			Text: display.Line(fmt.Sprintf(format, args...))})
+	}
+	f.state(s, add)
+	f.calls(s, add)
+	session(s, add)
+	return all
+}
+
+// addFunc adds one entry to the list.
+type addFunc func(kind api.AttentionKind, severity api.Severity, since *time.Time, action, format string, args ...any)
+
+// state assesses the state of the server, and its recent ends.
+func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
+	began, entered := api.Since(s), s.Since // copies: the caller may change the status
+	since := &began
+	ends, last := f.recentEnds(s)
+	flapping := ends >= flappingEnds
+	switch s.State {
+	case supervisor.StateEvicted:
+		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "%s; given up%s", causeText(s), afterAttempts(s))
+	case supervisor.StateUnauthorized:
+		action := "correct its credentials, then restart it" + configuredIn(s)
+		if required := (*mcpvisor.AuthRequired)(nil); errors.As(s.LastCause, &required) { // OAuth is configured
+			action = "authorize the client (Client.Authorize, or mcpvisor authorize " + s.Name + "), or " + action
+		}
+		add(api.AttentionUnauthorized, api.SeverityError, since, action, "requires authorization: %s", causeText(s))
+	case supervisor.StateParked:
+		add(api.AttentionParked, api.SeverityWarning, since, cmp.Or(variableAction(s), "fix the cause; restart it to try at once with all attempts"), "%s; its attempts are spent, and it is tried slowly", causeText(s))
+	case supervisor.StateBackoff:
+		if flapping {
+			break // one entry is enough
+		}
+		add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers; restart it to try at once"), "%s; waits for its next attempt", causeText(s))
+	case supervisor.StateConnecting, supervisor.StateDiscovering:
+		switch {
+		case f.at.Sub(entered) >= slowStart:
+			add(api.AttentionSlowStart, api.SeverityWarning, &entered, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
+		case s.LastCause != nil && !flapping && f.at.Sub(began) >= slowStart:
+			add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers"), "%s; is being tried again", causeText(s))
+		}
+	default:
+	}
+	if s.State == supervisor.StateReady && s.WantsStandby && s.Standby == nil && f.at.Sub(s.Since) >= noStandby {
+		add(api.AttentionStandby, api.SeverityWarning, nil, "look at its events for the cause; until it has one, its next end is an outage", "has no standby")
+	}
+	switch {
+	case flapping && s.State != supervisor.StateEvicted:
+		add(api.AttentionFlapping, api.SeverityWarning, last, "look at the causes in its history", "%s; has ended %d times within %d min", causeText(s), ends, int(flappingWindow.Minutes()))
+	case s.State == supervisor.StateReady && last != nil && f.at.Sub(*last) < recently:
+		add(api.AttentionRestarted, api.SeverityNotice, last, "nothing; the cause is in its history", "ended and is ready again: %s", causeText(s))
+	}
+}
+
+// recentEnds counts the ends within flappingWindow that were not requested, and returns the
+// time of the last one.
+func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time) {
+	for i := range s.History {
+		one := &s.History[i]
+		if one.Cause.Asked() {
+			continue
+		}
+		ended := one.Ended
+		last = &ended
+		if f.at.Sub(one.Ended) < flappingWindow {
+			ends++
+		}
+	}
+	return ends, last
+}
+
+func (g callGroup) oldest() string {
+	if g.count == 1 {
+		return ": " + g.target
+	}
+	return ", the oldest is " + g.target
+}
+
+func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
+	if g, found := f.unknown[s.Name]; found {
+		add(api.AttentionUnknownOutcome, api.SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min%s",
+			display.Count(g.count, "call"), int(recently.Minutes()), g.oldest())
+	}
+	if g, found := f.slow[s.Name]; found {
+		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s%s",
+			display.Count(g.count, "request"), int(slowCall.Seconds()), g.oldest())
+	}
+	if s.Calls.Queued > 0 {
+		add(api.AttentionQueued, api.SeverityWarning, nil, "raise Limits.MaxInFlight if the server can do more at once", "%s behind Limits.MaxInFlight, %d in flight",
+			waits(s.Calls.Queued), s.Calls.InFlight)
+	}
+}
+
+func waits(n int64) string {
+	if n == 1 {
+		return "1 call waits"
+	}
+	return fmt.Sprintf("%d calls wait", n)
+}
+
+func session(s *mcpvisor.ServerStatus, add addFunc) {
+	if n := len(s.Catalog.Warnings); n > 0 {
+		add(api.AttentionCatalog, api.SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])
+	}
+	if s.Session == nil {
+		return
+	}
+	d := &s.Session.Discarded
+	if d.Oversize > 0 {
+		add(api.AttentionDiscarded, api.SeverityWarning, nil, "raise Limits.MaxMessageBytes, or let the server send less", "%s longer than Limits.MaxMessageBytes", display.Count(d.Oversize, "message"))
+	}
+	if d.Dropped > 0 {
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "let the server send less, such as a higher log level", "%s came faster than they could be handled", display.Count(d.Dropped, "message"))
+	}
+	if d.Malformed > 0 {
+		text := ""
+		if s.Session.StrayOutput.Text != "" {
+			text = fmt.Sprintf(", beginning with %q", s.Session.StrayOutput.Text)
+		}
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "let the server log to stderr: stdout is for JSON-RPC", "%s on stdout not JSON-RPC%s", display.Count(d.Malformed, "line"), text)
+	}
+	if d.Unmatched > 0 {
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "compare the time that its calls take with their timeouts", "%s to no pending request, such as one after a timeout", display.Count(d.Unmatched, "answer"))
+	}
+	if s.Session.Deprecated != "" {
+		add(api.AttentionDeprecated, api.SeverityNotice, nil, "update the server", "%s", s.Session.Deprecated)
+	}
+}
+
+// afterAttempts says how many attempts were made, if any.
+func afterAttempts(s *mcpvisor.ServerStatus) string {
+	if s.Attempt == 0 {
+		return ""
+	}
+	return " " + display.AfterRestarts(s.Attempt, s.MaxAttempts)
+}
+
+func evictedAction(s *mcpvisor.ServerStatus) string {
+	if action := variableAction(s); action != "" {
+		return action
+	}
+	if s.LastCause != nil && s.LastCause.Permanent {
+		return "a retry alone cannot help: correct its configuration and register it again, or install what is missing and restart it" + configuredIn(s)
+	}
+	return "fix the cause, then restart it"
+}
+
+// configuredIn says where a server is configured, if that is known.
+func configuredIn(s *mcpvisor.ServerStatus) string {
+	if s.Origin == "" {
+		return ""
+	}
+	return "; it is configured in " + s.Origin
+}
+
+// missingVariable finds the variable that a message misses: "variable X is not set", "X is
+// required", "missing X". Only names with an underscore count.
+var missingVariable = regexp.MustCompile(`\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b.{0,40}\b(?:(?:is|are|was) (?:not set|required|missing|not defined|undefined|empty)|must be (?:set|provided|defined)|not (?:set|found|provided|defined)|required|missing)|(?i:missing|required?|set|provide|define)\b[^.]{0,40}?\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b`)
+
+// maxCauseBytes is how much of a cause is searched for a variable.
+const maxCauseBytes = 2 << 10
+
+// variableAction says which variable to set, and where, if the cause names one.
+func variableAction(s *mcpvisor.ServerStatus) string {
+	found := missingVariable.FindStringSubmatch(display.Prefix(causeText(s), maxCauseBytes))
+	if found == nil {
+		return ""
+	}
+	name := cmp.Or(found[1], found[2])
+	if s.LastCause != nil && s.LastCause.Kind == supervisor.CauseConfig {
+		return "set the variable " + name + " where this program is started, or write its value in the configuration" + configuredIn(s)
+	}
+	return "set the variable " + name + " in the environment of the server, then restart it" + configuredIn(s)
+}
+
+// causeText is the last cause in one line, without stderr.
+func causeText(s *mcpvisor.ServerStatus) string {
+	if s.LastCause == nil {
+		return "no cause is known"
+	}
+	return s.LastCause.Error()
 }

@@ -8,8 +8,11 @@
 //	defer handler.Close()
 //	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
 //
-// The page consists of plain files that are embedded in the program: there is no build step and
-// no request to another origin.
+// The page shows what needs attention, the supervision tree, each server with its state, cause,
+// stderr and history, calls in flight and ended ones with their outcomes, the time that tools
+// take, the catalog with its cost in tokens, and a form that calls a tool. It consists of plain
+// files that are embedded in the program: there is no build step and no request to another
+// origin.
 //
 // # Who can see it
 //
@@ -28,15 +31,11 @@
 //
 // # API
 //
-// Answers are JSON. The types of package api are their shapes, and within one [api.Schema]
-// fields are only added. Durations are nanoseconds unless a name says otherwise.
-// openapi.json describes every operation (OpenAPI 3.1, with schemas); the handler serves it at
-// api/openapi.json, and https://github.com/mcpvisor/mcpvisor/blob/main/docs/http-api.md explains
-// it. Beside the API there are healthz, readyz (503 unless the required servers are ready, and
-// after Close) and metrics, the handler of [WithMetrics].
-//
-// An answer with a status of 400 or more is an [api.ErrorAnswer]. The body of a POST
-// is application/json: one object, without unknown fields and without text after it.
+// docs/http-api.md has the requests, and openapi.json, which a handler serves at api/openapi.json, describes
+// all of them with schemas (OpenAPI 3.1). Answers are JSON. The types of package api are their shapes, and
+// within one [api.Schema] fields are only added. Durations are nanoseconds unless a name says otherwise. An
+// answer with a status of 400 or more is an [api.ErrorAnswer]. The body of a POST is application/json: one
+// object, without unknown fields and without text after it.
 //
 // A handler bounds what all its readers together can hold: 512 requests at a time and 64 event
 // streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies. One
@@ -44,6 +43,8 @@
 // without it and with the outcome "answered". A reader that takes less than 512 KiB a second
 // after the first 30 s loses its connection. Probes are always answered.
 //
-// An event stream begins with an event "hello" ([api.Hello]); the events of the client follow. It is
-// written to at most four times a second, after a burst of four.
+// An event stream begins with an event "hello" ([api.Hello]). The events of the client follow
+// without a name: the data is an [api.Event], the id is for the header Last-Event-ID alone, after
+// which a stream continues when it is opened again. An event "missed" ([api.Missed]) says how many
+// events are lost to this reader. A stream is written to at most four times a second, after a burst of four.
 package web

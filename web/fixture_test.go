@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -113,4 +114,9 @@ func decoded[T any](s *site, path string, status int) (answer T) {
 // contextWithLocal is the context of a request that came in on an address.
 func contextWithLocal(t *testing.T, local net.Addr) context.Context {
 	return context.WithValue(t.Context(), http.LocalAddrContextKey, local)
+}
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
 }

@@ -1,14 +1,18 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/rand"
-	_ "embed" // openapi.json
+	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/internal/usage"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -224,3 +229,147 @@ func redirectToSlash(w http.ResponseWriter, r *http.Request) {
 
 // now is the time of an answer, without the monotonic clock, which does not marshal.
 func now() time.Time { return time.Now().Round(0) }
+
+func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
+}
+
+func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
+	refused := h.refuseStranger(r)
+	if refused != nil && !h.mayAsk(r) {
+		refused.write(w)
+		return
+	}
+	answer := api.Readiness{Closed: h.client.Closed() || h.opts.leaving(), NotReady: h.notReady(h.required(r))}
+	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
+	if refused != nil {
+		answer = api.Readiness{Ready: answer.Ready}
+	}
+	status := http.StatusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+// required returns the servers that a request for readyz is about.
+func (h *Handler) required(r *http.Request) []string {
+	if named := r.URL.Query()["server"]; named != nil {
+		return named
+	}
+	if h.opts.requiredSet {
+		return h.opts.required
+	}
+	return h.client.Servers()
+}
+
+// mayAsk reports whether a client that may not see the page gets an answer: it names no
+// servers but those of WithRequired. So it cannot find out names and states.
+func (h *Handler) mayAsk(r *http.Request) bool {
+	for _, name := range r.URL.Query()["server"] {
+		if !slices.Contains(h.opts.required, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// notReady returns those of the named servers that are not ready.
+func (h *Handler) notReady(names []string) (missing []api.NotReady) {
+	all := h.client.Status()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s mcpvisor.ServerStatus) bool { return s.Name == name })
+		switch {
+		case i < 0:
+			missing = append(missing, api.NotReady{Server: name, Reason: "no server of that name is registered"})
+		case all[i].State != supervisor.StateReady:
+			h.statusInTerms(&all[i])
+			missing = append(missing, api.NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
+		}
+	}
+	return missing
+}
+
+// reasonOf says in one line why a server is not ready.
+func reasonOf(s *mcpvisor.ServerStatus) string {
+	if s.LastCause != nil {
+		return s.LastCause.Describe()
+	}
+	return "the server is " + string(s.State)
+}
+
+// pageFiles are the files of the page. There is no build step: what is in the folder is
+// what browsers get.
+//
+//go:embed page
+var pageFiles embed.FS
+
+type asset struct {
+	contentType string
+	etag        string
+	plain       []byte
+	compressed  []byte // by gzip
+}
+
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+// assets reads the files of the page, by name. They are compressed once, when the first
+// page is opened.
+var assets = sync.OnceValue(func() map[string]asset {
+	files, err := pageFiles.ReadDir("page")
+	if err != nil {
+		panic(fmt.Sprintf("web: the files of the page are not embedded: %v", err))
+	}
+	all := make(map[string]asset, len(files))
+	for _, f := range files {
+		data, err := pageFiles.ReadFile(path.Join("page", f.Name()))
+		if err != nil {
+			panic(fmt.Sprintf("web: %v", err))
+		}
+		var compressed bytes.Buffer
+		zip, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // the level is valid
+		_, _ = zip.Write(data)                                           // a buffer takes everything
+		_ = zip.Close()
+		sum := sha256.Sum256(data)
+		all[f.Name()] = asset{contentType: contentTypes[path.Ext(f.Name())], etag: `"` + hex.EncodeToString(sum[:8]) + `"`,
+			plain: data, compressed: compressed.Bytes()}
+	}
+	return all
+})
+
+func (h *Handler) getIndex(w http.ResponseWriter, r *http.Request) { serveAsset(w, r, "index.html") }
+
+func (h *Handler) getAsset(w http.ResponseWriter, r *http.Request) {
+	serveAsset(w, r, r.PathValue("file"))
+}
+
+// serveAsset serves a file of the page. Browsers ask each time whether it has changed, so
+// that a page of an older version does not stay.
+func serveAsset(w http.ResponseWriter, r *http.Request, name string) {
+	file, found := assets()[name]
+	if !found {
+		writeError(w, http.StatusNotFound, api.ErrorDetail{Message: "no such page"})
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", file.contentType)
+	header.Set("Cache-Control", "no-cache")
+	header.Set("ETag", file.etag)
+	header.Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("If-None-Match"), file.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := file.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		header.Set("Content-Encoding", "gzip")
+		body = file.compressed
+	}
+	jsonanswer.SetDeadline(w, len(body))
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}

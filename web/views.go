@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -208,4 +212,171 @@ func kindsOf(r *http.Request) (kinds []mcpvisor.EventKind) {
 		kinds = append(kinds, mcpvisor.EventKind(kind))
 	}
 	return kinds
+}
+
+// statsOf sums up what is known about the calls of tools.
+func statsOf(all []mcpvisor.ToolStats) []api.ToolStats {
+	out := make([]api.ToolStats, 0, len(all))
+	for i := range all {
+		s := &all[i]
+		out = append(out, api.ToolStats{Server: s.Server, Name: s.Name, OriginalName: s.OriginalName, Calls: s.Calls,
+			ToolErrors: s.ToolErrors, Failed: s.Failed, Unknown: s.Unknown, Refused: s.Refused, Mean: s.Duration.Mean(),
+			P50: s.Duration.Quantile(0.5), P95: s.Duration.Quantile(0.95), P99: s.Duration.Quantile(0.99), Max: s.Duration.Max})
+	}
+	return out
+}
+
+func (h *Handler) getServer(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	status, found := h.client.ServerStatus(name)
+	if !found {
+		h.writeUnknownServer(w, name)
+		return
+	}
+	answerValue(h, w, r, func() api.Server {
+		h.statusInTerms(&status)
+		stderr, _ := h.client.Stderr(name)
+		return api.Server{Status: status, Stderr: stderr, Tools: statsOf(h.client.ToolStats(name))}
+	})
+}
+
+// getStderr answers with the lines after ?after=N, for followers. A follower begins again
+// with 0 when the epoch changes.
+func (h *Handler) getStderr(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	after, ok := number(w, r, "after")
+	if !ok {
+		return
+	}
+	stderr, found := h.client.Stderr(name)
+	if !found {
+		h.writeUnknownServer(w, name)
+		return
+	}
+	follows := r.URL.Query().Has("after")
+	answerValue(h, w, r, func() api.Stderr {
+		answer := api.Stderr{ServerStderr: stderr}
+		if follows {
+			answer.First = nil
+			answer.Lines, answer.Dropped = stderr.After(int64(min(after, uint64(stderr.Total))))
+		}
+		return answer
+	})
+}
+
+func (h *Handler) writeUnknownServer(w http.ResponseWriter, name string) {
+	similar := nearest.Names(name, h.client.Servers())
+	message := "no server of that name is registered"
+	if len(similar) > 0 {
+		message += "; did you mean " + similar[0] + "?"
+	}
+	writeError(w, http.StatusNotFound, api.ErrorDetail{Kind: mcpvisor.KindUnknownServer, Server: name, Message: message, Similar: similar})
+}
+
+func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
+	after, ok := number(w, r, "after")
+	if !ok {
+		return
+	}
+	answerValue(h, w, r, func() api.Usage {
+		kept, seq := h.usage.Read(time.Now(), 0, func() []usage.Server { return usage.Of(h.client.Status()) })
+		answer := api.Usage{Instance: h.instance, Seq: seq, Servers: make([]api.ServerUsage, 0, len(kept))}
+		for _, name := range h.client.Servers() {
+			if samples := kept[name]; len(samples) > 0 {
+				answer.Servers = append(answer.Servers, usageOf(name, samples, after))
+			}
+		}
+		return answer
+	})
+}
+
+// usageOf describes the samples of a server, which are not empty.
+func usageOf(name string, samples []usage.Sample, after uint64) api.ServerUsage {
+	last := samples[len(samples)-1]
+	now := sampleOf(last)
+	u := api.ServerUsage{Server: name, CPU: now.CPU, MemoryBytes: now.MemoryBytes, Processes: last.Processes}
+	var calls, failed, recent int64
+	var over time.Duration
+	for _, s := range samples {
+		calls, failed = calls+s.Calls, failed+s.Failed
+		if last.At.Sub(s.At) < time.Minute {
+			recent, over = recent+s.Calls, over+s.Over
+		}
+		if s.Seq > after {
+			u.Samples = append(u.Samples, sampleOf(s))
+		}
+	}
+	if over > 0 {
+		rate := float64(recent) / over.Minutes()
+		u.CallsPerMinute = &rate
+	}
+	if calls > 0 {
+		share := min(float64(failed)/float64(calls), 1) // a call may fail in a later sample than it began in
+		u.ErrorShare = &share
+	}
+	return u
+}
+
+func sampleOf(s usage.Sample) api.UsageSample {
+	one := api.UsageSample{Seq: s.Seq, At: s.At.Round(0), OverNs: s.Over, Calls: s.Calls, Failed: s.Failed}
+	if s.Known {
+		one.MemoryBytes = &s.Memory
+		if s.Over > 0 {
+			one.CPU = &s.CPU
+		}
+	}
+	return one
+}
+
+// Bounds of a search. The texts of tools are of servers, and there may be thousands.
+const (
+	maxSearchBytes = 200     // of the words; longer ones are an error
+	maxFound       = 50      // tools that are listed; more are counted
+	searchedBytes  = 1 << 10 // of a description, from its beginning
+	shownBytes     = 200     // of a description that is listed
+)
+
+func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
+	text := strings.Join(r.URL.Query()["q"], " ")
+	words := strings.Fields(strings.ToLower(text))
+	if len(words) == 0 || len(text) > maxSearchBytes {
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "q must have words to search for, of at most 200 bytes"})
+		return
+	}
+	answerValue(h, w, r, func() api.Search {
+		found := api.Search{Tools: []api.FoundTool{}}
+		for tool := range h.client.AllTools() {
+			if r.Context().Err() != nil {
+				break
+			}
+			name, original, title, description := tool.Name, tool.OriginalName, tool.Definition.Title, tool.Definition.Description
+			if h.opts.mask != nil {
+				for _, text := range []*string{&name, &original, &title, &description} {
+					*text = h.opts.mask(tool.Server, *text)
+				}
+			}
+			description = description[:min(len(description), searchedBytes)]
+			if !hasWords(words, name+" "+title+" "+description) {
+				continue
+			}
+			if len(found.Tools) == maxFound {
+				found.More++
+				continue
+			}
+			found.Tools = append(found.Tools, api.FoundTool{Server: tool.Server, Name: name, OriginalName: original,
+				Description: display.Shorten(display.Line(description), shownBytes)})
+		}
+		return found
+	})
+}
+
+// hasWords reports whether a text has all words, which are in lower case.
+func hasWords(words []string, text string) bool {
+	text = strings.ToLower(text)
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
 }

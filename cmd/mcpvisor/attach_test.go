@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,9 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // command runs a command on the configuration of a background run.
@@ -375,4 +380,179 @@ func TestAttach_exclusive(t *testing.T) {
 	require.Contains(t, out, "two/echo", errs)
 	require.NotContains(t, out, "one/echo")
 	require.Len(t, mcptest.PIDs(dir), 1)
+}
+
+// A command that is attached names the problem of an entry that is no server, and a wait that
+// ends at once prints what there is.
+func TestAttach_explains(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{}), "bad": map[string]any{"args": []string{"x"}}}, "run")
+	b.await(" ready  ")
+	for _, args := range [][]string{{"call", "bad/x"}, {"read", "bad", "x://1"}, {"prompt", "bad", "p"}} {
+		code, _, errs := b.command(args...)
+		require.Equal(t, cli.ExitUnavailable, code, errs)
+		require.Regexp(t, `: server "bad" has neither "command" nor "url"; .*c\.json:1\)`, errs)
+	}
+	_, out, errs := b.command("--wait", "any", "status", "--timeout", "1ns")
+	require.Contains(t, out, "not configured")
+	require.NotContains(t, errs, "canceled")
+
+	code, _, errs := b.command("call", "one/hang", "--timeout", "50ms")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, errs, "raise --timeout")
+	require.NotContains(t, errs, `"timeouts"`)
+	for _, timeout := range []string{"0", "0s", "5", "-1s"} {
+		code, _, errs = b.command("call", "one/hang", "--timeout="+timeout)
+		require.Equal(t, cli.ExitUsage, code)
+		require.Contains(t, errs, "must be a duration such as 30s, and more than 0")
+	}
+}
+
+// tools declares to servers what call declares: that it can ask the user of a terminal. Some
+// servers list other tools for that.
+func TestTools_declare_forms(t *testing.T) {
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: t.Context(), In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Sources: cli.NewSources([]string{configFile(t, mcptest.Script{})})}}}
+	require.NoError(t, (&toolsCmd{}).Run(inv))
+	require.True(t, inv.Forms)
+}
+
+// A followed stderr continues with the next process, and ends with an interrupt or with the
+// end of the run.
+func TestLogs_follow(t *testing.T) {
+	server := entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "listening"}}})
+	b := startRun(t, map[string]any{"one": server}, "run")
+	b.await(" ready  ")
+	for _, ends := range []string{"interrupt", "end of the run"} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		r, w := io.Pipe()
+		var errs strings.Builder
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, []string{"-c", b.config, "logs", "-f", "one"}, strings.NewReader(""), w, &errs)
+			_ = w.Close()
+		}()
+		lines := bufio.NewScanner(r)
+		require.True(t, lines.Scan())
+		require.Equal(t, "listening", lines.Text())
+		code, _, failed := b.command("restart", "one")
+		require.Equal(t, cli.ExitOK, code, failed)
+		require.True(t, lines.Scan())
+		require.Equal(t, "listening", lines.Text(), "the next process")
+		if ends == "interrupt" {
+			interrupt()
+		} else {
+			b.stop()
+		}
+		require.False(t, lines.Scan())
+		require.Equal(t, cli.ExitOK, <-ended, errs.String())
+		require.Regexp(t, `(?m)^--- start \d, pid \d+ ---$`, errs.String())
+	}
+}
+
+// goodAndMute are a server, and one that has not answered and has 10 minutes to do so.
+func goodAndMute() map[string]any {
+	return map[string]any{"good": entry(mcptest.Script{}), "mute": entryWith(map[string]any{"timeouts": map[string]any{"start": "10m"}}, hangingStart...)}
+}
+
+// A list of a running run has what its servers offer now, and names the server that does not answer in time.
+func TestList_beside_a_mute_server(t *testing.T) {
+	b := startRun(t, goodAndMute(), "run")
+	b.await("good  ready")
+	for command, has := range map[string]string{"tools": "good/echo", "resources": "mcptest://text", "prompts": "good/greet", "--json tools": `"good/echo"`} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start may take 95 s
+		var out, errs strings.Builder
+		code := run(ctx, append([]string{"-c", b.config, "--wait", "1s"}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+		cancel()
+		require.Equal(t, cli.ExitOK, code, errs.String())
+		require.Contains(t, out.String(), has)
+		require.Contains(t, errs.String(), "server mute is connecting: not ready in time; raise --wait if it is slow to start")
+	}
+}
+
+// An interrupted list prints what the servers offer that are ready: those of a run, and copies.
+func TestList_interrupted(t *testing.T) {
+	b := startRun(t, goodAndMute(), "run")
+	b.await("good  ready")
+	for _, options := range []string{"--json", "--json --fresh"} {
+		for delay := time.Second; ; delay *= 2 { // until the interrupt comes after good is ready
+			require.Less(t, delay, 3*time.Minute)
+			ctx, interrupt := context.WithCancel(t.Context())
+			timer := time.AfterFunc(delay, interrupt)
+			var out, errs strings.Builder
+			code := run(ctx, append(strings.Fields(options), "-c", b.config, "--wait", "10m", "tools"), strings.NewReader(""), &out, &errs)
+			timer.Stop()
+			require.Equal(t, cli.ExitFailed, code, errs.String())
+			var list struct {
+				Tools []struct{ Name string } `json:"tools"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(out.String()), &list), "%s\n%s", out.String(), errs.String())
+			lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+			require.JSONEq(t, `{"kind":"canceled","message":"interrupted before the servers were ready"}`, lines[len(lines)-1])
+			if len(list.Tools) > 0 {
+				require.Contains(t, errs.String(), `"server":"mute"`)
+				break
+			}
+		}
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	server := func(name string, state supervisor.State) mcpvisor.ServerStatus {
+		return mcpvisor.ServerStatus{Name: name, State: state}
+	}
+	one, retrying, gone := server("one", supervisor.StateReady), server("two", supervisor.StateBackoff), server("two", supervisor.StateEvicted)
+	for _, c := range []struct {
+		servers    []mcpvisor.ServerStatus
+		ready, any bool
+	}{
+		{nil, false, false}, // none is registered yet
+		{[]mcpvisor.ServerStatus{one}, false, true},
+		{[]mcpvisor.ServerStatus{one, retrying}, false, true},
+		{[]mcpvisor.ServerStatus{retrying}, false, false},
+		{[]mcpvisor.ServerStatus{one, server("two", supervisor.StateReady)}, true, true},
+		{[]mcpvisor.ServerStatus{one, gone}, true, true},
+		{[]mcpvisor.ServerStatus{gone}, true, false},
+		{[]mcpvisor.ServerStatus{server("one", supervisor.StateUnauthorized), gone}, true, true},
+		{[]mcpvisor.ServerStatus{server("other", supervisor.StateReady), retrying}, false, false},
+	} {
+		require.Equal(t, c.ready, waitEnds(waitReady, []string{"one", "two"}, c.servers), "ready: %v", c.servers)
+		require.Equal(t, c.any, waitEnds(waitAny, []string{"one", "two"}, c.servers), "any: %v", c.servers)
+	}
+}
+
+// The note of a server that is not ready says what it waits for, and why it went down.
+func TestRunningReason(t *testing.T) {
+	now := time.Now()
+	soon := now.Add(2 * time.Second)
+	cause := &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: "no such program"}
+	for want, s := range map[string]mcpvisor.ServerStatus{
+		"starting, 3.0s, waits for its first answer":                          {State: supervisor.StateConnecting},
+		"starting, 3.0s, waits for its first answer: no such program":         {State: supervisor.StateConnecting, LastCause: cause},
+		"starting, 3.0s, waits for its lists of tools, resources and prompts": {State: supervisor.StateDiscovering},
+		"next try in 2.0s: no such program":                                   {State: supervisor.StateBackoff, LastCause: cause, RetryAt: &soon},
+		"":                                                                    {State: supervisor.StateReady, LastCause: cause},
+	} {
+		s.Since = now.Add(-3 * time.Second)
+		require.Equal(t, want, runningReason(s, now))
+	}
+}
+
+// status of a run shows it for a server that is starting.
+func TestStatus_starting(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entryWith(nil, hangingStart...)}, "run")
+	b.await("1 server of ")
+	for { // until it is registered
+		if _, out, _ := b.command("--json", "status"); strings.Contains(out, `"state": "connecting"`) {
+			require.Regexp(t, `"reason": "starting, \S+, waits for its first answer"`, out)
+			return
+		}
+	}
+}
+
+// The row of a server counts the processes that run beside it.
+func TestStatus_counts_copies(t *testing.T) {
+	var out bytes.Buffer
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: t.Context(), Out: &out, Err: &out}}}
+	require.NoError(t, inv.printRunning([]statusEntry{{ServerStatus: mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady, Session: &mcpvisor.SessionInfo{PID: 7}, Copies: []int{8, 9}}}}))
+	require.Contains(t, out.String(), " 7 and 2 more ")
 }

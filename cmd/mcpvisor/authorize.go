@@ -23,7 +23,6 @@ type authorizeCmd struct {
 	Forget bool   `help:"Delete the stored tokens instead."`
 }
 
-// Run implements kong's command.
 func (cmd *authorizeCmd) Run(inv *invocation) error {
 	running := inv.BesideRun("authorize starts a copy of the server, because it must ask the user")
 	if running != nil {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/term"
@@ -15,8 +19,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/contents"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -28,7 +35,6 @@ type callCmd struct {
 	Key       string       `help:"Name of the call, for mcpvisor run --journal: a call with a name is executed at most once, and asked for again it returns the same result." placeholder:"KEY"`
 }
 
-// Run implements kong's command.
 func (cmd *callCmd) Run(inv *invocation) error {
 	object, err := cmd.readObject(inv)
 	if err != nil {
@@ -113,7 +119,6 @@ type readCmd struct {
 	URI    string `arg:"" help:"URI of the resource." name:"uri"`
 }
 
-// Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
 	var res mcp.ReadResourceResult
 	return inv.ask(cmd.Server, func(c *servers.Set) (json.RawMessage, error) { return c.ReadResource(inv.Context, cmd.Server, cmd.URI) }, &res, func() error {
@@ -156,7 +161,6 @@ type promptCmd struct {
 	Arguments []string `arg:"" optional:"" help:"Arguments, as key=value." placeholder:"key=value"`
 }
 
-// Run implements kong's command.
 func (cmd *promptCmd) Run(inv *invocation) error {
 	args := map[string]string{}
 	for _, pair := range cmd.Arguments {
@@ -178,4 +182,131 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		}
 		return nil
 	})
+}
+
+// jsonExample shows how arguments are written.
+const jsonExample = "write for instance path=/tmp limit:=3, or '{\"path\": \"/tmp\", \"limit\": 3}'"
+
+// readObject returns the arguments if they are one JSON object; nil if they are words such
+// as key=value, which need the schema of the tool.
+func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
+	if len(cmd.Arguments) != 1 || params.IsPair(cmd.Arguments[0]) {
+		for _, word := range cmd.Arguments {
+			if !params.IsPair(word) {
+				return nil, cli.UsageError("argument %q is not key=value; %s", word, jsonExample)
+			}
+		}
+		return nil, nil
+	}
+	args := []byte(cmd.Arguments[0])
+	if cmd.Arguments[0] == "-" {
+		var err error
+		if args, err = io.ReadAll(io.LimitReader(inv.In, control.MaxArguments)); err != nil {
+			return nil, fmt.Errorf("the arguments cannot be read from standard input: %w", err)
+		}
+	}
+	// null stands for no arguments.
+	switch text := bytes.TrimSpace(args); {
+	case !utf8.Valid(text): // JSON would replace the rest
+		return nil, cli.UsageError("the arguments are not UTF-8; encode what is binary, for instance as base64, if the tool takes that")
+	case !json.Valid(text) && cmd.Arguments[0] != "-" && !bytes.HasPrefix(text, []byte("{")):
+		return nil, cli.UsageError("argument %q is not key=value; %s", cmd.Arguments[0], jsonExample)
+	case !json.Valid(text):
+		return nil, cli.UsageError("the arguments are not valid JSON; %s", jsonExample)
+	case text[0] != '{' && string(text) != "null":
+		return nil, cli.UsageError("the arguments are not a JSON object; %s", jsonExample)
+	}
+	return args, nil
+}
+
+// prepare returns the arguments to send: object, or what the words say. It is an error if the
+// tool would not accept them. A tool that is not listed now is left to the call, whose error
+// says why.
+func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMessage) (json.RawMessage, error) {
+	kept, err := cmd.keptCall(inv, c)
+	if err != nil {
+		return nil, err
+	}
+	list, err := cmd.params(inv, c, kept == nil && object == nil && slices.ContainsFunc(cmd.Arguments, params.NeedsType))
+	switch {
+	case err != nil:
+		return nil, err
+	case kept != nil && object == nil: // the types are those of that call, whatever those of the tool are now
+		if object, err = list.Like(kept.Arguments).Parse(cmd.Arguments); err != nil {
+			err = cli.UsageError("%s was not called: the key %q belongs to a call of %s, made at %s, with other arguments: %v", cmd.Name, cmd.Key, mcpvisor.Qualify(kept.Server, kept.Tool), kept.Began.Format(time.RFC3339), err)
+		}
+		return object, err
+	case kept != nil: // nothing is sent
+		return object, nil
+	case object == nil:
+		if object, err = list.Parse(cmd.Arguments); err != nil {
+			return nil, cmd.refused(inv, c, err.Error())
+		}
+	}
+	if cmd.NoCheck {
+		return object, nil
+	}
+	if problems := list.Check(inv.Context, object); len(problems) > 0 {
+		return nil, cmd.refused(inv, c, strings.Join(problems, "; "))
+	}
+	return object, nil
+}
+
+// keptCall returns the call of the key that the journal has with its arguments; nil without one.
+func (cmd *callCmd) keptCall(inv *invocation, c *servers.Set) (*mcpvisor.JournalEntry, error) {
+	if cmd.Key == "" {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	kept, err := c.JournalEntry(inv.Context, mcpvisor.JournalKey{Key: cmd.Key})
+	if err != nil || kept != nil && (kept.State == mcpvisor.JournalNotRun || len(kept.Arguments) == 0) {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// params returns the parameters of the tool; none if it is not listed. If they are needed, because
+// words have no types without them, the error then says why it is not.
+func (cmd *callCmd) params(inv *invocation, c *servers.Set, needed bool) (params.List, error) {
+	for {
+		list, listed, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
+		if err != nil || listed || !needed {
+			return list, err
+		}
+		// The tool may be listed by the time of a call, so that is a dry one.
+		_, err = c.CallTool(inv.Context, cmd.Name, nil, attach.CallOptions{Dry: true})
+		if inv.Context.Err() != nil || !errors.Is(err, mcpvisor.ErrCanceled) {
+			return list, cmd.explained(c, err)
+		}
+	}
+}
+
+// paramsOf returns the parameters of the first tool of a list. listed is false if it is empty.
+func paramsOf(data json.RawMessage, err error) (list params.List, listed bool, _ error) {
+	if err != nil {
+		return params.List{}, false, err
+	}
+	tools, err := table.ParseTools(data)
+	if err != nil || len(tools) == 0 {
+		return params.New(nil), false, err
+	}
+	return params.New(tools[0].Definition.InputSchema), true, nil
+}
+
+// refused is the error about arguments that the tool would not accept. Its details are the
+// parameters of the tool.
+func (cmd *callCmd) refused(inv *invocation, c *servers.Set, problems string) error {
+	list, _, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
+	if err != nil {
+		return err
+	}
+	server, _, _ := mcpvisor.SplitName(cmd.Name)
+	report := cli.Report{Kind: cli.KindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
+	if len(list.Params) > 0 {
+		var text strings.Builder
+		if err := table.PrintParams(&text, list); err != nil {
+			return err
+		}
+		report.Details = "\n" + text.String()
+	}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: report}
 }

@@ -90,18 +90,6 @@ func verdictOf(t *testing.T, out, server string) string {
 	return ""
 }
 
-func TestChaos_json(t *testing.T) {
-	out, code := runTool(t, "-c", stormServers(t), "--json", "chaos", "--duration", "1500ms", "--seed", "3", "good")
-	require.Equal(t, cli.ExitOK, code, out)
-	var report chaos.Report
-	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
-	require.Equal(t, chaos.ReportSchema, report.Schema)
-	require.EqualValues(t, 3, report.Seed)
-	require.Len(t, report.Servers, 1)
-	require.True(t, report.Servers[0].Passed)
-	require.Positive(t, report.Servers[0].Calls.OK)
-}
-
 func TestChaos_exit_codes(t *testing.T) {
 	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})})
 	for _, c := range []struct {
@@ -149,4 +137,13 @@ func TestChaos_failed_starts(t *testing.T) {
 	require.Contains(t, out, "(exit status 7)\n")
 	require.Contains(t, out, "      stderr    a long complaint")
 	require.Contains(t, out, "      advice    ")
+
+	out, code = runTool(t, "-c", path, "--json", "chaos", "--duration", "1s", "--seed", "3")
+	require.Equal(t, cli.ExitUnavailable, code, out)
+	var report chaos.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
+	require.Equal(t, chaos.ReportSchema, report.Schema)
+	require.EqualValues(t, 3, report.Seed)
+	require.Len(t, report.Servers, 1)
+	require.False(t, report.Servers[0].Passed)
 }

@@ -23,7 +23,6 @@ type completionCmd struct {
 	Shell string `arg:"" help:"The shell: bash, zsh, fish or powershell." complete:"bash,zsh,fish,powershell"`
 }
 
-// Run implements kong's command.
 func (cmd *completionCmd) Run(inv *invocation) error {
 	script, err := commandline.Script(cmd.Shell)
 	if err != nil {
@@ -60,7 +59,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 	}
 	names := &completionNames{ctx: ctx, sources: cli.NewSources(commandline.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
 	defer names.close()
-	for _, c := range commandline.Complete(parser.Model, words, names) {
+	for _, c := range commandline.Complete(parser.Model, words, names.of) {
 		switch {
 		case isBash && c.Value == commandline.Files: // bash completes files if nothing is printed
 		case isBash:
@@ -100,70 +99,11 @@ func (n *completionNames) close() {
 	}
 }
 
-// Servers implements commandline.Names.
-func (n *completionNames) Servers() (all []commandline.Candidate) {
-	if n.attached() != nil {
-		for _, name := range n.names {
-			all = append(all, commandline.Candidate{Value: name, Description: "server"})
-		}
-		return all
+// of is a commandline.Names.
+func (n *completionNames) of(kind string, given []string) (all []commandline.Candidate) {
+	add := func(value, description string) {
+		all = append(all, commandline.Candidate{Value: value, Description: description})
 	}
-	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
-	if err != nil {
-		return nil
-	}
-	for _, s := range file.Servers {
-		if !s.Disabled {
-			all = append(all, commandline.Candidate{Value: s.Spec.Name, Description: "server"})
-		}
-	}
-	for _, e := range servers.Unusable(file) { // for example because a variable is not set here
-		all = append(all, commandline.Candidate{Value: e.Name, Description: "server"})
-	}
-	return all
-}
-
-// Tools implements commandline.Names.
-func (n *completionNames) Tools() []commandline.Candidate {
-	if c := n.attached(); c != nil {
-		if data, err := c.Tools(n.ctx, ""); err == nil {
-			return toolCandidates(data)
-		}
-	}
-	var tools []commandline.Candidate
-	for _, s := range n.Servers() { // the beginning of the name, at least
-		tools = append(tools, commandline.Candidate{Value: s.Value + "/"})
-	}
-	return tools
-}
-
-// Arguments implements commandline.Names.
-func (n *completionNames) Arguments(tool string) (all []commandline.Candidate) {
-	c := n.attached()
-	if c == nil {
-		return nil
-	}
-	data, err := c.Tool(n.ctx, tool)
-	if err != nil {
-		return nil
-	}
-	tools, err := table.ParseTools(data)
-	if err != nil || len(tools) == 0 {
-		return nil
-	}
-	for _, p := range params.New(tools[0].Definition.InputSchema).Params {
-		for _, value := range p.Enum {
-			all = append(all, commandline.Candidate{Value: p.Name + "=" + params.Plain(value), Description: p.Description})
-		}
-		if len(p.Enum) == 0 {
-			all = append(all, commandline.Candidate{Value: p.Name + "=", Description: p.Description})
-		}
-	}
-	return all
-}
-
-// Others implements commandline.Names.
-func (n *completionNames) Others(kind string) (all []commandline.Candidate) {
 	var values []string
 	switch kind {
 	case "preset":
@@ -172,20 +112,71 @@ func (n *completionNames) Others(kind string) (all []commandline.Candidate) {
 		values = edit.Hosts()
 	case "entry":
 		values = edit.Entries(n.sources, n.user)
+	case "server":
+		values = n.servers()
+	case "target": // a server, or a tool
+		return append(n.of("server", nil), n.of("tool", nil)...)
+	case "tool":
+		tools, listed := n.tools("")
+		for _, t := range tools {
+			add(t.Name, t.Definition.Description)
+		}
+		for _, name := range n.servers() {
+			if !listed { // the beginning of the name, at least
+				add(name+"/", "")
+			}
+		}
+	case "argument": // key=value of the tool in the argument before
+		tools, _ := n.tools(given[0])
+		for _, t := range tools {
+			for _, p := range params.New(t.Definition.InputSchema).Params {
+				for _, value := range p.Enum {
+					add(p.Name+"="+params.Plain(value), p.Description)
+				}
+				if len(p.Enum) == 0 {
+					add(p.Name+"=", p.Description)
+				}
+			}
+		}
 	}
 	for _, value := range values {
-		all = append(all, commandline.Candidate{Value: value, Description: kind})
+		add(value, kind)
 	}
 	return all
 }
 
-func toolCandidates(data []byte) (all []commandline.Candidate) {
-	tools, err := table.ParseTools(data)
+func (n *completionNames) servers() (names []string) {
+	if n.attached() != nil {
+		return n.names
+	}
+	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
 	if err != nil {
 		return nil
 	}
-	for _, t := range tools {
-		all = append(all, commandline.Candidate{Value: t.Name, Description: t.Definition.Description})
+	for _, s := range file.Servers {
+		if !s.Disabled {
+			names = append(names, s.Spec.Name)
+		}
 	}
-	return all
+	for _, e := range servers.Unusable(file) { // for example because a variable is not set here
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// tools returns the tool of a name, or all without one. listed is false if no `mcpvisor run` lists them.
+func (n *completionNames) tools(name string) (tools []table.Tool, listed bool) {
+	c := n.attached()
+	if c == nil {
+		return nil, false
+	}
+	read := c.Tool
+	if name == "" {
+		read = c.Tools
+	}
+	data, err := read(n.ctx, name)
+	if err == nil {
+		tools, err = table.ParseTools(data)
+	}
+	return tools, err == nil
 }

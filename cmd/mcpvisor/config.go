@@ -13,7 +13,6 @@ import (
 
 type schemaCmd struct{}
 
-// Run implements kong's command.
 func (schemaCmd) Run(inv *invocation) error {
 	_, err := inv.Out.Write(config.Schema())
 	return err

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,4 +165,20 @@ func TestDoctor_target_of_an_unusable_entry(t *testing.T) {
 	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node \$\{MCPVISOR_TEST_NOT_SET\}\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
 	out, _ = runTool(t, "-c", path, "config")
 	require.Regexp(t, `(?m)^off +off-server +\S+:1 +disabled$`, out)
+}
+
+// The commands know servers behind WebSockets, and say what is wrong with one. Package websocket tests calls.
+func TestCommands_with_a_WebSocket(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) }))
+	defer s.Close()
+	t.Setenv("SOCKET_TOKEN", "a-secret-token-0123456789")
+	path := serversFile(t, map[string]any{"locked": map[string]any{"url": strings.Replace(s.URL, "http", "ws", 1), "retry": "none",
+		"headers": map[string]any{"Authorization": "Bearer ${SOCKET_TOKEN}"}}})
+	for command, want := range map[string]string{"status": `locked +\S+ +ws .*HTTP 401 Unauthorized`, "doctor": `put valid credentials into "headers"`} {
+		out, code := runTool(t, "-c", path, command)
+		require.Equal(t, cli.ExitUnavailable, code, out)
+		require.Regexp(t, want, out)
+		require.NotContains(t, out, "a-secret-token")
+		require.NotContains(t, out, `"env"`)
+	}
 }

@@ -24,7 +24,6 @@ type logsCmd struct {
 	Lines  int    `help:"How many of the last lines of each server to print; 0 for all that are kept." short:"n" default:"0" placeholder:"N"`
 }
 
-// Run implements kong's command.
 func (cmd *logsCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("logs")
 	if err != nil {

@@ -86,17 +86,21 @@ func TestRun_page(t *testing.T) {
 	}
 }
 
+// The token may come from a file, or from the environment.
 func TestRun_page_with_token(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("a secret\n"), 0o600))
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run", "--http", "0.0.0.0:0", "--token-file", file)
-	page := pageOf(b)
-	require.Contains(t, page, "http://localhost:")
-	for token, want := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusUnauthorized, "a secret": http.StatusOK} {
-		status, _ := request(t, http.MethodGet, page+"api/status", token)
-		require.Equal(t, want, status, token)
+	for variable, args := range map[string][]string{"": {"run", "--http", "0.0.0.0:0", "--token-file", file}, "a secret": {"run", "--http", "0.0.0.0:0"}} {
+		t.Setenv(daemon.TokenVariable, variable)
+		b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, args...)
+		page := pageOf(b)
+		require.Contains(t, page, "http://localhost:")
+		for token, want := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusUnauthorized, "a secret": http.StatusOK} {
+			status, _ := request(t, http.MethodGet, page+"api/status", token)
+			require.Equal(t, want, status, token)
+		}
+		require.NotContains(t, b.stop(), "a secret")
 	}
-	require.NotContains(t, b.stop(), "a secret")
 }
 
 // What is wrong about the page is said before a server is started.
@@ -123,15 +127,4 @@ func TestRun_page_refused(t *testing.T) {
 			require.Empty(t, mcptest.PIDs(dir))
 		})
 	}
-}
-
-// The token may come from the environment.
-func TestRun_page_token_variable(t *testing.T) {
-	t.Setenv(daemon.TokenVariable, "from outside")
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run", "--http", "127.0.0.1:0")
-	page := pageOf(b)
-	status, _ := request(t, http.MethodGet, page+"api/status", "")
-	require.Equal(t, http.StatusUnauthorized, status)
-	status, _ = request(t, http.MethodGet, page+"api/status", "from outside")
-	require.Equal(t, http.StatusOK, status)
 }

@@ -125,13 +125,3 @@ func TestRun_as_process_1(t *testing.T) {
 	require.NoError(t, p.cmd.Wait(), "%s", &p.errs)
 	require.Empty(t, p.marked())
 }
-
-// What process 1 has started ends when that is killed.
-func TestRun_as_process_1_that_is_killed(t *testing.T) {
-	p := startProcessOne(t)
-	p.await("  ready  ")
-	require.NotEmpty(t, p.marked())
-	require.NoError(t, syscall.Kill(p.pid, syscall.SIGKILL))
-	require.Error(t, p.cmd.Wait())
-	require.Empty(t, p.marked())
-}

@@ -33,7 +33,6 @@ type keyPrincipal struct {
 	Principal string `help:"Principal of the gateway that made the call, as mcpvisor tasks shows it behind \"of\" (default: none)." placeholder:"NAME"`
 }
 
-// Run implements kong's command.
 func (cmd *tasksListCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("tasks")
 	if err != nil {
@@ -113,7 +112,6 @@ type tasksWaitCmd struct {
 	keyPrincipal
 }
 
-// Run implements kong's command.
 func (cmd *tasksWaitCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("tasks wait")
 	if err != nil {
@@ -139,7 +137,6 @@ type tasksResolveCmd struct {
 // maxResultFile is the longest file of a result, in bytes.
 const maxResultFile = 48 << 20
 
-// Run implements kong's command.
 func (cmd *tasksResolveCmd) Run(inv *invocation) error {
 	request := control.ResolveRequest{JournalKey: mcpvisor.JournalKey{Principal: cmd.Principal, Key: cmd.Key}, NotRun: cmd.NotRun, Result: []byte(cmd.Result), By: operator()}
 	if cmd.ResultFile != "" {
@@ -197,7 +194,6 @@ type tasksCancelCmd struct {
 	keyPrincipal
 }
 
-// Run implements kong's command.
 func (cmd *tasksCancelCmd) Run(inv *invocation) error {
 	c, err := inv.AttachOnly("tasks cancel")
 	if err != nil {

@@ -13,7 +13,6 @@ type tokenCmd struct {
 	Profile string `help:"The profile of the configuration that the client gets (default: everything)." placeholder:"NAME"`
 }
 
-// Run implements kong's command.
 func (cmd *tokenCmd) Run(inv *invocation) error {
 	if cmd.Name == "" || strings.ContainsAny(cmd.Name, " \t\r\n#") {
 		return cli.UsageError("the name %q has a space or a #; choose another one", cmd.Name)

@@ -125,7 +125,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/presets":           {folders: "cmd/mcpvisor/internal/configfile"},
 	"cmd/mcpvisor/internal/control":           {". supervisor facade gateway gateway/settings gateway/clients internal/ web web/api cmd/mcpvisor/internal/bridge", []string{sdk}},
 	"cmd/mcpvisor/internal/oidcauth":          {"gateway internal/loopback", []string{sdk, xtime, "github.com/coreos/go-oidc/"}},
-	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/stretchr/testify/require"}},
+	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/coreos/go-oidc/", "github.com/stretchr/testify/require"}},
 	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/canonical internal/envelope internal/jsonscan internal/linereader"},
 	"cmd/mcpvisor/internal/top":               {". supervisor gateway/clients web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":            {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},

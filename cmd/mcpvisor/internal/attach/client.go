@@ -4,6 +4,7 @@
 package attach
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -64,7 +66,6 @@ func Find(ctx context.Context, config string) (*Client, control.Info, error) {
 	return nil, control.Info{}, err
 }
 
-// InProcess returns a client of a handler in the same process.
 func InProcess(h http.Handler) *Client {
 	return &Client{transport: handlerTransport{h}, close: func() {}}
 }
@@ -78,7 +79,6 @@ type Error struct {
 	api.ErrorDetail
 }
 
-// Error implements error.
 func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns an error that errors.Is compares with the sentinels of package mcpvisor.
@@ -104,7 +104,6 @@ func (c *Client) Server(ctx context.Context, name string) (s api.Server, err err
 	return s, c.get(ctx, "api/servers/"+url.PathEscape(name), &s)
 }
 
-// Catalog returns the tools of one server.
 func (c *Client) Catalog(ctx context.Context, name string) (t api.Tools, err error) {
 	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
 }
@@ -129,7 +128,6 @@ func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err 
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
-// Clients returns the clients of the gateway.
 func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
 	return s, c.get(ctx, "api/clients", &s)
 }
@@ -321,4 +319,112 @@ func errorOf(response *http.Response, data []byte) error {
 		return fmt.Errorf("mcpvisor run answered %s", response.Status)
 	}
 	return &Error{answer.Error}
+}
+
+type CallOptions struct {
+	// Timeout bounds the time without progress; 0 means the server's own timeout.
+	Timeout time.Duration
+	// Progress is called for each report of the server, in the goroutine of the call; nil
+	// asks for none.
+	Progress func(mcpvisor.Progress)
+	// Key names the call in the journal; empty names none.
+	Key string
+	// Dry sends nothing: the error says why the tool cannot be called, and is ErrCanceled if it can.
+	Dry bool
+}
+
+// CallTool calls a tool. The result is what the server sent, byte for byte.
+func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMessage, o CallOptions) (json.RawMessage, error) {
+	query := url.Values{"tool": {tool}}
+	if o.Timeout != 0 {
+		query.Set("timeout", o.Timeout.String())
+	}
+	if o.Key != "" {
+		query.Set("key", o.Key)
+	}
+	if o.Dry {
+		query.Set("dry", "true")
+	}
+	if o.Progress != nil {
+		query.Set("progress", "true")
+	}
+	response, err := c.do(ctx, http.MethodPost, "run/call?"+query.Encode(), arguments)
+	if err != nil {
+		return nil, c.lost(ctx, http.MethodPost, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= http.StatusBadRequest {
+		data, err := io.ReadAll(response.Body)
+		if err != nil {
+			return nil, c.lost(ctx, http.MethodPost, err)
+		}
+		return nil, errorOf(response, data)
+	}
+	for messages := json.NewDecoder(response.Body); ; {
+		var m control.CallMessage
+		if err := messages.Decode(&m); err != nil {
+			return nil, c.lost(ctx, http.MethodPost, err)
+		}
+		switch {
+		case m.Progress != nil && o.Progress != nil:
+			o.Progress(*m.Progress)
+		case m.Error != nil:
+			return nil, &Error{*m.Error}
+		case m.Result != nil:
+			return m.Result, nil
+		case m.Progress == nil:
+			return nil, fmt.Errorf("mcpvisor run sent an answer that this program does not understand; restart it, or use --fresh")
+		}
+	}
+}
+
+// maxEventLine is the longest line of an event stream, in bytes.
+const maxEventLine = 16 << 20
+
+// Events calls each for every event after number after, in order, until the context ends or
+// the stream does, and returns why. It returns nil if each returned false. Kinds select
+// events; none means all.
+func (c *Client) Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error {
+	query := url.Values{"after": {strconv.FormatUint(after, 10)}}
+	for _, kind := range kinds {
+		query.Add("kind", string(kind))
+	}
+	response, err := c.do(ctx, http.MethodGet, "api/events/stream?"+query.Encode(), nil)
+	if err != nil {
+		return c.lost(ctx, http.MethodGet, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		data, err := io.ReadAll(response.Body)
+		if err != nil {
+			return c.lost(ctx, http.MethodGet, err)
+		}
+		return errorOf(response, data)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, maxEventLine)
+	named := false // the event has a name: it is about the stream
+	for lines.Scan() {
+		line := lines.Bytes()
+		data, isData := bytes.CutPrefix(line, []byte("data: "))
+		switch {
+		case len(line) == 0:
+			named = false
+		case bytes.HasPrefix(line, []byte("event:")):
+			named = true
+		case isData && !named:
+			var event api.Event
+			if err := json.Unmarshal(data, &event); err != nil {
+				return err
+			}
+			if !each(event) {
+				return nil
+			}
+		}
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	return c.lost(ctx, http.MethodGet, err)
 }

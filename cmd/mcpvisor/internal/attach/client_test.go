@@ -17,7 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +31,7 @@ func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
 		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "slow", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "one", InMemory: mcptest.InMemory(script)}))
 
-	h, err := control.New(c, control.Info{PID: os.Getpid()})
+	h, err := control.New(c, control.Served{}, control.Info{PID: os.Getpid()})
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "mv") //nolint:usetesting // paths of sockets are short
 	require.NoError(t, err)
@@ -59,32 +58,6 @@ func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
 	t.Cleanup(remote.Close)
 	require.Equal(t, os.Getpid(), info.PID)
 	return c, map[string]*attach.Client{"in process": attach.InProcess(h), "socket": remote}
-}
-
-func TestClient(t *testing.T) {
-	_, all := clients(t)
-	for name, c := range all {
-		t.Run(name, func(t *testing.T) {
-			result, err := c.CallTool(t.Context(), "one/echo", []byte(`{"text":"a<b"}`), attach.CallOptions{})
-			require.NoError(t, err)
-			require.Contains(t, string(result), "a<b", "the result is as the server sent it")
-			server, err := c.Server(t.Context(), "one")
-			require.NoError(t, err)
-			require.Equal(t, "one", server.Status.Name)
-			catalog, err := c.Catalog(t.Context(), "one")
-			require.NoError(t, err)
-			require.Len(t, catalog.Tools, 4)
-			use, err := c.ToolUse(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, "one/echo", use.Tools[0].Name)
-
-			_, err = c.Server(t.Context(), "two")
-			require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
-			_, err = c.CallTool(t.Context(), "one/ecco", nil, attach.CallOptions{})
-			require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
-			require.ErrorContains(t, err, "did you mean one/echo?")
-		})
-	}
 }
 
 // Progress is passed on before the result, and the timeout of the call counts.
@@ -131,26 +104,6 @@ func TestClient_canceled(t *testing.T) {
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			}
 			require.Eventually(t, func() bool { return len(client.CallsInFlight()) == 0 }, time.Minute, time.Millisecond)
-		})
-	}
-}
-
-func TestEvents(t *testing.T) {
-	client, all := clients(t)
-	for name, c := range all {
-		t.Run(name, func(t *testing.T) {
-			seen := client.Stats().Events
-			require.NoError(t, c.Restart(t.Context(), "one"))
-			var kinds []mcpvisor.EventKind
-			require.NoError(t, c.Events(t.Context(), seen, func(e api.Event) bool {
-				kinds = append(kinds, e.Kind)
-				return e.Kind != mcpvisor.EventReady
-			}, mcpvisor.EventDown, mcpvisor.EventReady))
-			require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventDown, mcpvisor.EventReady}, kinds)
-
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			require.Error(t, c.Events(ctx, seen, func(api.Event) bool { return true }))
 		})
 	}
 }

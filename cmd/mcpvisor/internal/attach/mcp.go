@@ -77,7 +77,6 @@ func upgrade(conn net.Conn, profile string) (*MCPSession, error) {
 	return &MCPSession{Conn: conn, UntilUnused: response.Header.Get(control.UntilUnusedHeader) != "", buffered: buffered}, conn.SetDeadline(time.Time{})
 }
 
-// MCPSession is the connection of one session.
 type MCPSession struct {
 	net.Conn
 	// UntilUnused: the run was started with --until-unused.
@@ -86,5 +85,4 @@ type MCPSession struct {
 	buffered *bufio.Reader // may have the first bytes
 }
 
-// Read implements io.Reader.
 func (s *MCPSession) Read(p []byte) (int, error) { return s.buffered.Read(p) }

@@ -51,10 +51,8 @@ type pipeResponse struct {
 	sent   http.Header // a copy of header
 }
 
-// Header implements http.ResponseWriter.
 func (w *pipeResponse) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *pipeResponse) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
@@ -71,7 +69,6 @@ func (w *pipeResponse) Write(b []byte) (int, error) {
 // Flush implements http.Flusher: nothing is buffered.
 func (w *pipeResponse) Flush() { w.WriteHeader(http.StatusOK) }
 
-// pipeBody is the body of a response.
 type pipeBody struct {
 	*io.PipeReader
 	end func()

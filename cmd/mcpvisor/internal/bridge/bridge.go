@@ -173,7 +173,6 @@ type question struct {
 	given []byte // the id that the host knows
 }
 
-// link is one connection.
 type link struct {
 	io.ReadWriteCloser
 	number int
@@ -230,7 +229,6 @@ func (b *bridge) refuseAll(line []byte) {
 	}
 }
 
-// fromHost handles one message of the host.
 func (b *bridge) fromHost(m message) {
 	switch {
 	case m.method == "":

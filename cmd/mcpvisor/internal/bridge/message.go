@@ -121,17 +121,8 @@ func cancelLine(id []byte, reason string) []byte {
 }
 
 // isModern reports whether a request is of 2026-07-28 or later: then its _meta names the version.
-func isModern(params []byte) (modern bool) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
-		if key != "_meta" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, _ []byte) error {
-			modern = modern || key == "io.modelcontextprotocol/protocolVersion"
-			return nil
-		})
-	})
-	return modern
+func isModern(params []byte) bool {
+	return jsonscan.Member(jsonscan.Member(params, "_meta"), "io.modelcontextprotocol/protocolVersion") != nil
 }
 
 // repeatable reports whether a request may be sent twice: it only reads, or sets a state of the session.

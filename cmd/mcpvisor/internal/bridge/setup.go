@@ -97,13 +97,8 @@ func (b *bridge) forgetLocked(uri string) {
 }
 
 // uriOf returns the URI in params, in memory of its own.
-func uriOf(params []byte) (uri string) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) {
-		if key == "uri" {
-			uri, err = jsonscan.ReadString(value)
-		}
-		return err
-	})
+func uriOf(params []byte) string {
+	uri, _ := jsonscan.ReadString(jsonscan.Member(params, "uri")) // empty if it is no text
 	return strings.Clone(uri)
 }
 
@@ -371,37 +366,17 @@ func (b *bridge) tellChanged(method string) {
 }
 
 // asksFor reports whether the params of subscriptions/listen ask for a kind of notifications.
-func asksFor(params []byte, filter string) (asked bool) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
-		if key != "notifications" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, value []byte) error {
-			asked = asked || key == filter && string(value) == "true"
-			return nil
-		})
-	})
-	return asked
+func asksFor(params []byte, filter string) bool {
+	return string(jsonscan.Member(jsonscan.Member(params, "notifications"), filter)) == "true"
 }
 
 // isRepeatedListen reports whether the host has already had the acknowledgement of this subscriptions/listen.
 func (b *bridge) isRepeatedListen(m message) (repeated bool) {
-	_ = jsonscan.EachMember(m.params, func(key string, value []byte) error {
-		if key != "_meta" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, value []byte) error {
-			if key == "io.modelcontextprotocol/subscriptionId" {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				r := b.requests[envelope.Key(value)]
-				repeated = r != nil && r.acknowledged
-				if r != nil {
-					r.acknowledged = true
-				}
-			}
-			return nil
-		})
-	})
+	id := jsonscan.Member(jsonscan.Member(m.params, "_meta"), "io.modelcontextprotocol/subscriptionId")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.requests[envelope.Key(id)]; r != nil {
+		repeated, r.acknowledged = r.acknowledged, true
+	}
 	return repeated
 }

@@ -4,7 +4,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,13 +29,11 @@ type Invocation struct {
 	In      io.Reader
 	Out     io.Writer
 	Err     io.Writer
-	// JSON is --json.
-	JSON bool
+	JSON    bool
 	// Wait is the duration of --wait; 0 without one. status waits for WaitFor instead.
 	Wait    time.Duration
 	WaitFor string
-	// Fresh is --fresh.
-	Fresh bool
+	Fresh   bool
 	// Sources are the configuration files.
 	Sources Sources
 	// Words are the words after --; nil without it.
@@ -43,4 +45,21 @@ type Invocation struct {
 // Table prints rows with aligned columns to stdout. header has a tab between two names.
 func (inv *Invocation) Table(header string, rows [][]any) error {
 	return table.Write(inv.Out, table.Colored(inv.Out), strings.Split(header, "\t"), rows)
+}
+
+// Programs returns the paths of this program that exist, at least one: the file that runs, the command that started it, and
+// the program of its name in PATH. An upgrade may remove the first ones, which may be in a directory of one version.
+func Programs() (paths []string, err error) {
+	own, _ := os.Executable()
+	for _, name := range []string{own, os.Args[0], "mcpvisor"} {
+		if path, err := exec.LookPath(name); err == nil {
+			if path, err = filepath.Abs(path); err == nil {
+				paths = append(paths, path)
+			}
+		}
+	}
+	if len(paths) == 0 {
+		err = errors.New("the program mcpvisor is neither where it was nor in PATH; restart the host")
+	}
+	return paths, err
 }

@@ -1,6 +1,14 @@
+// Package commandline completes command lines of mcpvisor in bash, zsh, fish and PowerShell.
+//
+// The scripts of the shells are a few lines each. They run "mcpvisor __complete" with the
+// words of the line, which knows commands and flags from the model of kong, and names of
+// servers and tools from [Names]. A positional argument says by its tag what it is, as in
+// `complete:"tool"`.
 package commandline
 
 import (
+	_ "embed" // scripts
+	"fmt"
 	"slices"
 	"strings"
 
@@ -132,13 +140,7 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 	}
 	switch kind := arg.Tag.Get("complete"); kind {
 	case kindServer:
-		return slices.DeleteFunc(names.Servers(), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
-	case kindTool:
-		return names.Tools()
-	case kindTarget:
-		return append(names.Servers(), names.Tools()...)
-	case kindArgument:
-		return names.Arguments(p.given[0])
+		return slices.DeleteFunc(names(kind, p.given), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
 	case kindCommand:
 		return commands(model.Node)
 	case "":
@@ -147,7 +149,7 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 		if all := values(kind); all != nil {
 			return all
 		}
-		return names.Others(kind)
+		return names(kind, p.given)
 	}
 }
 
@@ -183,4 +185,89 @@ func Flag(model *kong.Application, words []string, name string) (values []string
 		p.pass(word)
 	}
 	return values
+}
+
+// SplitLine splits a line of bash into words: those after the name of the program, the last
+// of which is being typed. broken is what of that word bash does not expect in candidates:
+// up to the last character of breaks (COMP_WORDBREAKS), which bash takes for a word.
+func SplitLine(line, breaks string) (words []string, broken string) {
+	var word strings.Builder
+	var quote rune
+	escaped, inWord := false, false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, inWord = true, true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == ' ' || r == '\t':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inWord = false
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	last := word.String()
+	words = append(words, last)
+	return words[min(1, len(words)-1):], last[:strings.LastIndexAny(last, breaks)+1]
+}
+
+// These are the kinds of arguments that this package knows by itself, beside lists such as "a,b".
+const (
+	kindServer  = "server"  // a server; each is given once
+	kindCommand = "command" // a command of the program
+	kindFile    = "file"    // a file
+)
+
+// Files is the one candidate that stands for the files of the directory.
+const Files = ":files"
+
+// Candidate is one way to complete the last word of a line.
+type Candidate struct {
+	Value, Description string
+}
+
+// Names returns the values of a kind that the tag of an argument names, which only a configuration or a
+// running `mcpvisor run` knows. given are the arguments before it. It is called as needed.
+type Names func(kind string, given []string) []Candidate
+
+var (
+	//go:embed script/mcpvisor.bash
+	bash string
+	//go:embed script/mcpvisor.zsh
+	zsh string
+	//go:embed script/mcpvisor.fish
+	fish string
+	//go:embed script/mcpvisor.ps1
+	powershell string
+)
+
+// Shells are those that have a script.
+var Shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func Script(shell string) (string, error) {
+	switch shell {
+	case "bash":
+		return bash, nil
+	case "zsh":
+		return zsh, nil
+	case "fish":
+		return fish, nil
+	case "powershell", "pwsh":
+		return powershell, nil
+	}
+	return "", fmt.Errorf("there is no completion for %q; name one of: %s", shell, strings.Join(Shells, ", "))
 }

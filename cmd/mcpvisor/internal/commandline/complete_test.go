@@ -39,23 +39,17 @@ type grammar struct {
 	Secret struct{} `cmd:"" hidden:""`
 }
 
-type names struct{}
-
-func (names) Servers() []commandline.Candidate {
-	return []commandline.Candidate{{Value: "fs"}, {Value: "git"}}
-}
-
-func (names) Tools() []commandline.Candidate {
-	return []commandline.Candidate{{Value: "fs/list"}, {Value: "fs/read"},
-		{Value: "fs/x;y"}, {Value: "fs/$(x)"}, {Value: "fs/a b"}, {Value: "fs/a\nb"}, {Value: "fs/*"}, {Value: "fs/\x1b"}, {Value: "fs/`x`"}, {Value: "fs/ü"}, {Value: "git/log"}}
-}
-
-func (names) Arguments(tool string) []commandline.Candidate {
-	return []commandline.Candidate{{Value: "of=" + tool}, {Value: "path=", Description: "Where."}}
-}
-
-func (names) Others(kind string) []commandline.Candidate {
-	return []commandline.Candidate{{Value: kind + "1"}}
+func names(kind string, given []string) (all []commandline.Candidate) {
+	for _, value := range map[string][]string{
+		"server": {"fs", "git"}, "tool": {"fs/list", "fs/read", "fs/x;y", "fs/$(x)", "fs/a b", "fs/a\nb", "fs/*", "fs/\x1b", "fs/`x`", "fs/ü", "git/log"},
+		"target": {"fs", "git", "fs/list", "fs/read", "git/log"}, "preset": {"preset1"},
+	}[kind] {
+		all = append(all, commandline.Candidate{Value: value})
+	}
+	if kind == "argument" {
+		all = append(all, commandline.Candidate{Value: "of=" + given[0]}, commandline.Candidate{Value: "path=", Description: "Where."})
+	}
+	return all
 }
 
 func TestComplete(t *testing.T) {
@@ -89,15 +83,15 @@ func TestComplete(t *testing.T) {
 		"nothing x":                  "",
 	} {
 		var values []string
-		for _, c := range commandline.Complete(parser.Model, strings.Split(line, " "), names{}) {
+		for _, c := range commandline.Complete(parser.Model, strings.Split(line, " "), names) {
 			values = append(values, c.Value)
 		}
 		require.Equal(t, want, strings.Join(values, " "), line)
 	}
 	require.Equal(t, []string{"a", "b", "c"}, commandline.Flag(parser.Model, strings.Split("--json -c a call --config=b x --config c y", " "), "config"))
 	require.Empty(t, commandline.Flag(parser.Model, strings.Split("call -- --config c y", " "), "config"))
-	require.Equal(t, "Call a tool", commandline.Complete(parser.Model, []string{"ca"}, names{})[0].Description)
-	require.Equal(t, "Print JSON", commandline.Complete(parser.Model, []string{"--js"}, names{})[0].Description)
+	require.Equal(t, "Call a tool", commandline.Complete(parser.Model, []string{"ca"}, names)[0].Description)
+	require.Equal(t, "Print JSON", commandline.Complete(parser.Model, []string{"--js"}, names)[0].Description)
 }
 
 func TestSplitLine(t *testing.T) {

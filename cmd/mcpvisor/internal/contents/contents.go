@@ -109,7 +109,6 @@ func (p *Printer) Print(list []mcp.Content) error {
 	return nil
 }
 
-// PrintResource prints one content of a resource.
 func (p *Printer) PrintResource(r *mcp.ResourceContents) error { return p.text(resourceText(r)) }
 
 func (p *Printer) text(text string) error {

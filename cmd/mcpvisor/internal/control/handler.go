@@ -6,9 +6,11 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -73,13 +75,10 @@ type Unusable struct {
 // Handler serves a client. Safe for concurrent use.
 type Handler struct {
 	client   *facade.Client
+	of       Served
 	web      *web.Handler
 	sessions *sessions
 	routes   *http.ServeMux
-	reload   func(dryRun bool) Reload // nil if there is nothing to read again
-	withheld func() []gateway.Withheld
-	inFleet  bool
-	masks    *Masks
 
 	mu   sync.Mutex
 	info Info
@@ -94,19 +93,12 @@ const (
 	maxBodiesBytes = 512 << 20
 )
 
-// New makes a handler. The Schema of info is set here. Lists hide the secrets that their
-// servers were given by specs.
-func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	masks := new(Masks)
-	masks.Update(specs...)
-	return NewReloading(client, Reloading{Masks: masks}, info)
-}
-
-// Reloading is what a handler needs of servers whose configuration can be read again.
-type Reloading struct {
-	// Reload reads it. It is called by one request at a time or by several.
+// Served is what is known of the servers of a client. The zero value serves copies.
+type Served struct {
+	// Reload reads the configuration again. It is called by one request at a time or by several. nil: it is
+	// not read again.
 	Reload func(dryRun bool) Reload
-	// Masks hide secrets in lists.
+	// Masks hide secrets in lists. nil: none are hidden.
 	Masks *Masks
 	// Settings are those of the MCP sessions. nil: none.
 	Settings *gateway.SettingsVar
@@ -122,22 +114,27 @@ type Reloading struct {
 	Key []byte
 }
 
-// NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]
-// says what has changed.
-func NewReloading(client *facade.Client, again Reloading, info Info) (*Handler, error) {
-	if again.Hosts == nil {
-		again.Hosts = clients.New()
-	}
-	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld, inFleet: again.Fleet != nil, masks: again.Masks,
-		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
+// New makes a handler. The Schema of info is set here. [Handler.Update] says what has changed.
+func New(client *facade.Client, of Served, info Info) (*Handler, error) {
+	h := &Handler{client: client, routes: http.NewServeMux(), answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info)
-	if again.Attention == nil {
-		again.Attention = func() []api.Attention {
+	if of.Masks == nil {
+		of.Masks = new(Masks)
+	}
+	if of.Settings == nil {
+		of.Settings = new(gateway.SettingsVar)
+	}
+	if of.Hosts == nil {
+		of.Hosts = clients.New()
+	}
+	if of.Attention == nil {
+		of.Attention = func() []api.Attention {
 			present := h.full()
 			return present.Attention()
 		}
 	}
-	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(again.Attention), web.WithFleet(again.Fleet), web.WithMask(again.Masks.Text))
+	h.of, h.sessions = of, newSessions(client, &h.of)
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithAttention(of.Attention), web.WithFleet(of.Fleet), web.WithMask(of.Masks.Text))
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +162,6 @@ func (h *Handler) Close() {
 	h.sessions.close()
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
@@ -182,10 +178,10 @@ func (h *Handler) present() Info {
 // full is present with the facts that change without a reload: withheld names, and the servers of a fleet.
 func (h *Handler) full() Info {
 	info := h.present()
-	if h.withheld != nil {
-		info.Withheld = h.withheld()
+	if h.of.Withheld != nil {
+		info.Withheld = h.of.Withheld()
 	}
-	if h.inFleet { // its servers come and go
+	if h.of.Fleet != nil { // its servers come and go
 		info.Servers = []string{}
 		for _, s := range h.client.Status() {
 			info.Servers = append(info.Servers, s.Name)
@@ -317,4 +313,186 @@ func detailOf(err error) api.ErrorDetail {
 		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
 	}
 	return detail
+}
+
+// Key is the answer of GET /run/key.
+type Key struct {
+	// Entry is what the journal knows of the key, without the result; nil: it does not know it.
+	Entry *mcpvisor.JournalEntry `json:"entry,omitempty"`
+}
+
+// getKey answers with what the journal knows of ?key=KEY of &principal=NAME.
+func (h *Handler) getKey(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	entry, known, err := h.client.JournalEntry(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	var answer Key
+	if entry.Result = nil; known {
+		answer.Entry = &entry
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+}
+
+// ResolveRequest is the body of POST /run/resolve: a key, and the facade.KeyResolution of it.
+type ResolveRequest struct {
+	mcpvisor.JournalKey
+	Seen   time.Time       `json:"seen"`
+	By     string          `json:"by"`
+	NotRun bool            `json:"notRun,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// postResolve states what became of the call of a key. Only commands can: clients of the gateway and the page
+// have no such request.
+func (h *Handler) postResolve(w http.ResponseWriter, r *http.Request) {
+	request, ok := readBody[ResolveRequest](h, w, r)
+	if !ok {
+		return
+	}
+	err := h.client.ResolveKey(r.Context(), request.JournalKey, facade.KeyResolution{Seen: request.Seen, By: request.By, NotRun: request.NotRun, Result: request.Result})
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
+}
+
+// ReloadRequest is the body of POST /run/reload: read the configuration again.
+type ReloadRequest struct {
+	// DryRun asks what would change, and changes nothing.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// Reload is the answer of POST /run/reload: what the configuration changes.
+type Reload struct {
+	DryRun bool `json:"dryRun,omitempty"`
+	// Problem says why the files as a whole cannot be used. Then nothing changes.
+	Problem string `json:"problem,omitempty"`
+	// GatewayProblem says why "gateway" of the files cannot be used. What hosts are offered stays as
+	// it was.
+	GatewayProblem string `json:"gatewayProblem,omitempty"`
+	// Changes are by server, in the order of their names.
+	Changes []Change `json:"changes"`
+	// Unchanged counts the servers that are left alone.
+	Unchanged int `json:"unchanged"`
+	// TookMs is how long the changes took, with the calls in flight of what ends, and starts beside a server
+	// that is replaced. Other starts are not waited for.
+	TookMs int64 `json:"tookMs"`
+}
+
+// Change is what becomes of one server.
+type Change struct {
+	Server string `json:"server"`
+	Action Action `json:"action"`
+	// Reason says why the entry is not usable.
+	Reason string `json:"reason,omitempty"`
+	// Error says why the change failed.
+	Error string `json:"error,omitempty"`
+}
+
+// Action says what a reload does with a server.
+type Action string
+
+const (
+	// ActionAdd starts a server.
+	ActionAdd Action = "add"
+	// ActionReplace ends a server and starts it by its new entry, or the other way round if both may run.
+	ActionReplace Action = "replace"
+	// ActionRemove ends a server.
+	ActionRemove Action = "remove"
+	// ActionKeep leaves a server as it is, because its entry is no longer usable.
+	ActionKeep Action = "keep"
+	// ActionUnusable shows an entry that is not usable as a server that was given up.
+	ActionUnusable Action = "unusable"
+)
+
+func (h *Handler) postReload(w http.ResponseWriter, r *http.Request) {
+	request, ok := readBody[ReloadRequest](h, w, r)
+	if !ok {
+		return
+	}
+	if h.of.Reload == nil {
+		writeError(w, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")})
+		return
+	}
+	answer := h.of.Reload(request.DryRun)
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+}
+
+// MaxArguments bounds the arguments of a call, in bytes.
+const MaxArguments = 64 << 20
+
+// CallMessage is one value of the answer to POST /run/call. Exactly one member is set. The
+// last value has the result or the error; those before it are progress.
+type CallMessage struct {
+	Progress *mcpvisor.Progress `json:"progress,omitempty"`
+	// Result is what the server sent, byte for byte.
+	Result json.RawMessage  `json:"result,omitempty"`
+	Error  *api.ErrorDetail `json:"error,omitempty"`
+}
+
+// postCall calls the tool ?tool=NAME with the body as arguments. ?timeout=DURATION replaces
+// the server's own timeout of calls, ?key=KEY names the call, and with ?progress=true the answer has the progress
+// that the server reports. With ?dry=true nothing is sent: the error says why the tool cannot be called,
+// and is ErrCanceled if it can. The answer is a sequence of [CallMessage]. The call ends with the
+// request.
+func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	opts := []facade.CallOption{facade.WithClientName("mcpvisor call")}
+	body := h.bodies.NewBody(w, r, MaxArguments)
+	defer body.Release()
+	arguments, err := io.ReadAll(body)
+	if text := query.Get("timeout"); text != "" && err == nil {
+		var timeout time.Duration
+		timeout, err = time.ParseDuration(text)
+		opts = append(opts, facade.WithTimeout(timeout))
+	}
+	if err != nil {
+		writeError(w, bodyError(err))
+		return
+	}
+	if key := query.Get("key"); key != "" {
+		opts = append(opts, facade.WithKey(key))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	stream := http.NewResponseController(w)
+	if query.Get("progress") == "true" {
+		opts = append(opts, facade.WithProgress(func(p mcpvisor.Progress) {
+			if data, err := json.Marshal(CallMessage{Progress: &p}); err == nil {
+				jsonanswer.SetDeadline(w, len(data))
+				_, _ = w.Write(append(data, '\n')) // the end of the request ends the call
+				_ = stream.Flush()
+				_ = stream.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the answer
+			}
+		}))
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if query.Get("dry") == "true" {
+		cancel()
+	}
+	result, err := h.client.CallToolRaw(ctx, query.Get("tool"), arguments, opts...)
+	body.Release()
+	if err == nil && len(result) > jsonanswer.SmallBytes {
+		if h.answers.Take(len(result)) {
+			defer h.answers.Return(len(result))
+		} else {
+			err = &mcpvisor.Error{Op: "call " + query.Get("tool"), Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: jsonanswer.ErrNoRoom}
+		}
+	}
+	jsonanswer.SetDeadline(w, len(result))
+	if err != nil {
+		detail := detailOf(err)
+		if data, err := json.Marshal(CallMessage{Error: &detail}); err == nil {
+			_, _ = w.Write(data)
+		}
+		return
+	}
+	// json.Marshal would change the spaces of the result.
+	for _, part := range [][]byte{[]byte(`{"result":`), result, []byte(`}`)} {
+		_, _ = w.Write(part) //nolint:gosec // JSON for a command; a command that has ended needs no answer
+	}
 }

@@ -34,7 +34,7 @@ func withHandler(t *testing.T, script mcptest.Script, test func(t *testing.T, h 
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close(context.Background())) }()
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script)}))
-		h, err := New(c, Info{})
+		h, err := New(c, Served{}, Info{})
 		require.NoError(t, err)
 		defer h.Close()
 		test(t, h)

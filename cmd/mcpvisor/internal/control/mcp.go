@@ -11,10 +11,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
-	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -34,9 +36,7 @@ const startsTimeout = 20 * time.Second
 // sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
 type sessions struct {
 	client   *facade.Client
-	settings *gateway.SettingsVar
-	hosts    *clients.Registry
-	key      []byte          // nil: a random one
+	of       *Served
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 	draining context.Context // ends when another run takes over
@@ -55,12 +55,8 @@ type sessions struct {
 // call may answer all of it.
 var Declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true})
 
-func newSessions(c *facade.Client, again Reloading) *sessions {
-	settings := again.Settings
-	if settings == nil {
-		settings = new(gateway.SettingsVar)
-	}
-	s := &sessions{client: c, settings: settings, hosts: again.Hosts, key: again.Key, transports: map[string]mcp.Transport{}}
+func newSessions(c *facade.Client, of *Served) *sessions {
+	s := &sessions{client: c, of: of, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
@@ -72,14 +68,14 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.transports[profile]
-	if profile != "" && !s.settings.Has(profile) {
+	if profile != "" && !s.of.Settings.Has(profile) {
 		return nil, false
 	}
 	if t == nil {
-		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: settings.DefaultHostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts),
+		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: settings.DefaultHostPrefix}), gateway.WithSettings(s.of.Settings), gateway.WithProfile(profile), gateway.WithClients(s.of.Hosts),
 			gateway.WithLimits(gateway.Limits{StallTimeout: stallTimeout})}
-		if s.key != nil {
-			opts = append(opts, gateway.WithSessionKey(s.key))
+		if s.of.Key != nil {
+			opts = append(opts, gateway.WithSessionKey(s.of.Key))
 		}
 		t = gateway.Transport(s.client, opts...)
 		s.transports[profile] = t
@@ -199,5 +195,65 @@ type streamReader struct {
 	conn net.Conn
 }
 
-// Close implements io.Closer.
 func (r streamReader) Close() error { return r.conn.Close() }
+
+const (
+	// DrainTimeout bounds how long calls in flight may take before their servers are ended.
+	DrainTimeout = 30 * time.Second
+	// drainPoll is the pause between two looks at them.
+	drainPoll = 20 * time.Millisecond
+)
+
+// postHandOver makes a run that ends when it is unused end for another one. It refuses new sessions, and hosts leave the
+// open ones as soon as their requests are answered. What is in flight after DrainTimeout is cut off.
+func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
+	s := h.sessions
+	s.mu.Lock()
+	end, again := s.end, s.closed || s.draining.Err() != nil
+	if end != nil && !again {
+		s.drain()
+		s.wg.Go(func() {
+			for until := time.Now().Add(DrainTimeout); time.Now().Before(until) && s.inFlight() && backoff.Sleep(s.ctx, drainPoll) == nil; {
+			}
+			end()
+		})
+	}
+	s.mu.Unlock()
+	if end == nil {
+		http.Error(w, "this run does not end for another one", http.StatusConflict)
+		return
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
+}
+
+// inFlight reports whether a session is open, or a call is in flight.
+func (s *sessions) inFlight() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open > 0 || len(s.client.CallsInFlight()) > 0
+}
+
+// drainWriter writes the messages of a session, in any number of pieces, and between two of them that it drains.
+type drainWriter struct {
+	net.Conn
+	draining context.Context
+
+	mu     sync.Mutex // locked while bytes are written; guards the fields below
+	within bool       // the last byte does not end a message
+	told   bool
+}
+
+// Write implements io.Writer. Without bytes it writes only the notice, if it is time.
+func (w *drainWriter) Write(b []byte) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(b) > 0 {
+		n, err = w.Conn.Write(b)
+		w.within = b[len(b)-1] != '\n'
+	}
+	if w.draining.Err() != nil && !w.within && !w.told {
+		w.told = true
+		_, _ = io.WriteString(w.Conn, `{"jsonrpc":"2.0","method":"`+bridge.DrainMethod+`"}`+"\n") // an error ends the session
+	}
+	return n, err
+}

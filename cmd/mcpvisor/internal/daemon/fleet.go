@@ -150,21 +150,20 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 		lists := newLists(node.Client, followed.settings)
 		withheld := func() []gateway.Withheld { return lists.Status().Withheld }
 		r := &running{client: node.Client, printer: nodePrinter(inv, f.ID, node.Client), close: node.Close}
-		r.served = served{
-			settings: followed.settings, masks: followed.masks, withheld: withheld, info: info, onSocket: followed.serveOn,
-			attention: func() []api.Attention {
-				return append(node.Attention(), followed.attention(withheld(), info.Read)...)
-			},
+		r.served = served{info: info, onSocket: followed.serveOn, collectors: []prometheus.Collector{fleetMetrics(node.Status)},
+			Served: control.Served{Settings: followed.settings, Masks: followed.masks, Withheld: withheld, Fleet: node.Status,
+				Attention: func() []api.Attention {
+					return append(node.Attention(), followed.attention(withheld(), info.Read)...)
+				},
+				Reload: func(dryRun bool) control.Reload {
+					return control.Reload{DryRun: dryRun, Changes: []control.Change{}, Problem: "the servers are those of " + f.Name + "; change them with mcpvisor fleet apply, which all nodes follow"}
+				}},
 			usableConfig: func() float64 {
 				if followed.problem() != "" {
 					return 0
 				}
 				return 1
 			},
-			reload: func(dryRun bool) control.Reload {
-				return control.Reload{DryRun: dryRun, Changes: []control.Change{}, Problem: "the servers are those of " + f.Name + "; change them with mcpvisor fleet apply, which all nodes follow"}
-			},
-			fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
 		}
 		leaving := new(atomic.Bool)
 		r.served.pageOptions = []web.Option{web.WithLeaving(leaving.Load)}
@@ -202,42 +201,18 @@ func nodePrinter(inv *servers.Opener, id string, c *facade.Client) *changePrinte
 	return p
 }
 
-type fleetMetrics struct {
-	status                                         func() api.FleetStatus
-	nodes, draining, servers, here, fences, member *prometheus.Desc
-	generation, certificate                        *prometheus.Desc
-}
+// fleetMetrics collects what a node knows of its fleet.
+type fleetMetrics func() api.FleetStatus
 
-func newFleetMetrics(status func() api.FleetStatus) *fleetMetrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("mcpvisor_fleet_"+name, help, labels, nil)
-	}
-	return &fleetMetrics{status: status,
-		nodes:      desc("nodes", "Nodes that have a lease, as this node sees them."),
-		draining:   desc("draining_nodes", "Nodes that hand over their servers."),
-		servers:    desc("servers", "Servers of the fleet: placed on a node, or on none.", "state"),
-		here:       desc("servers_here", "Servers that are placed on this node."),
-		fences:     desc("fences_total", "How often this node has ended its exclusive servers because its lease had ended."),
-		member:     desc("member", "1 if this node has a lease, else 0."),
-		generation: desc("generation", "The generation of the definitions that this node knows."),
+// Describe implements prometheus.Collector. Which metrics there are depends on what is known.
+func (fleetMetrics) Describe(chan<- *prometheus.Desc) {}
 
-		certificate: desc("certificate_expiry_timestamp_seconds", "When the certificate of this node expires, in Unix time."),
+func (status fleetMetrics) Collect(to chan<- prometheus.Metric) {
+	s := status()
+	add := func(kind prometheus.ValueType, name string, value int, labels prometheus.Labels, help string) {
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("mcpvisor_fleet_"+name, help, nil, labels), kind, float64(value))
 	}
-}
-
-// Describe implements prometheus.Collector.
-func (m *fleetMetrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.nodes, m.draining, m.servers, m.here, m.fences, m.member, m.generation, m.certificate} {
-		to <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *fleetMetrics) Collect(to chan<- prometheus.Metric) {
-	s := m.status()
-	gauge := func(d *prometheus.Desc, value int, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
-	}
+	gauge := func(name string, value int, help string) { add(prometheus.GaugeValue, name, value, nil, help) }
 	draining, placed, here, member := 0, 0, 0, 1
 	for _, n := range s.Nodes {
 		if n.Draining {
@@ -255,15 +230,16 @@ func (m *fleetMetrics) Collect(to chan<- prometheus.Metric) {
 	if s.CutOffSince != nil {
 		member = 0
 	}
-	gauge(m.nodes, len(s.Nodes))
-	gauge(m.draining, draining)
-	gauge(m.servers, placed, "placed")
-	gauge(m.servers, len(s.Placements)-placed, "unplaced")
-	gauge(m.here, here)
-	gauge(m.member, member)
-	gauge(m.generation, int(s.Generation))
-	if s.CertificateExpires != nil {
-		gauge(m.certificate, int(s.CertificateExpires.Unix()))
+	gauge("nodes", len(s.Nodes), "Nodes that have a lease, as this node sees them.")
+	gauge("draining_nodes", draining, "Nodes that hand over their servers.")
+	for state, n := range map[string]int{"placed": placed, "unplaced": len(s.Placements) - placed} {
+		add(prometheus.GaugeValue, "servers", n, prometheus.Labels{"state": state}, "Servers of the fleet: placed on a node, or on none.")
 	}
-	to <- prometheus.MustNewConstMetric(m.fences, prometheus.CounterValue, float64(s.Fences))
+	gauge("servers_here", here, "Servers that are placed on this node.")
+	gauge("member", member, "1 if this node has a lease, else 0.")
+	gauge("generation", int(s.Generation), "The generation of the definitions that this node knows.")
+	if s.CertificateExpires != nil {
+		gauge("certificate_expiry_timestamp_seconds", int(s.CertificateExpires.Unix()), "When the certificate of this node expires, in Unix time.")
+	}
+	add(prometheus.CounterValue, "fences_total", int(s.Fences), nil, "How often this node has ended its exclusive servers because its lease had ended.")
 }

@@ -14,14 +14,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
+	"github.com/mcpvisor/mcpvisor/telemetry"
 	"github.com/mcpvisor/mcpvisor/web"
-	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TokenVariable is the environment variable with the token of the page.
@@ -122,17 +127,10 @@ type serving struct {
 // served is what the page, the socket and the gateways need of one client, which runs servers of its own or belongs to a
 // node of a fleet.
 type served struct {
-	reload       func(dryRun bool) control.Reload
-	masks        *control.Masks
-	settings     *gateway.SettingsVar
-	withheld     func() []gateway.Withheld
-	attention    func() []api.Attention
+	control.Served
 	usableConfig func() float64
-	// fleet is what the client's node knows; nil without a fleet. collectors are its metrics. pageOptions
-	// are further ones of the page.
-	fleet       func() api.FleetStatus
-	collectors  []prometheus.Collector
-	pageOptions []web.Option
+	collectors   []prometheus.Collector // metrics of a fleet
+	pageOptions  []web.Option           // further ones of the page
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
@@ -149,7 +147,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 		closeMetrics = func() { _ = measured.Close() }
 		p.options = append(p.options, of.pageOptions...)
-		p.options = append(p.options, web.WithMask(of.masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
+		p.options = append(p.options, web.WithMask(of.Masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.Attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.Fleet))
 	}
 	s = new(serving)
 	defer func() {
@@ -159,8 +157,9 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 	}()
 	if o.own != nil {
-		key, _ := o.own.Key() // without one a call that waits for a host is lost with this process
-		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Masks: of.masks, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info)
+		of.Hosts = o.hosts
+		of.Key, _ = o.own.Key() // without one a call that waits for a host is lost with this process
+		h, err := control.New(c, of.Served, of.info)
 		if err != nil {
 			return s, closeMetrics, err
 		}
@@ -170,7 +169,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 	}
 	var mcp *mcpServer
 	if e := o.endpoint; e != nil {
-		mcp = e.handler(c, of.settings, o.hosts, of.info.Servers)
+		mcp = e.handler(c, of.Settings, o.hosts, of.info.Servers)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
 			s.start(e, e.atPath(mcp, nil))
@@ -211,4 +210,44 @@ func (s *serving) close() error {
 	}
 	s.wg.Wait()
 	return failed
+}
+
+// maxSeries bounds the series of each metric. Each server has up to 14 of one metric, one for
+// each kind of cause, and the SDK's own limit of 2,000 would do for 142 servers.
+const maxSeries = 100_000
+
+type clientMetrics struct {
+	*telemetry.Telemetry
+	provider *sdkmetric.MeterProvider
+	registry *prometheus.Registry
+}
+
+// newMetrics measures a client, in a registry of its own, the hosts that use it, whether its
+// configuration is usable, and what more collects.
+func newMetrics(c *facade.Client, usableConfig func() float64, hosts *clients.Registry, more ...prometheus.Collector) (*clientMetrics, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mcpvisor_config_usable",
+		Help: "1 if the files and all their entries could be used when they were read last, else 0."}, usableConfig))
+	registry.MustRegister(more...)
+	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	if err != nil {
+		return nil, err
+	}
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries),
+		sdkmetric.WithResource(resource.NewSchemaless(attribute.String("service.name", "mcpvisor"), attribute.String("service.version", facade.Version()))))
+	t, err := telemetry.Attach(c, telemetry.WithMeterProvider(provider), telemetry.WithGateway(hosts.Status))
+	if err != nil {
+		return nil, errors.Join(err, provider.Shutdown(context.Background()))
+	}
+	return &clientMetrics{t, provider, registry}, nil
+}
+
+// Handler serves the metrics in the format that the client asks for.
+func (m *clientMetrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Close ends the metrics. Call it when the client was closed.
+func (m *clientMetrics) Close() error {
+	return errors.Join(m.Telemetry.Close(), m.provider.Shutdown(context.Background()))
 }

@@ -55,7 +55,6 @@ type Serving struct {
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
 
-// Run implements kong's command.
 func (cmd *Command) Run(inv *servers.Opener) error {
 	signals := watchHangups(inv)
 	defer signals.stop()
@@ -79,8 +78,8 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		r := newReloader(inv, c, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{reload: r.reload, settings: r.settings, withheld: r.withheld, attention: r.attention, usableConfig: r.usableConfig,
-				onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, masks: r.masks},
+			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks},
+				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
 					if err := endUnused(inv, r.socket); err != nil {
@@ -230,7 +229,7 @@ func (cmd *Serving) warnRequired(inv *servers.Opener, file *config.File) {
 // ends them.
 func supervise(inv *servers.Opener, r *running) error {
 	service := newService(inv, r.client)
-	defer service.close()
+	defer func() { _ = service.close() }()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := r.client.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)

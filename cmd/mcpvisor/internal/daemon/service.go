@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
@@ -12,35 +17,38 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// service tells a service manager about `mcpvisor run`. Without a manager it does nothing.
-// Its methods are called in turn, except for update, which any goroutine may call.
+// service tells the service manager about `mcpvisor run`: systemd, or another one that has the protocol of
+// sd_notify(3). Without a manager it does nothing. Its methods are called in turn, except for update, which
+// any goroutine may call.
 type service struct {
-	manager *serviceManager
-	client  *facade.Client
-	stop    context.CancelFunc
-	alive   sync.WaitGroup // the goroutine that says that the process is alive
+	conn *net.UnixConn // nil without a manager
+	// interval is how often the manager wants to hear that the process is alive; 0 if it does not.
+	interval time.Duration
+	client   *facade.Client
+	stop     context.CancelFunc
+	alive    sync.WaitGroup // the goroutine that says that the process is alive
 }
 
 // newService connects to the manager that the environment names. It warns if that cannot be
 // reached, because the servers run anyway.
 func newService(inv *servers.Opener, c *facade.Client) *service {
-	manager, err := managerFromEnvironment()
-	if err != nil {
+	s := &service{client: c, stop: func() {}}
+	if err := s.connect(); err != nil {
 		inv.Warn("", "%v", err)
 	}
-	return &service{manager: manager, client: c, stop: func() {}}
+	return s
 }
 
 // ready says that the servers are supervised, and from then on that the process is alive.
 // Whether a server is ready is another question, which /readyz answers.
 func (s *service) ready() {
-	if s.manager == nil {
+	if s.conn == nil {
 		return
 	}
-	_ = s.manager.Send(notifyReady, s.status())
+	_ = s.send(notifyReady, s.status())
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.alive.Go(func() { s.manager.KeepAlive(ctx, s.check) })
+	s.alive.Go(func() { s.keepAlive(ctx, s.check) })
 }
 
 // check asks the manager of the servers, so that it fails if that no longer answers.
@@ -53,8 +61,8 @@ func (s *service) check(ctx context.Context) error {
 }
 
 func (s *service) update() {
-	if s.manager != nil {
-		_ = s.manager.Send(s.status())
+	if s.conn != nil {
+		_ = s.send(s.status())
 	}
 }
 
@@ -69,9 +77,86 @@ func (s *service) status() string {
 }
 
 func (s *service) stopping() {
-	_ = s.manager.Send(notifyStopping)
+	_ = s.send(notifyStopping)
 	s.stop()
 	s.alive.Wait()
 }
 
-func (s *service) close() { _ = s.manager.Close() }
+// These are states of sd_notify(3).
+const (
+	notifyReady    = "READY=1"
+	notifyStopping = "STOPPING=1"
+	watchdog       = "WATCHDOG=1"
+)
+
+// notifyStatus is the state that `systemctl status` shows as text.
+func notifyStatus(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
+
+// connect connects to the manager that the environment names, if it names one. It removes the variables, so
+// that no child of the process speaks for it.
+func (s *service) connect() error {
+	address, usec, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		_ = os.Unsetenv(name)
+	}
+	if address == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"}) // Go knows "@" for abstract names
+	if err != nil {
+		return fmt.Errorf("the service manager cannot be reached: %w", err)
+	}
+	s.conn = conn
+	if n, err := strconv.ParseInt(usec, 10, 64); err == nil && n > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		s.interval = time.Duration(n) * time.Microsecond
+	}
+	return nil
+}
+
+// sendTimeout bounds one message, because the queue of the manager may be full.
+const sendTimeout = time.Second
+
+// send sends states in one message. A manager that does not take it in a second does not
+// get it.
+func (s *service) send(states ...string) error {
+	if s.conn == nil {
+		return nil
+	}
+	if err := s.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return fmt.Errorf("telling the service manager: %w", err)
+	}
+	if _, err := s.conn.Write([]byte(strings.Join(states, "\n"))); err != nil {
+		return fmt.Errorf("telling the service manager: %w", err)
+	}
+	return nil
+}
+
+// keepAlive says twice in each interval of the manager that the process is alive, as long
+// as alive does not fail, until the context ends. Without a manager that wants to hear it,
+// it returns at once. alive gets half an interval to answer.
+func (s *service) keepAlive(ctx context.Context, alive func(context.Context) error) {
+	if s.interval <= 0 {
+		return
+	}
+	tick := time.NewTicker(s.interval / 2)
+	defer tick.Stop()
+	for {
+		check, cancel := context.WithTimeout(ctx, s.interval/2)
+		if alive(check) == nil {
+			_ = s.send(watchdog) // the manager notices what it does not get
+		}
+		cancel()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *service) close() error {
+	if s.conn == nil {
+		return nil
+	}
+	return s.conn.Close()
+}

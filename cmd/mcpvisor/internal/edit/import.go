@@ -1,6 +1,10 @@
 package edit
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
@@ -67,7 +72,6 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 	return err
 }
 
-// writePlan writes the file if the plan changes it.
 func writePlan(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error, plan **hosts.Plan) (*configfile.File, error) {
 	target, err := openTarget(inv, flags)
 	if err != nil {
@@ -129,4 +133,143 @@ func Hosts() (ids []string) {
 		ids = append(ids, h.ID)
 	}
 	return ids
+}
+
+var marks = map[hosts.Action]string{hosts.ActionAdd: "+", hosts.ActionSame: "=", hosts.ActionReplace: "~", hosts.ActionClash: "!", hosts.ActionRefuse: "!"}
+
+// printPlan prints what an import does, by the files of the hosts.
+func printPlan(inv *cli.Invocation, plan *hosts.Plan, path string, written bool) error {
+	var b strings.Builder
+	last := ""
+	for _, i := range plan.Items {
+		if source := i.Host + "  " + i.Path; source != last {
+			fmt.Fprintln(&b, source)
+			last = source
+		}
+		fmt.Fprintf(&b, "  %s %s  %s\n", marks[i.Action], i.Name, table.OneLine(describeItem(i, path), table.MaxText))
+		for _, note := range i.Notes {
+			fmt.Fprintf(&b, "      %s\n", table.OneLine(cli.ConfigTerms(note), table.MaxText))
+		}
+	}
+	for _, text := range plan.Unreadable {
+		fmt.Fprintf(&b, "not read: %s\n", text)
+	}
+	printVariables(&b, plan.Variables)
+	changed := plan.Count(hosts.ActionAdd) + plan.Count(hosts.ActionReplace)
+	switch {
+	case changed == 0:
+		fmt.Fprintf(&b, "Nothing to import: %s stays as it is.\n", path)
+	case written:
+		fmt.Fprintf(&b, "%s written with %s of other hosts; their files stay as they are.\n", path, display.Count(changed, "server"))
+	default:
+		fmt.Fprintf(&b, "Nothing was written. With --write, %s gets %s.\n", path, display.Count(changed, "server"))
+	}
+	if changed > 0 {
+		b.WriteString("Look through the rest: a secret that looks like an ordinary text is imported as it is.\n")
+	}
+	_, err := inv.Out.Write([]byte(display.Text(b.String())))
+	return err
+}
+
+func describeItem(i hosts.Item, path string) string {
+	from := ""
+	if i.Line > 0 {
+		from = fmt.Sprintf(" (line %d)", i.Line)
+	}
+	switch i.Action {
+	case hosts.ActionSame:
+		return "is the same in " + i.Reason
+	case hosts.ActionReplace:
+		return i.Target + from + ", replaces " + i.Reason
+	case hosts.ActionClash:
+		return "differs from " + i.Reason + from + ", which stays; --rename adds this one, too, --replace takes it instead of one in " + path
+	case hosts.ActionRefuse:
+		return "cannot be imported" + from + ": " + cli.ConfigTerms(i.Reason)
+	default:
+	}
+	return i.Target + from
+}
+
+func printVariables(b *strings.Builder, variables []*hosts.Variable) {
+	if len(variables) == 0 {
+		return
+	}
+	b.WriteString("What looks like a secret stays where it is. Set these variables, which stand for it or are named by an entry, before the servers start, each to the whole value unless a part is named:\n")
+	width := 0
+	for _, v := range variables {
+		width = max(width, len(v.Name))
+	}
+	for _, v := range variables {
+		state := map[bool]string{true: "set"}[v.Set]
+		if v.Differs {
+			state = "set to another value"
+		}
+		fmt.Fprintf(b, "  %-*s  %s: %s\n", width, v.Name, cmp.Or(state, "not set"), strings.Join(v.For, "; "))
+	}
+}
+
+// Init is `mcpvisor init`.
+type Init struct {
+	targetFlags
+}
+
+// Run implements kong's command. It never replaces a file.
+func (cmd *Init) Run(inv *cli.Invocation) error {
+	path, err := target(inv.Sources, cmd.User)
+	if err != nil {
+		return err
+	}
+	switch err := configfile.Create(path, []byte(configfile.Starter())); {
+	case errors.Is(err, fs.ErrExist):
+		return cli.UsageError("config %s exists already, and nothing was changed; mcpvisor add adds a server to it", path)
+	case err != nil:
+		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("%s was not written: %v", path, err)}}
+	}
+	found := hostFiles(path)
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, map[string]any{"file": path, "hosts": found})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s made\n", path)
+	for _, f := range found {
+		fmt.Fprintf(&b, "found %s of %s: %s\n", display.Count(f.Servers, "server"), f.Name, f.Path)
+	}
+	b.WriteString("next: mcpvisor add filesystem ~/notes, or another server (mcpvisor add --list)\n")
+	if len(found) > 0 {
+		b.WriteString("      mcpvisor import shows what it would import from these files\n")
+	}
+	_, err = inv.Out.Write([]byte(display.Text(b.String())))
+	return err
+}
+
+type hostFile struct {
+	Host    string `json:"host"`
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Servers int    `json:"servers"`
+}
+
+// hostFiles returns the files of other hosts from which something could be imported.
+func hostFiles(target string) []hostFile {
+	found := []hostFile{}
+	e, err := hosts.Here()
+	if err != nil {
+		return found
+	}
+	for _, h := range hosts.All() {
+		for _, s := range h.Find(e) {
+			f, err := configfile.Open(target)
+			if err != nil {
+				continue
+			}
+			plan, err := hosts.NewPlan(f, []hosts.Source{s}, e, hosts.Keep, os.LookupEnv)
+			if err != nil {
+				continue
+			}
+			if n := plan.Count(hosts.ActionAdd) + plan.Count(hosts.ActionSame); n > 0 {
+				found = append(found, hostFile{h.ID, h.Name, s.Path, n})
+			}
+		}
+	}
+	return found
 }

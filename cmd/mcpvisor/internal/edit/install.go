@@ -27,7 +27,6 @@ func (*Install) Help() string {
 	return `The host then starts "mcpvisor stdio", and has all servers of the configuration as one. Hosts that are installed with the same files share one mcpvisor run. mcpvisor import adds the servers that the host has had so far; then remove them there, or the host starts them, too.`
 }
 
-// Run implements kong's command.
 func (cmd *Install) Run(inv *cli.Invocation) error {
 	host, err := findHost(cmd.Host)
 	if err != nil {

@@ -42,7 +42,6 @@ type applied struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// Run implements kong's command.
 func (cmd *applyCmd) Run(inv *cli.Invocation) error {
 	wanted, err := readConfiguration(inv, cmd.Files)
 	if err != nil {
@@ -258,7 +257,6 @@ func isNull(m *hujson.ObjectMember) bool {
 	return ok && literal.Kind() == 'n'
 }
 
-// line is the line of an offset, from 1.
 func (f *jsonFile) line(offset int) int { return 1 + bytes.Count(f.text[:offset], []byte("\n")) }
 
 func (f *jsonFile) entry(v *hujson.Value, name string, line int) *hujson.Value {

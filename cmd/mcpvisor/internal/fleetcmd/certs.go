@@ -24,7 +24,6 @@ const (
 	authorityFile = "ca"
 )
 
-// Run implements kong's command.
 func (cmd *certsCmd) Run(inv *cli.Invocation) error {
 	for _, node := range cmd.Nodes {
 		if err := certs.CheckNodeID(node); err != nil {

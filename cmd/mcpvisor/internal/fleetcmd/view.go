@@ -2,6 +2,7 @@ package fleetcmd
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,7 +19,7 @@ const viewInterval = 500 * time.Millisecond
 // so. Safe for concurrent use.
 type view struct {
 	node *fleet.Node
-	stop chan struct{}
+	stop context.CancelFunc
 	done chan struct{}
 
 	mu          sync.Mutex
@@ -35,20 +36,22 @@ type since struct {
 }
 
 func newView(node *fleet.Node) *view {
-	v := &view{node: node, stop: make(chan struct{}), done: make(chan struct{}), unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	ctx, stop := context.WithCancel(context.Background())
+	v := &view{node: node, stop: stop, done: make(chan struct{})}
 	v.read(time.Now())
-	go v.run()
+	go v.run(ctx)
 	return v
 }
 
-func (v *view) run() {
+func (v *view) run(ctx context.Context) {
 	defer close(v.done)
-	for tick := time.NewTicker(viewInterval); ; {
+	tick := time.NewTicker(viewInterval)
+	defer tick.Stop()
+	for {
 		select {
 		case now := <-tick.C:
 			v.read(now)
-		case <-v.stop:
-			tick.Stop()
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -56,13 +59,7 @@ func (v *view) run() {
 
 // close ends the reading. It may be called again.
 func (v *view) close() {
-	v.mu.Lock()
-	select {
-	case <-v.stop:
-	default:
-		close(v.stop)
-	}
-	v.mu.Unlock()
+	v.stop()
 	<-v.done
 }
 
@@ -88,17 +85,12 @@ func (v *view) take(s fleet.Status, now time.Time) {
 	} else if v.applying.IsZero() {
 		v.applying = now
 	}
-	own := false
+	own, unreachable := false, map[string]since{}
 	for _, n := range s.Nodes {
 		one := api.Node{ID: n.ID, Life: n.Life, Address: n.Address, Labels: n.Labels, Weight: cmp.Or(n.Weight, 1), Capacity: n.Capacity, Draining: n.Draining, Servers: n.Servers}
-		if n.Unreachable == "" {
-			delete(v.unreachable, n.ID)
-		} else {
-			if _, known := v.unreachable[n.ID]; !known {
-				v.unreachable[n.ID] = since{now, n.Unreachable}
-			}
-			at := v.unreachable[n.ID].at
-			one.UnreachableSince = &at
+		if n.Unreachable != "" {
+			found := cmp.Or(v.unreachable[n.ID], since{now, n.Unreachable})
+			unreachable[n.ID], one.UnreachableSince = found, &found.at
 		}
 		own = own || n.ID == s.Node
 		next.Nodes = append(next.Nodes, one)
@@ -107,25 +99,14 @@ func (v *view) take(s fleet.Status, now time.Time) {
 		next.Nodes = append(next.Nodes, api.Node{ID: s.Node, Weight: 1})
 	}
 	slices.SortFunc(next.Nodes, func(a, b api.Node) int { return cmp.Compare(a.ID, b.ID) })
-	for id := range v.unreachable {
-		if !hasNode(s.Nodes, id) {
-			delete(v.unreachable, id)
-		}
-	}
-	known := map[string]bool{}
+	unplaced := map[string]time.Time{}
 	for _, one := range s.Servers {
 		next.Placements = append(next.Placements, api.Placement{Server: one.Name, Exclusive: one.Exclusive, Node: one.Node, Epoch: one.Epoch, Reason: one.Unplaced})
 		if one.Node == "" {
-			if known[one.Name] = true; v.unplaced[one.Name].IsZero() {
-				v.unplaced[one.Name] = now
-			}
+			unplaced[one.Name] = cmp.Or(v.unplaced[one.Name], now)
 		}
 	}
-	for name := range v.unplaced {
-		if !known[name] {
-			delete(v.unplaced, name)
-		}
-	}
+	v.unreachable, v.unplaced = unreachable, unplaced
 	v.last = next
 }
 
@@ -171,8 +152,4 @@ func (v *view) attentionAt(now time.Time) (all []api.Attention) {
 		}
 	}
 	return all
-}
-
-func hasNode(nodes []fleet.NodeStatus, id string) bool {
-	return slices.ContainsFunc(nodes, func(n fleet.NodeStatus) bool { return n.ID == id })
 }

@@ -13,7 +13,7 @@ import (
 // The view says since when something is so, counts the ends of leases, and names what needs
 // attention.
 func TestView(t *testing.T) {
-	v := &view{unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	v := new(view)
 	start := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	good := fleet.Status{Node: "a", Member: true, LeaseEnds: at(100), Generation: 4,
@@ -71,7 +71,7 @@ func TestView(t *testing.T) {
 
 // A certificate needs attention before it expires.
 func TestView_certificate(t *testing.T) {
-	v := &view{unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	v := new(view)
 	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	s := fleet.Status{Node: "a", Member: true, CertificateExpires: now.Add(fleet.CertificateWarning + time.Hour)}
 	v.take(s, now)

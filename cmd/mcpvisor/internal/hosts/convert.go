@@ -1,15 +1,24 @@
 package hosts
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/BurntSushi/toml"
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
 // withoutEffect are keys of mcpvisor that have no effect there, or that convert to others.
@@ -131,4 +140,336 @@ func duration(v any, unit time.Duration) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(n * float64(unit)), true
+}
+
+// readCodex reads the tables below mcp_servers.
+func readCodex(text []byte, _ Environment) ([]raw, []input, error) {
+	var file map[string]any
+	meta, err := toml.Decode(string(text), &file)
+	if err != nil {
+		place := ""
+		if syntax, ok := errors.AsType[toml.ParseError](err); ok && syntax.Position.Line > 0 {
+			place = fmt.Sprintf(" in line %d", syntax.Position.Line)
+		}
+		return nil, nil, errors.New("it is not valid TOML" + place + "; correct it there") // the decoder's error may show a secret
+	}
+	servers, _ := file["mcp_servers"].(map[string]any)
+	var entries []raw
+	for _, key := range meta.Keys() { // in the order of the file
+		if len(key) != 2 || key[0] != "mcp_servers" {
+			continue
+		}
+		r := raw{name: key[1], line: tableLine(text, key[1])}
+		table, ok := servers[key[1]].(map[string]any)
+		if !ok {
+			r.err = errors.New("it is not a table")
+		}
+		r.entry = ordered(table)
+		entries = append(entries, r)
+	}
+	// A table that only has tables below it has no key of its own.
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		if !slices.ContainsFunc(entries, func(r raw) bool { return r.name == name }) {
+			table, _ := servers[name].(map[string]any)
+			entries = append(entries, raw{name: name, line: tableLine(text, name), entry: ordered(table)})
+		}
+	}
+	return entries, nil, nil
+}
+
+// tableLine finds the line of a server's table; 0 if it is written in another way.
+func tableLine(text []byte, name string) int {
+	quoted := regexp.QuoteMeta(name)
+	at := regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*mcp_servers[ \t]*\.[ \t]*(?:` + quoted + `|"` + quoted + `"|'` + quoted + `')[ \t]*[.\]]`).FindIndex(text)
+	if at == nil {
+		return 0
+	}
+	return 1 + bytes.Count(text[:at[0]], []byte("\n"))
+}
+
+// ordered turns a table into an object with sorted keys.
+func ordered(table map[string]any) object {
+	o := object{}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		value := table[key]
+		switch v := value.(type) {
+		case map[string]any:
+			value = ordered(v)
+		case []map[string]any:
+			list := make([]any, len(v))
+			for i := range v {
+				list[i] = ordered(v[i])
+			}
+			value = list
+		case []any:
+			list := make([]any, len(v))
+			for i, element := range v {
+				if inner, ok := element.(map[string]any); ok {
+					element = ordered(inner)
+				}
+				list[i] = element
+			}
+			value = list
+		}
+		o.Set(key, value)
+	}
+	return o
+}
+
+// codexKeys are the keys of Codex in the order in which an entry is written, and the keys
+// of mcpvisor with the same meaning.
+var codexKeys = []struct{ codex, ours string }{
+	{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "cwd"}, {"url", "url"}, {"http_headers", "headers"},
+	{"enabled_tools", "enabledTools"}, {"disabled_tools", "disabledTools"},
+}
+
+func codex(entry object) (converted object, notes []string, err error) {
+	rest := entry
+	for _, k := range codexKeys {
+		var value any
+		if rest, value = take(rest, k.codex); value != nil {
+			converted.Set(k.ours, value)
+		}
+	}
+	rest, variables := take(rest, "env_vars")
+	if list, ok := variables.([]any); ok {
+		env, _ := converted.Get("env").(object)
+		for _, v := range list {
+			if inner, ok := v.(object); ok {
+				v = inner.Get("name")
+			}
+			if name, ok := v.(string); ok && env.Get(name) == nil { // Codex passes those that are set
+				env.Set(name, "${"+name+":-}")
+			}
+		}
+		converted.Set("env", env)
+	}
+	headers, _ := converted.Get("headers").(object)
+	rest, token := take(rest, "bearer_token_env_var")
+	if name, ok := token.(string); ok {
+		headers.Set("Authorization", "Bearer ${"+name+"}")
+	}
+	rest, named := take(rest, "env_http_headers")
+	if list, ok := named.(object); ok {
+		for _, m := range list {
+			headers.Set(m.Key, fmt.Sprintf("${%v}", m.Value))
+		}
+	}
+	if len(headers) > 0 {
+		converted.Set("headers", headers)
+	}
+	rest, seconds := take(rest, "tool_timeout_sec")
+	converted = setCallTimeout(converted, seconds, time.Second)
+	for _, start := range []struct {
+		key  string
+		unit time.Duration
+	}{{"startup_timeout_sec", time.Second}, {"startup_timeout_ms", time.Millisecond}} {
+		var value any
+		rest, value = take(rest, start.key)
+		if d, ok := duration(value, start.unit); ok {
+			timeouts, _ := converted.Get("timeouts").(object)
+			timeouts.Set("start", d.String())
+			converted.Set("timeouts", timeouts)
+		}
+	}
+	rest, enabled := take(rest, "enabled")
+	if enabled == false {
+		converted.Set("disabled", true)
+	}
+	var left []string
+	for _, m := range rest {
+		left = append(left, m.Key)
+	}
+	return converted, leftOut(left), nil
+}
+
+// object is a JSON object that keeps the order of its members.
+type object = configfile.Object
+
+// raw is an entry as the host has it.
+type raw struct {
+	name  string
+	line  int // from 1; 0 if it is not known
+	entry object
+	err   error // why it is no entry
+}
+
+// input is a declaration of VS Code's "inputs".
+type input struct {
+	id          string
+	declaration object
+}
+
+// maxFile is the longest file that is read, in bytes. Claude Code keeps its history beside
+// its servers.
+const maxFile = 64 << 20
+
+func readFile(path string) ([]byte, error) {
+	text, err := regularfile.Read(path, maxFile)
+	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), err
+}
+
+// maxDepth is how deep objects and lists may be nested: the parser is recursive.
+const maxDepth = 500
+
+// syntaxLine finds the line in an error of the parser.
+var syntaxLine = regexp.MustCompile(`^hujson: line (\d+), `)
+
+// parseJSON parses JSON with comments and trailing commas.
+func parseJSON(text []byte) (*hujson.Object, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &hujson.Object{}, nil
+	}
+	depth := 0
+	for _, c := range text { // brackets in strings count, too: no real file has so many
+		switch c {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth > maxDepth {
+			return nil, errors.New("it is nested too deep")
+		}
+	}
+	root, err := hujson.Parse(text)
+	if err != nil {
+		place := ""
+		if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
+			place = " in line " + found[1]
+		}
+		return nil, errors.New("it is not valid JSON" + place + "; correct it there") // the parser's error may show a secret
+	}
+	top, ok := root.Value.(*hujson.Object)
+	if !ok {
+		return nil, errors.New("it is not a JSON object")
+	}
+	return top, nil
+}
+
+// member returns the value of a key of an object, or nil. The last one counts, as in other
+// decoders.
+func member(o *hujson.Object, key string) (found *hujson.Value) {
+	if o == nil {
+		return nil
+	}
+	for i := range o.Members {
+		if name, ok := o.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
+			found = &o.Members[i].Value
+		}
+	}
+	return found
+}
+
+func objectAt(o *hujson.Object, key string) *hujson.Object {
+	v := member(o, key)
+	if v == nil {
+		return nil
+	}
+	inner, _ := v.Value.(*hujson.Object)
+	return inner
+}
+
+func entriesOf(text []byte, list *hujson.Object) (entries []raw) {
+	if list == nil {
+		return nil
+	}
+	for i := range list.Members {
+		m := &list.Members[i]
+		name, _ := m.Name.Value.(hujson.Literal)
+		r := raw{name: name.String(), line: 1 + bytes.Count(text[:m.Name.StartOffset], []byte("\n"))}
+		entry, ok := decode(&m.Value).(object)
+		if !ok {
+			r.err = errors.New("it is not an object")
+		}
+		r.entry = entry
+		entries = append(entries, r)
+	}
+	return entries
+}
+
+// decode turns parsed JSON into values that configfile writes: objects keep their order,
+// numbers their text.
+func decode(v *hujson.Value) any {
+	switch v := v.Value.(type) {
+	case *hujson.Object:
+		o := object{}
+		for i := range v.Members {
+			name, _ := v.Members[i].Name.Value.(hujson.Literal)
+			o.Set(name.String(), decode(&v.Members[i].Value))
+		}
+		return o
+	case *hujson.Array:
+		list := make([]any, len(v.Elements))
+		for i := range v.Elements {
+			list[i] = decode(&v.Elements[i])
+		}
+		return list
+	case hujson.Literal:
+		switch v.Kind() {
+		case '"':
+			return v.String()
+		case 't', 'f':
+			return v.Bool()
+		case '0':
+			return json.Number(v)
+		}
+	}
+	return nil
+}
+
+// readMember reads the servers below one key at the top.
+func readMember(key string) func([]byte, Environment) ([]raw, []input, error) {
+	return func(text []byte, _ Environment) ([]raw, []input, error) {
+		top, err := parseJSON(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		return entriesOf(text, objectAt(top, key)), nil, nil
+	}
+}
+
+// readClaudeCode reads the servers of the user, and those that the user has added for the
+// project alone.
+func readClaudeCode(text []byte, e Environment) ([]raw, []input, error) {
+	top, err := parseJSON(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries := entriesOf(text, objectAt(top, "mcpServers"))
+	projects := objectAt(top, "projects")
+	for _, same := range []func(string) bool{
+		func(dir string) bool { return dir == e.Dir || dir == filepath.ToSlash(e.Dir) },
+		func(dir string) bool { return sameFile(dir, e.Dir) }, // the host may resolve symbolic links
+	} {
+		for i := 0; projects != nil && i < len(projects.Members); i++ {
+			dir, _ := projects.Members[i].Name.Value.(hujson.Literal)
+			if project, ok := projects.Members[i].Value.Value.(*hujson.Object); ok && same(dir.String()) {
+				return append(entries, entriesOf(text, objectAt(project, "mcpServers"))...), nil, nil
+			}
+		}
+	}
+	return entries, nil, nil
+}
+
+// readVSCode reads "servers" of mcp.json, or of "mcp" in settings.json, and "inputs".
+func readVSCode(text []byte, _ Environment) ([]raw, []input, error) {
+	top, err := parseJSON(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if objectAt(top, "servers") == nil {
+		top = objectAt(top, "mcp")
+	}
+	var inputs []input
+	if v := member(top, "inputs"); v != nil {
+		list, _ := decode(v).([]any)
+		for _, element := range list {
+			declaration, _ := element.(object)
+			if id, ok := declaration.Get("id").(string); ok {
+				inputs = append(inputs, input{id, declaration})
+			}
+		}
+	}
+	return entriesOf(text, objectAt(top, "servers")), inputs, nil
 }

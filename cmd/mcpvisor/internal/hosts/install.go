@@ -14,7 +14,6 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
-	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -31,7 +30,6 @@ type Installation struct {
 	entry object
 }
 
-// ErrOtherEntry says that a file has another entry of the name.
 var ErrOtherEntry = errors.New("has another entry of that name")
 
 // PlanInstall describes an entry with this name, which runs a command. project chooses the file
@@ -68,14 +66,15 @@ func (h Host) PlanInstall(e Environment, name string, command []string, project 
 	if !ok {
 		return i, nil
 	}
-	same, err := json.Marshal(i.entry)
-	if err != nil {
-		return nil, err
+	return i, i.compare(present)
+}
+
+// compare notes whether the file has this entry. Another one of the name is an error.
+func (i *Installation) compare(present json.RawMessage) error {
+	if i.Present = equal(present, i.entry); !i.Present {
+		return fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, i.name)
 	}
-	if i.Present = canonical.Equal(present, same); !i.Present {
-		return i, fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, name)
-	}
-	return i, nil
+	return nil
 }
 
 // runsMcpvisor reports whether an entry is one of PlanInstall.
@@ -119,14 +118,7 @@ func (i *Installation) planTOML() error {
 	if err != nil {
 		return err
 	}
-	same, err := json.Marshal(i.entry)
-	if err != nil {
-		return err
-	}
-	if i.Present = canonical.Equal(present, same); !i.Present {
-		return fmt.Errorf("%s %w: %q", i.Path, ErrOtherEntry, i.name)
-	}
-	return nil
+	return i.compare(present)
 }
 
 // BackupPath is where [Installation.Write] keeps the file as it was.

@@ -3,10 +3,13 @@ package hosts
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 )
@@ -15,17 +18,19 @@ import (
 // which masks what users read. A false alarm costs the user one variable to set; a secret that
 // was missed is published.
 
-// LikelySecret is a part of an entry that is likely a secret.
+// LikelySecret is a part of an entry that is likely a secret and is written out.
 type LikelySecret struct {
-	// Place is where it is, as in "args[1]".
+	// Place is where it is, as in "args[1]" or "env.TOKEN".
 	Place string
+	// Offset is where the value begins in the text of the file, if there is one.
+	Offset int
 	// Variable is a name for a variable in its place.
 	Variable string
 }
 
 // LikelySecrets returns the likely secrets in the command, the arguments and the address of
 // an entry.
-func LikelySecrets(server string, entry configfile.Object) (found []LikelySecret) {
+func LikelySecrets(server string, entry configfile.Object) []LikelySecret {
 	var plain object
 	for _, m := range entry {
 		switch m.Key {
@@ -42,15 +47,37 @@ func LikelySecrets(server string, entry configfile.Object) (found []LikelySecret
 		}
 		plain = append(plain, m)
 	}
+	return likelySecrets(server, plain)
+}
+
+func likelySecrets(server string, entry object) (found []LikelySecret) {
 	v := variables{lookup: func(string) (string, bool) { return "", false }}
-	v.protect(server, "", plain)
+	v.protect(server, "", entry)
 	for _, one := range v.all {
 		for _, place := range one.For {
-			place, _, _ = strings.Cut(place, " of ")
+			place, _, _ = strings.Cut(place, " of "+server+" (")
 			found = append(found, LikelySecret{Place: place, Variable: one.Name})
 		}
 	}
 	return found
+}
+
+// LiteralSecrets returns the likely secrets of all of an entry, in the order of the text. References to
+// variables, files and the keyring are none, but their defaults may be.
+func LiteralSecrets(server string, entry *hujson.Value) []LikelySecret {
+	plain, ok := decode(entry).(object)
+	if !ok {
+		return nil
+	}
+	found := likelySecrets(server, plain)
+	object, _ := entry.Value.(*hujson.Object)
+	for i := range found {
+		found[i].Offset = entry.StartOffset
+		if at := valueAt(object, found[i].Place); at != nil {
+			found[i].Offset = at.StartOffset
+		}
+	}
+	return append(found, secretDefaults("", entry)...)
 }
 
 // likelyNames are the names of values that are likely secrets, beside those that package
@@ -150,4 +177,60 @@ func likelyArgument(command, before, arg string) string {
 		return found[1]
 	}
 	return ""
+}
+
+// valueAt returns the value at a place, as in "env.TOKEN" or "args[1]", or nil.
+func valueAt(o *hujson.Object, place string) *hujson.Value {
+	if v := member(o, place); v != nil {
+		return v
+	}
+	if key, rest, indexed := strings.Cut(place, "["); indexed {
+		var i int
+		if _, err := fmt.Sscanf(rest, "%d]", &i); err != nil {
+			return nil
+		}
+		if v := member(o, key); v != nil {
+			if list, ok := v.Value.(*hujson.Array); ok && i >= 0 && i < len(list.Elements) {
+				return &list.Elements[i]
+			}
+		}
+		return nil
+	}
+	key, rest, nested := strings.Cut(place, ".")
+	if !nested {
+		return nil
+	}
+	if v := member(o, key); v != nil {
+		inner, _ := v.Value.(*hujson.Object)
+		if inner != nil {
+			return valueAt(inner, rest)
+		}
+	}
+	return nil
+}
+
+// secretDefaults returns the references whose default is a secret, as in ${TOKEN:-abc…}.
+func secretDefaults(place string, v *hujson.Value) (found []LikelySecret) {
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		for i := range value.Members {
+			name, _ := value.Members[i].Name.Value.(hujson.Literal)
+			found = append(found, secretDefaults(strings.TrimPrefix(place+"."+name.String(), "."), &value.Members[i].Value)...)
+		}
+	case *hujson.Array:
+		for i := range value.Elements {
+			found = append(found, secretDefaults(fmt.Sprintf("%s[%d]", place, i), &value.Elements[i])...)
+		}
+	case hujson.Literal:
+		if value.Kind() != '"' {
+			return nil
+		}
+		for _, ref := range reference.FindAllString(value.String(), -1) {
+			name, def, hasDefault := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(ref, "${"), "env:"), "}"), ":-")
+			if hasDefault && isSecret(name, def) {
+				found = append(found, LikelySecret{Place: place, Offset: v.StartOffset, Variable: variableNameOf(name)})
+			}
+		}
+	}
+	return found
 }

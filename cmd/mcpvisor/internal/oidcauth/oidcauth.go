@@ -6,15 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
@@ -45,8 +48,7 @@ type Verifier struct {
 	wait time.Duration
 	why  error // of the last attempt
 
-	mu    sync.Mutex // guards ready
-	ready *oidc.IDTokenVerifier
+	ready atomic.Pointer[oidc.IDTokenVerifier] // nil until the issuer has been reached once
 }
 
 const (
@@ -95,7 +97,7 @@ func (v *Verifier) Prepare(ctx context.Context) error {
 
 // verifier returns what checks tokens, as soon as the issuer has been reached once.
 func (v *Verifier) verifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
-	if ready := v.made(); ready != nil {
+	if ready := v.ready.Load(); ready != nil {
 		return ready, nil
 	}
 	select {
@@ -104,7 +106,7 @@ func (v *Verifier) verifier(ctx context.Context) (*oidc.IDTokenVerifier, error) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if ready := v.made(); ready != nil {
+	if ready := v.ready.Load(); ready != nil {
 		return ready, nil
 	}
 	if now := time.Now(); now.Before(v.next) {
@@ -125,16 +127,8 @@ func (v *Verifier) verifier(ctx context.Context) (*oidc.IDTokenVerifier, error) 
 		v.options.Log("the issuer " + v.options.Issuer + " can be used now")
 	}
 	ready := provider.Verifier(&oidc.Config{ClientID: v.options.Audience, SupportedSigningAlgs: algorithms})
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.ready = ready
+	v.ready.Store(ready)
 	return ready, nil
-}
-
-func (v *Verifier) made() *oidc.IDTokenVerifier {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.ready
 }
 
 // describe words an error of the issuer without what it has answered.
@@ -212,4 +206,104 @@ func (s *scpClaim) UnmarshalJSON(data []byte) error {
 	*s = slices.DeleteFunc(strings.FieldsFunc(string(data), func(r rune) bool { return strings.ContainsRune(`[]{}:", `+"\t\r\n", r) }),
 		func(scope string) bool { return scope == "null" })
 	return nil
+}
+
+// fetches makes the requests to an issuer. Each token with an unknown key causes one, so they are
+// bounded: strangers can send such tokens.
+type fetches struct {
+	inner    http.RoundTripper
+	rate     *rate.Limiter
+	failures atomic.Int64 // requests without an answer of the issuer
+}
+
+const (
+	// fetchBurst requests may follow one another at once, and after them one each fetchInterval.
+	fetchBurst    = 10
+	fetchInterval = 5 * time.Second
+	// maxAnswerBytes bounds an answer.
+	maxAnswerBytes = 1 << 20
+)
+
+func newFetches(inner http.RoundTripper) *fetches {
+	return &fetches{inner: inner, rate: rate.NewLimiter(rate.Every(fetchInterval), fetchBurst)}
+}
+
+var (
+	errManyFetches = errors.New("the keys were fetched a moment ago")
+	errUnsafe      = errors.New("its keys are at an address that is not https")
+	errLong        = errors.New("the answer is longer than 1 MiB")
+	errStatus      = errors.New("it has answered with an error")
+)
+
+func (f *fetches) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !isSafe(r.URL) {
+		return nil, errUnsafe
+	}
+	if !f.rate.Allow() {
+		return nil, errManyFetches
+	}
+	response, err := f.inner.RoundTrip(r)
+	if err != nil {
+		f.failures.Add(1)
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK { // what it says is not repeated
+		_ = response.Body.Close()
+		f.failures.Add(1)
+		return nil, errStatus
+	}
+	response.Body = &boundedBody{response.Body, maxAnswerBytes}
+	return response, nil
+}
+
+// boundedBody fails beyond its bound.
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errLong
+	}
+	return n, err
+}
+
+// MetadataPath is where clients find who issues tokens for a resource (RFC 9728). The path of the
+// resource follows it.
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// Resource is an MCP server as its clients know it.
+type Resource struct {
+	// URL is its address, as in https://mcp.example.com/mcp.
+	URL *url.URL
+	// Issuer issues the tokens, and Scopes are those that a token needs.
+	Issuer string
+	Scopes []string
+}
+
+// MetadataURL is the address of its metadata, which an answer without a valid token names.
+func (r Resource) MetadataURL() string {
+	u := url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: MetadataPath + strings.TrimSuffix(r.URL.Path, "/")}
+	return u.String()
+}
+
+// ServeHTTP implements http.Handler: it serves [MetadataPath] and what is below it. What is below the
+// resource has metadata of its own.
+func (r Resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	below, own := strings.TrimPrefix(request.URL.Path, MetadataPath), strings.TrimSuffix(r.URL.Path, "/")
+	name, inside := strings.CutPrefix(below, own)
+	if below != "" && below != "/" && (!inside || name != "" && name[0] != '/') {
+		http.NotFound(w, request)
+		return
+	}
+	resource := *r.URL
+	if inside && name != "/" {
+		resource.Path = own + name
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{Resource: resource.String(), AuthorizationServers: []string{r.Issuer},
+		ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "mcpvisor"}).ServeHTTP(w, request)
 }

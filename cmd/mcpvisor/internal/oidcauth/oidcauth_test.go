@@ -2,9 +2,13 @@ package oidcauth
 
 import (
 	"context"
+	"crypto"
 	"crypto/hmac"
+	"crypto/rsa"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -27,16 +31,29 @@ func newVerifier(t *testing.T, o Options) *Verifier {
 	return v
 }
 
+func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// ownKey signs a token that brings its key.
+func ownKey(t *testing.T, key *rsa.PrivateKey, claims string) string {
+	t.Helper()
+	text := encode(fmt.Sprintf(`{"alg":"RS256","jwk":{"kty":"RSA","n":%q,"e":"AQAB"}}`, encode(string(key.N.Bytes())))) + "." + encode(claims)
+	sum := sha256.Sum256([]byte(text))
+	signature, err := rsa.SignPKCS1v15(nil, key, crypto.SHA256, sum[:])
+	require.NoError(t, err)
+	return text + "." + encode(string(signature))
+}
+
 // A token is accepted if the issuer has signed it, for this audience, and it has not expired.
 func TestVerify(t *testing.T) {
 	i := oidctest.New(t)
 	v := newVerifier(t, Options{Issuer: i.URL, Audience: "gateway"})
 	stranger := oidctest.NewKey(t)
-	own := i.Key()
+	// A token that is not signed by RS256.
+	plain := func(head string) string { return encode(head) + "." + encode(i.Claims(nil)) + "." }
 	// The public key of the issuer as the secret of an HMAC.
-	confused := strings.TrimSuffix(oidctest.Sign(t, map[string]any{"alg": "HS256", "kid": "first"}, i.Claims(nil), nil), ".")
-	mac := hmac.New(sha256.New, own.N.Bytes())
-	mac.Write([]byte(confused))
+	confused := plain(`{"alg":"HS256","kid":"first"}`)
+	mac := hmac.New(sha256.New, i.Key().N.Bytes())
+	mac.Write([]byte(strings.TrimSuffix(confused, ".")))
 	hour := time.Now().Add(time.Hour).Unix()
 	good := i.Token(map[string]any{"exp": hour})
 	for name, row := range map[string]struct{ token, says string }{
@@ -51,13 +68,13 @@ func TestVerify(t *testing.T) {
 		"no issuer":                {i.Token(map[string]any{"iss": nil}), "it is of another issuer"},
 		"no subject":               {i.Token(map[string]any{"sub": nil}), "it has no usable subject"},
 		"a subject with NUL":       {i.Token(map[string]any{"sub": "a\x00b"}), "it has no usable subject"},
-		"an unknown key":           {oidctest.Sign(t, map[string]any{"alg": "RS256", "kid": "other"}, i.Claims(nil), stranger), "it is not a token that the issuer has signed"},
-		"its key id, another key":  {oidctest.Sign(t, map[string]any{"alg": "RS256", "kid": "first"}, i.Claims(nil), stranger), "it is not a token that the issuer has signed"},
-		"a key of its own":         {oidctest.Sign(t, map[string]any{"alg": "RS256", "jwk": map[string]string{"kty": "RSA", "n": oidctest.Encode(stranger.N.Bytes()), "e": "AQAB"}}, i.Claims(nil), stranger), "it is not a token that the issuer has signed"},
-		"alg none":                 {oidctest.Sign(t, map[string]any{"alg": "none"}, i.Claims(nil), nil), "it is not a token that the issuer has signed"},
-		"alg HS256":                {confused + "." + oidctest.Encode(mac.Sum(nil)), "it is not a token that the issuer has signed"},
+		"an unknown key":           {oidctest.Sign(stranger, "other", i.Claims(nil)), "it is not a token that the issuer has signed"},
+		"its key id, another key":  {oidctest.Sign(stranger, "first", i.Claims(nil)), "it is not a token that the issuer has signed"},
+		"a key of its own":         {ownKey(t, stranger, i.Claims(nil)), "it is not a token that the issuer has signed"},
+		"alg none":                 {plain(`{"alg":"none"}`), "it is not a token that the issuer has signed"},
+		"alg HS256":                {confused + encode(string(mac.Sum(nil))), "it is not a token that the issuer has signed"},
 		"another signature":        {good[:len(good)-8] + "AAAAAAAA", "it is not a token that the issuer has signed"},
-		"other claims, signed not": {strings.Join([]string{strings.Split(good, ".")[0], oidctest.Encode([]byte(`{"iss":"` + i.URL + `","aud":"gateway","sub":"root","exp":9999999999}`)), strings.Split(good, ".")[2]}, "."), "it is not a token that the issuer has signed"},
+		"other claims, signed not": {strings.Join([]string{strings.Split(good, ".")[0], encode(`{"iss":"` + i.URL + `","aud":"gateway","sub":"root","exp":9999999999}`), strings.Split(good, ".")[2]}, "."), "it is not a token that the issuer has signed"},
 		"empty":                    {"", "it is not a token that the issuer has signed"},
 		"no token":                 {"a.b.c", "it is not a token that the issuer has signed"},
 	} {
@@ -176,7 +193,7 @@ func TestVerify_flood_of_unknown_keys(t *testing.T) {
 	i := oidctest.New(t)
 	v := newVerifier(t, Options{Issuer: i.URL, Audience: "gateway"})
 	stranger := oidctest.NewKey(t)
-	token := oidctest.Sign(t, map[string]any{"alg": "RS256", "kid": "other"}, i.Claims(nil), stranger)
+	token := oidctest.Sign(stranger, "other", i.Claims(nil))
 	good := i.Token(nil)
 	_, err := v.Verify(t.Context(), good, nil)
 	require.NoError(t, err)

@@ -1,6 +1,13 @@
+// Package params is about the parameters of a tool, as its input schema declares them. It
+// lists them for a table, makes arguments of the words of a command line, and checks
+// arguments before they are sent.
+//
+// Schemas come from servers. What cannot be read in one is left out: a server with an odd
+// schema can be called anyway. References are followed within the schema only.
 package params
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -111,7 +118,6 @@ func enumTypes(values []json.RawMessage) (names []string) {
 	return names
 }
 
-// Names returns the names of the parameters.
 func (l List) Names() (names []string) {
 	for _, p := range l.Params {
 		names = append(names, p.Name)
@@ -135,4 +141,232 @@ func (l List) find(name string) (Param, bool) {
 		return Param{}, false
 	}
 	return l.Params[i], true
+}
+
+const (
+	// maxReferences bounds the references that follow each other.
+	maxReferences = 16
+	// maxDepth bounds how deep schemas are nested, and maxRead how many bytes of schemas are
+	// read in all, because references may lead back to where they are. What is beyond allows
+	// everything.
+	maxDepth = 32
+	maxRead  = 4 << 20
+)
+
+// schema is one JSON schema of a tool. The zero value allows everything.
+type schema struct {
+	members map[string]json.RawMessage
+	root    *root
+	depth   int
+}
+
+// root is the whole schema of a tool, in which references begin.
+type root struct {
+	members map[string]json.RawMessage
+	unread  int // how many bytes may still be read
+}
+
+// newSchema reads the schema of a tool. Text that is not an object allows everything.
+func newSchema(text []byte) *schema {
+	s := &schema{root: &root{unread: maxRead}}
+	_ = json.Unmarshal(text, &s.root.members) // as the comment says
+	return s.sub(text)
+}
+
+// sub returns a schema within s, with its references resolved.
+func (s *schema) sub(text []byte) *schema {
+	found := &schema{root: s.root, depth: s.depth + 1}
+	if found.depth > maxDepth || s.root == nil {
+		return found
+	}
+	for range maxReferences {
+		if s.root.unread -= len(text) + 64; s.root.unread < 0 {
+			return &schema{root: s.root, depth: maxDepth}
+		}
+		description, described := found.members["description"] // it is about the place, not about the type
+		found.members = nil
+		_ = json.Unmarshal(text, &found.members) // not an object: it allows everything
+		if described && found.members != nil {
+			found.members["description"] = description
+		}
+		target, ok := s.root.target(found.text("$ref"))
+		if !ok {
+			break
+		}
+		text = target
+	}
+	return found
+}
+
+// target returns what a reference such as "#/$defs/Mode" refers to.
+func (r *root) target(reference string) (json.RawMessage, bool) {
+	path, local := strings.CutPrefix(reference, "#/")
+	if !local {
+		return nil, false
+	}
+	members := r.members
+	var found json.RawMessage
+	for _, name := range strings.Split(path, "/") {
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		next, ok := members[name]
+		if !ok {
+			return nil, false
+		}
+		found, members = next, nil
+		if r.unread -= len(next); r.unread < 0 {
+			return nil, false
+		}
+		_ = json.Unmarshal(next, &members) // the last one need not be an object
+	}
+	return found, true
+}
+
+func (s *schema) text(name string) (text string) {
+	_ = json.Unmarshal(s.members[name], &text) // empty if it is no text
+	return text
+}
+
+func (s *schema) list(name string) (all []json.RawMessage) {
+	_ = json.Unmarshal(s.members[name], &all)
+	return all
+}
+
+func (s *schema) schemas(name string) (all []*schema) {
+	for _, text := range s.list(name) {
+		all = append(all, s.sub(text))
+	}
+	return all
+}
+
+// types returns the types that a value may have, without those of "null"; nil means any.
+// nullable says whether it may be null, too.
+func (s *schema) types() (names []string, nullable bool) {
+	var one string
+	if raw, ok := s.members["type"]; ok && json.Unmarshal(raw, &one) != nil {
+		_ = json.Unmarshal(raw, &names)
+	} else if one != "" {
+		names = []string{one}
+	}
+	for _, branch := range slices.Concat(s.schemas("anyOf"), s.schemas("oneOf")) {
+		more, null := branch.types()
+		if len(more) == 0 && !null && len(branch.allowed()) == 0 {
+			return nil, false // a branch that allows everything
+		}
+		nullable = nullable || null
+		for _, name := range more {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	plain := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "null" })
+	return plain, nullable || len(plain) < len(names)
+}
+
+// allowed returns the values of enum, or that of const, also those of branches; nil means
+// any.
+func (s *schema) allowed() (values []json.RawMessage) {
+	if values = s.list("enum"); len(values) > 0 {
+		return values
+	}
+	if value, ok := s.members["const"]; ok {
+		return []json.RawMessage{value}
+	}
+	for _, branch := range slices.Concat(s.schemas("anyOf"), s.schemas("oneOf")) {
+		more := branch.allowed()
+		if names, null := branch.types(); len(more) == 0 && !(null && len(names) == 0) {
+			return nil
+		}
+		values = append(values, more...)
+	}
+	return values
+}
+
+// titles returns the titles of the values that are allowed; fewer than these if some have
+// none.
+func (s *schema) titles() (titles []string) {
+	for _, raw := range s.list("enumNames") {
+		var title string
+		_ = json.Unmarshal(raw, &title)
+		titles = append(titles, title)
+	}
+	for _, branch := range slices.Concat(s.schemas("anyOf"), s.schemas("oneOf")) {
+		if title := branch.text("title"); title != "" {
+			titles = append(titles, title)
+		}
+	}
+	return titles
+}
+
+func (s *schema) items() *schema {
+	if raw, ok := s.members["items"]; ok {
+		return s.sub(raw)
+	}
+	return new(schema)
+}
+
+// fields returns the schema whose properties describe the fields of an object: s, or the
+// first branch that has properties.
+func (s *schema) fields() *schema {
+	if _, ok := s.members["properties"]; ok {
+		return s
+	}
+	for _, branch := range slices.Concat(s.schemas("anyOf"), s.schemas("oneOf"), s.schemas("allOf")) {
+		if _, ok := branch.members["properties"]; ok {
+			return branch
+		}
+	}
+	return s
+}
+
+// isOpen reports whether an object may have members that the schema does not name. It may
+// only if the schema says so, or says it in a way that is not read here: most servers ignore
+// what they do not know, and a name that is misspelled has no effect there.
+func (s *schema) isOpen() bool {
+	if more, ok := s.members["additionalProperties"]; ok {
+		return string(bytes.TrimSpace(more)) != "false"
+	}
+	for _, name := range []string{"patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas"} {
+		if _, ok := s.members[name]; ok {
+			return true
+		}
+	}
+	return typeOf(s.members["properties"]) != "object"
+}
+
+type property struct {
+	name   string
+	schema *schema
+}
+
+// properties returns the properties in the order of the server.
+func (s *schema) properties() (all []property) {
+	d := json.NewDecoder(bytes.NewReader(s.members["properties"]))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return all
+		}
+		var text json.RawMessage
+		if err := d.Decode(&text); err != nil {
+			return all
+		}
+		if name, ok := name.(string); ok {
+			all = append(all, property{name, s.sub(text)})
+		}
+	}
+	return all
+}
+
+func (s *schema) required() (names []string) {
+	for _, raw := range s.list("required") {
+		var name string
+		if json.Unmarshal(raw, &name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -33,7 +33,6 @@ type Preset struct {
 	token  string // the variable of its token
 }
 
-// npx and uvx are presets of a package.
 func npx(name, pkg, summary string) Preset {
 	return Preset{Name: name, Summary: summary, Package: pkg, runner: "npx"}
 }
@@ -71,10 +70,8 @@ var table = func() []Preset {
 	}
 }()
 
-// All returns the presets.
 func All() []Preset { return slices.Clone(table) }
 
-// Names returns the names of the presets.
 func Names() (names []string) {
 	for _, p := range table {
 		names = append(names, p.Name)
@@ -82,7 +79,6 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns a preset by its name.
 func Find(name string) (Preset, bool) {
 	i := slices.IndexFunc(table, func(p Preset) bool { return p.Name == name })
 	if i < 0 {

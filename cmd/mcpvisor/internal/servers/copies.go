@@ -1,3 +1,6 @@
+// Package servers opens the servers that a command works with: those of a running `mcpvisor
+// run` of the configuration, or copies that end with the command. It selects them, asks the
+// user for what they need, waits for them, and says why one is not ready.
 package servers
 
 import (
@@ -11,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
@@ -134,13 +138,7 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 	if c.Client, err = facade.New(o.formOptions()...); err != nil {
 		return nil, nil, err
 	}
-	stop := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			o.Warn("", "mcpvisor: %v", err)
-		}
-	}
+	stop := o.closer(c.Client)
 	if err := c.RegisterAll(o.Context, once); err != nil {
 		stop()
 		if o.Context.Err() != nil {
@@ -149,6 +147,17 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		return nil, nil, err
 	}
 	return c, stop, nil
+}
+
+// closer returns what ends the servers of a command.
+func (o *Opener) closer(c *facade.Client) func() {
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			o.Warn("", "mcpvisor: %v", err)
+		}
+	}
 }
 
 // withoutExclusive returns specs without those of exclusive servers, if a `mcpvisor run` of the
@@ -263,4 +272,54 @@ func (o *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil
+}
+
+// Opener opens the servers of one invocation.
+type Opener struct {
+	cli.Invocation
+
+	// Forms says that servers may ask the user. AskForms sets it.
+	Forms bool
+	// Progress is the line that forms replace; nil without a terminal, and before AskForms.
+	Progress *ProgressLine
+
+	inputInterrupted bool              // an interrupt ended the question for an input
+	answers          map[string]string // what the user has answered, by the id of the input
+}
+
+// Supervise starts copies of all servers with their own policies, as `mcpvisor run`
+// does, and does not wait for them.
+func (o *Opener) Supervise() (*Set, error) {
+	file, err := o.LoadConfig()
+	if err != nil {
+		return nil, err
+	}
+	specs := file.Specs()
+	o.warnProblems(file, specs)
+	if len(specs) == 0 {
+		return nil, NoServerError(file)
+	}
+	for _, u := range Unusable(file) {
+		specs = append(specs, StandIn(u))
+	}
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	stop := o.closer(c)
+	h, err := control.New(c, control.Served{Masks: control.MasksOf(specs...)}, control.Info{})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	// The view shows the starts; an error says only that the command was interrupted.
+	applied := make(chan struct{})
+	go func() {
+		defer close(applied)
+		_ = c.RegisterAll(o.Context, specs)
+	}()
+	return &Set{Client: attach.InProcess(h), Stop: func() {
+		stop()
+		<-applied
+	}}, nil
 }

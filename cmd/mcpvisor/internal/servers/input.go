@@ -9,12 +9,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/contents"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/form"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -148,4 +153,84 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 	case <-p.ctx.Done():
 		return "", cli.ErrInterrupted
 	}
+}
+
+// AskForms lets servers ask the user during the command, if it has a terminal. Otherwise, and
+// with --json, servers learn that this client asks nothing.
+func (o *Opener) AskForms() {
+	o.Forms = true
+	o.Progress = o.progressLine()
+}
+
+// FormAdvice says how the user can answer the form that a tool needs; empty if this command
+// has asked the user already.
+func (o *Opener) FormAdvice(attached bool) string {
+	switch {
+	case attached:
+		return "; if it needs a form, mcpvisor --fresh call asks you on a terminal, and mcpvisor run asks nothing"
+	case len(o.formOptions()) == 0:
+		return "; if it needs a form, call it on a terminal, and without --json"
+	}
+	return ""
+}
+
+// formOptions returns the handlers of elicitation. Only servers that the command starts
+// itself get them: those of `mcpvisor run` have a client without a user.
+func (o *Opener) formOptions() []facade.Option {
+	in, out, ok := o.questionTerminal()
+	if !ok || !o.Forms || o.JSON {
+		return nil
+	}
+	terminal := form.New(in, out, o.Progress.pause)
+	return []facade.Option{facade.WithElicitationHandler(terminal.Fill), facade.WithURLElicitationHandler(terminal.Visit)}
+}
+
+// ProgressLine is the last line of a terminal, which shows the progress of a call. nil shows
+// nothing. Safe for concurrent use.
+type ProgressLine struct {
+	out   io.Writer
+	width int
+
+	mu     sync.Mutex
+	shown  bool
+	paused bool // a form is shown
+}
+
+// ProgressLine returns a line if stderr is a terminal.
+func (o *Opener) progressLine() *ProgressLine {
+	file, ok := o.Err.(*os.File)
+	if !ok || o.JSON || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	return &ProgressLine{out: file, width: width}
+}
+
+func (p *ProgressLine) Show(report mcpvisor.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused {
+		return
+	}
+	text := table.OneLine(contents.Progress(report), p.width-1)
+	_, _ = fmt.Fprint(p.out, "\r\x1b[K", text)
+	p.shown = true
+}
+
+func (p *ProgressLine) Clear() { p.pause(false) }
+
+// pause removes the line, and shows it no more until pause(false).
+func (p *ProgressLine) pause(paused bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		_, _ = fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	p.shown, p.paused = false, paused
 }

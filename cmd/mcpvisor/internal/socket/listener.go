@@ -24,7 +24,6 @@ type InUseError struct {
 	PID int
 }
 
-// Error implements error.
 func (e *InUseError) Error() string {
 	if e.PID == 0 {
 		return "another mcpvisor run has this configuration"

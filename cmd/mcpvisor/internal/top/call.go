@@ -53,7 +53,6 @@ type (
 		text string
 		next tea.Cmd
 	}
-	// calledMsg is the end of a call.
 	calledMsg struct {
 		tool   string
 		result json.RawMessage
@@ -169,7 +168,6 @@ func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem s
 	return b, ""
 }
 
-// pressInForm handles keys of the form.
 func (m *model) pressInForm(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	c := m.call
 	name := key.String()
@@ -380,7 +378,6 @@ func (m *model) selectTool(n int) {
 	m.top = min(max(m.top, m.toolAt+1-rows), m.toolAt)
 }
 
-// formPairs are the keys of the form.
 func (c *call) formPairs() []string {
 	send := "call"
 	if c.at+1 < len(c.values) {

@@ -55,15 +55,8 @@ func (m *model) detailLines() (lines []string) {
 	s := &m.data.server.Status
 	now := m.opts.Now()
 	add := func(label string, style lipgloss.Style, text string) {
-		if text == "" {
-			return
-		}
-		for i, line := range wrap(text, m.width, labelWidth) {
-			if i == 0 {
-				lines = append(lines, quiet.Render(cell(label, labelWidth, false))+style.Render(line))
-			} else {
-				lines = append(lines, style.Render(line))
-			}
+		if text != "" {
+			lines = append(lines, m.factLines(fact{label, style, text})...)
 		}
 	}
 	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(s.Since)))

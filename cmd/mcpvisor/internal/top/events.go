@@ -52,7 +52,6 @@ type summaries struct {
 	started time.Time
 }
 
-// take takes those that have changed.
 func (s *summaries) take(changed *api.EventSummaries) {
 	if changed.Instance == "" { // they were not read
 		return

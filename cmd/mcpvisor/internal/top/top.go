@@ -10,10 +10,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -93,4 +96,317 @@ func run(ctx context.Context, source Source, o Options, options ...tea.ProgramOp
 		return nil
 	}
 	return err
+}
+
+// screen is what fills the terminal.
+type screen int
+
+const (
+	screenServers screen = iota
+	screenDetails
+	screenTools
+	screenStderr
+	screenEvents
+	screenCall
+	screenAttention
+	screenCalls
+	screenClients
+	screenNodes
+	screenEntry // one of a list
+	screenHelp
+)
+
+func (s screen) aboutAll() bool {
+	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients || s == screenNodes || s == screenEntry
+}
+
+// model is the state of the view. The goroutine of the program owns it; what is read in
+// other goroutines arrives as messages.
+type model struct {
+	ctx    context.Context
+	source Source
+	opts   Options
+
+	width, height int
+	screen        screen
+	back          screen // where esc leads from the help
+	selected      string // name of the server
+	top           int    // first line that is shown of a long screen
+	follow        bool   // the end of stderr stays in view
+
+	order  int // of the table, an index of orders
+	toolAt int // the selected tool, an index of data.tools
+	call   *call
+
+	events     []api.Event
+	summaries  summaries
+	group      int    // of events that are shown, an index of groups
+	single     bool   // events are shown one by one
+	eventsOf   string // the server whose events are shown; empty for all
+	eventsFrom screen // where esc leads from these
+
+	picks    map[screen]pick // what is selected in lists
+	opened   entry           // what screenEntry shows
+	openedIn screen          // the list that it is of
+
+	filter    textinput.Model
+	filtering bool
+	confirm   []string // servers; whether to restart them is asked
+	flash     string   // what the last action did; until the next key
+
+	lastUsage map[string]lastUsage // of servers
+
+	data    data
+	reading bool // a read is under way
+	again   bool // another one is due after it
+	lost    error
+}
+
+// data is what was read last.
+type data struct {
+	status api.Status
+	use    api.ToolUse
+	usage  api.Usage
+	calls  api.Calls
+	// summaries are those that have changed since the read before; only for the screen of events.
+	summaries api.EventSummaries
+	clients   api.Clients // only for their screen
+	nodes     api.Nodes
+	server    api.Server // of the selected server, on screens about one
+	tools     api.Tools
+}
+
+type (
+	tickMsg struct{} // the interval has passed
+	// dataMsg is what was read for the screens of one server, or of all without a name.
+	dataMsg struct {
+		name string
+		data data
+		err  error
+	}
+	restartedMsg struct {
+		text string
+		err  error
+	}
+)
+
+func newModel(ctx context.Context, source Source, o Options) *model {
+	filter := textinput.New()
+	filter.Prompt = "/"
+	filter.CharLimit = 60
+	if o.Text == nil {
+		o.Text = func(s string) string { return s }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &model{ctx: ctx, source: source, opts: o, width: 80, height: 24, filter: filter, follow: true, picks: map[screen]pick{}}
+}
+
+func (m *model) Init() tea.Cmd { return tea.Batch(m.read(), m.tick()) }
+
+// tick returns after the interval, or at the end of the view.
+func (m *model) tick() tea.Cmd {
+	ctx := m.ctx
+	return func() tea.Msg {
+		timer := time.NewTimer(refreshInterval)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return tickMsg{}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// read reads everything that the current screen shows. One read is under way at a time.
+func (m *model) read() tea.Cmd {
+	if m.reading {
+		m.again = true
+		return nil
+	}
+	m.reading, m.again = true, false
+	ctx, source, name, on, summarized := m.ctx, m.source, m.selected, m.screen, m.summaries.seq
+	if on.aboutAll() {
+		name = ""
+	}
+	if on == screenEntry {
+		on = m.openedIn
+	}
+	return func() tea.Msg {
+		msg := dataMsg{name: name}
+		d := &msg.data
+		steps := []func() error{
+			func() (err error) { d.status, err = source.Status(ctx); return err },
+			func() (err error) { d.use, err = source.ToolUse(ctx); return err },
+			func() (err error) { d.usage, err = source.Usage(ctx); return err },
+			func() (err error) { d.nodes, err = source.Nodes(ctx); return err },
+			func() (err error) {
+				after := d.status.Stats.Calls // no ended calls
+				if on == screenCalls {
+					after = 0
+				}
+				d.calls, err = source.Calls(ctx, after)
+				return err
+			},
+		}
+		if on == screenClients {
+			steps = append(steps, func() (err error) { d.clients, err = source.Clients(ctx); return err })
+		}
+		if on == screenEvents {
+			steps = append(steps, func() (err error) { d.summaries, err = source.Summaries(ctx, summarized); return err })
+		}
+		if name != "" {
+			steps = append(steps, func() (err error) { d.server, err = source.Server(ctx, name); return err },
+				func() (err error) { d.tools, err = source.Catalog(ctx, name); return err })
+		}
+		for _, step := range steps {
+			if msg.err = step(); errors.Is(msg.err, mcpvisor.ErrUnknownServer) { // it was removed meanwhile
+				msg.err = nil
+			}
+			if msg.err != nil {
+				break
+			}
+		}
+		return msg
+	}
+}
+
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tickMsg:
+		return m, tea.Batch(m.read(), m.tick())
+	case eventMsg:
+		m.note(msg.event)
+		if !msg.known {
+			return m, m.read()
+		}
+	case dataMsg:
+		return m, m.take(msg)
+	case restartedMsg:
+		m.flash = msg.text
+		if msg.err != nil {
+			m.flash = m.opts.Text(msg.err.Error())
+		}
+		return m, m.read()
+	case formMsg:
+		return m, m.showForm(msg)
+	case progressMsg:
+		return m, m.progressed(msg)
+	case calledMsg:
+		m.called(msg)
+		return m, m.read()
+	case tea.KeyPressMsg:
+		return m, m.press(msg)
+	case tea.PasteMsg:
+		return m, m.paste(msg)
+	}
+	return m, nil
+}
+
+// take takes what was read. A read that was about another server is thrown away.
+func (m *model) take(msg dataMsg) tea.Cmd {
+	m.reading = false
+	if msg.err != nil && m.ctx.Err() == nil {
+		m.lost = msg.err
+		return tea.Quit
+	}
+	if msg.err == nil && (msg.name == "" || msg.name == m.selected) {
+		if msg.name == "" {
+			msg.data.server, msg.data.tools = m.data.server, m.data.tools
+		}
+		before := m.data
+		m.data = msg.data
+		m.keepUsage()
+		m.summaries.take(&msg.data.summaries)
+		m.keepSelection()
+		m.keepTool(before)
+		if m.screen.lists() {
+			m.revealEntry()
+		}
+	}
+	if m.again || m.screen == screenServers && m.selected != msg.name && msg.err == nil && len(m.servers()) > 0 {
+		return m.read()
+	}
+	return nil
+}
+
+// servers returns the servers that the filter accepts, by name unless the user sorts them: a
+// server in trouble keeps its row.
+func (m *model) servers() (all []*mcpvisor.ServerStatus) {
+	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
+	for i := range m.data.status.Servers {
+		s := &m.data.status.Servers[i]
+		shown, _ := m.stateOf(s)
+		if strings.Contains(strings.ToLower(s.Name+" "+shown+" "+string(s.State)+" "+m.placement(s.Name).Node), wanted) {
+			all = append(all, s)
+		}
+	}
+	if o := orders[m.order]; o.compare != nil {
+		slices.SortStableFunc(all, func(a, b *mcpvisor.ServerStatus) int { return o.compare(m, a, b) })
+	}
+	return all
+}
+
+func (m *model) keepSelection() {
+	all := m.servers()
+	if m.index(all) < 0 && len(all) > 0 && m.screen == screenServers {
+		m.selected = all[0].Name
+	}
+}
+
+func (m *model) index(all []*mcpvisor.ServerStatus) int {
+	return slices.IndexFunc(all, func(s *mcpvisor.ServerStatus) bool { return s.Name == m.selected })
+}
+
+// move selects the server that is n rows further, and reads what is shown of it.
+func (m *model) move(n int) tea.Cmd {
+	all := m.servers()
+	if len(all) == 0 {
+		return nil
+	}
+	m.selected = all[min(max(m.index(all), 0)+max(n, -max(m.index(all), 0)), len(all)-1)].Name
+	return m.read()
+}
+
+func (m *model) show(s screen) tea.Cmd {
+	if s != screenServers && !s.aboutAll() {
+		if m.selected == "" {
+			return nil
+		}
+		if m.data.server.Status.Name != m.selected { // of another server
+			m.data.server, m.data.tools, m.toolAt = api.Server{}, api.Tools{}, 0
+		}
+	}
+	if s == screenHelp {
+		m.back = m.screen
+	}
+	if s.lists() && m.screen != screenEntry && m.screen != s {
+		delete(m.picks, s)
+	}
+	m.screen, m.top, m.follow = s, 0, true
+	if s.lists() {
+		m.revealEntry()
+	}
+	m.keepSelection()
+	return m.read()
+}
+
+func (m *model) restart(names ...string) tea.Cmd {
+	ctx, source := m.ctx, m.source
+	text := "restarting " + strings.Join(names, ", ")
+	if len(names) > 3 {
+		text = fmt.Sprintf("restarting %d servers", len(names))
+	}
+	return func() tea.Msg {
+		for _, name := range names {
+			if err := source.Restart(ctx, name); err != nil {
+				return restartedMsg{err: err}
+			}
+		}
+		return restartedMsg{text: text}
+	}
 }

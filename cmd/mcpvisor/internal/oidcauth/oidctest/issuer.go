@@ -5,11 +5,8 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -17,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,18 +31,18 @@ type Issuer struct {
 	// Down makes it answer with errors.
 	Down atomic.Bool
 
-	t  *testing.T
-	mu sync.Mutex // guards the fields below
-	id string
-	of *rsa.PrivateKey
+	t      *testing.T
+	mu     sync.Mutex // guards the fields below
+	key    *rsa.PrivateKey
+	server oidctest.Server // with key alone
 }
 
-// New starts an issuer.
 func New(t *testing.T) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t}
 	server := httptest.NewServer(i)
 	i.URL = server.URL
+	i.server.SetIssuer(i.URL)
 	t.Cleanup(func() {
 		server.Close()
 		http.DefaultClient.CloseIdleConnections()
@@ -65,77 +64,48 @@ func (i *Issuer) Rotate(id string) {
 	key := NewKey(i.t)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.id, i.of = id, key
+	i.key, i.server.PublicKeys = key, []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: id, Algorithm: oidc.RS256}}
 }
 
-// Key returns the present key.
 func (i *Issuer) Key() *rsa.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.of
+	return i.key
 }
 
-// Encode is the encoding of the parts of a token.
-func Encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
-
-// ServeHTTP implements http.Handler.
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.Down.Load() {
 		http.Error(w, "a secret of the issuer", http.StatusBadGateway)
 		return
 	}
+	if r.URL.Path == "/keys" {
+		i.Fetched.Add(1)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var answer any
-	switch r.URL.Path {
-	case "/.well-known/openid-configuration":
-		answer = map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}}
-	case "/keys":
-		i.Fetched.Add(1)
-		answer = map[string]any{"keys": []map[string]string{{"kty": "RSA", "kid": i.id, "alg": "RS256", "use": "sig",
-			"n": Encode(i.of.N.Bytes()), "e": Encode(big.NewInt(int64(i.of.E)).Bytes())}}}
-	default:
-		http.NotFound(w, r)
-		return
-	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text)
+	i.server.ServeHTTP(w, r)
 }
 
 // Token signs one of alice, for Audience and an hour. changes replace claims; nil removes one.
 func (i *Issuer) Token(changes map[string]any) string {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	return Sign(i.t, map[string]any{"alg": "RS256", "kid": i.id}, i.Claims(changes), i.of)
+	key, id := i.key, i.server.PublicKeys[0].KeyID
+	i.mu.Unlock()
+	return Sign(key, id, i.Claims(changes))
 }
 
-// Claims are those of Token.
-func (i *Issuer) Claims(changes map[string]any) map[string]any {
+// Claims are those of Token, as JSON.
+func (i *Issuer) Claims(changes map[string]any) string {
 	now := time.Now()
 	claims := map[string]any{"iss": i.URL, "aud": Audience, "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 	maps.Copy(claims, changes)
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
-	return claims
+	text, err := json.Marshal(claims)
+	require.NoError(i.t, err)
+	return string(text)
 }
 
-// Sign makes a token. Without a key it has no signature.
-func Sign(t *testing.T, head, claims map[string]any, key *rsa.PrivateKey) string {
-	t.Helper()
-	first, err := json.Marshal(head)
-	require.NoError(t, err)
-	second, err := json.Marshal(claims)
-	require.NoError(t, err)
-	text := Encode(first) + "." + Encode(second)
-	if key == nil {
-		return text + "."
-	}
-	sum := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
-	require.NoError(t, err)
-	return text + "." + Encode(signature)
+// Sign makes a token by RS256.
+func Sign(key crypto.PrivateKey, id, claims string) string {
+	return oidctest.SignIDToken(key, id, oidc.RS256, claims)
 }

@@ -47,35 +47,35 @@ func receive(t *testing.T, conn *net.UnixConn) string {
 	return string(message[:n])
 }
 
-func TestSend(t *testing.T) {
+func TestService_send(t *testing.T) {
 	names := []string{filepath.Join(t.TempDir(), "notify")}
 	if runtime.GOOS == "linux" {
 		names = append(names, "@mcpvisor-test-"+strconv.Itoa(os.Getpid()))
 	}
 	for _, name := range names {
 		manager := listen(t, name)
-		m, err := managerFromEnvironment()
-		require.NoError(t, err)
-		require.NoError(t, m.Send(notifyReady, notifyStatus("3 servers\nREADY=0")))
+		m := new(service)
+		require.NoError(t, m.connect())
+		require.NoError(t, m.send(notifyReady, notifyStatus("3 servers\nREADY=0")))
 		require.Equal(t, "READY=1\nSTATUS=3 servers READY=0", receive(t, manager))
-		require.NoError(t, m.Send(notifyStopping))
+		require.NoError(t, m.send(notifyStopping))
 		require.Equal(t, "STOPPING=1", receive(t, manager))
-		require.NoError(t, m.Close())
+		require.NoError(t, m.close())
 		require.Empty(t, os.Getenv("NOTIFY_SOCKET"), "children do not speak for this process")
 	}
 }
 
 // The process is alive as long as the check says so, and no longer.
-func TestKeepAlive(t *testing.T) {
+func TestService_keepAlive(t *testing.T) {
 	manager := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "20000")
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
-	m, err := managerFromEnvironment()
-	require.NoError(t, err)
-	defer func() { _ = m.Close() }()
+	m := new(service)
+	require.NoError(t, m.connect())
+	defer func() { _ = m.close() }()
 	ctx, stop := context.WithCancel(t.Context())
 	checks := 0
-	m.KeepAlive(ctx, func(check context.Context) error {
+	m.keepAlive(ctx, func(check context.Context) error {
 		_, bounded := check.Deadline()
 		require.True(t, bounded)
 		switch checks++; checks {
@@ -86,32 +86,31 @@ func TestKeepAlive(t *testing.T) {
 		}
 		return nil
 	})
-	require.NoError(t, m.Send("END"))
+	require.NoError(t, m.send("END"))
 	for range 4 {
 		require.Equal(t, "WATCHDOG=1", receive(t, manager))
 	}
 	require.Equal(t, "END", receive(t, manager))
 }
 
-func TestFromEnvironment_without_a_manager(t *testing.T) {
+func TestService_without_a_manager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	m, err := managerFromEnvironment()
-	require.NoError(t, err)
-	require.Nil(t, m)
-	require.NoError(t, m.Send(notifyReady))
-	require.NoError(t, m.Close())
-	m.KeepAlive(t.Context(), nil)
+	m := new(service)
+	require.NoError(t, m.connect())
+	require.Nil(t, m.conn)
+	require.NoError(t, m.send(notifyReady))
+	require.NoError(t, m.close())
+	m.keepAlive(t.Context(), nil)
 
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	_, err = managerFromEnvironment()
-	require.ErrorContains(t, err, "the service manager cannot be reached")
+	require.ErrorContains(t, new(service).connect(), "the service manager cannot be reached")
 
 	// The variables of another process are not ours.
 	listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "1000")
 	t.Setenv("WATCHDOG_PID", "1")
-	m, err = managerFromEnvironment()
-	require.NoError(t, err)
-	m.KeepAlive(t.Context(), func(context.Context) error { t.Error("it asks"); return nil })
-	require.NoError(t, m.Close())
+	m = new(service)
+	require.NoError(t, m.connect())
+	m.keepAlive(t.Context(), func(context.Context) error { t.Error("it asks"); return nil })
+	require.NoError(t, m.close())
 }

@@ -2,6 +2,7 @@ package plaintext
 
 import (
 	"encoding/json"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -31,5 +32,20 @@ func TestJSON(t *testing.T) {
 func TestTook(t *testing.T) {
 	for want, d := range map[string]time.Duration{"0s": -1, "256µs": 256 * time.Microsecond, "4.1ms": 4100 * time.Microsecond, "27ms": 27 * time.Millisecond, "3.2s": 3290 * time.Millisecond} {
 		require.Equal(t, want, Took(d))
+	}
+}
+
+// A shell reads the word as the text.
+func TestShellWord(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed")
+	}
+	for text, word := range map[string]string{"path=/tmp": "path=/tmp", "name=…": "name=…", "location=New York": "'location=New York'", "": "''", "~": "'~'",
+		"it's": `'it'\''s'`, "a;$(id)`id`\"\\": "'a;$(id)`id`\"\\'", "a\nb": "'a\nb'", "*?[x]": "'*?[x]'", "#": "'#'", "ü": "ü"} {
+		require.Equal(t, word, ShellWord(text))
+		out, err := exec.CommandContext(t.Context(), shell, "-c", "printf %s "+word).Output()
+		require.NoError(t, err)
+		require.Equal(t, text, string(out))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -420,4 +421,38 @@ func TestRun_share(t *testing.T) {
 		require.False(t, mcptest.Alive(pid))
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// requireDead waits until all processes that were started have ended, but for some.
+func requireDead(t *testing.T, dir string, but ...int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(mcptest.PIDs(dir), func(pid int) bool { return !slices.Contains(but, pid) && mcptest.Alive(pid) })
+	}, 30*time.Second, 5*time.Millisecond)
+}
+
+// Two hosts on mcpvisor stdio have two processes. That of a host ends with the host, and a run that is killed does not
+// end the session: the next call has a new process.
+func TestStdio_share(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	e := entry(mcptest.Script{StateDir: dir})
+	e["share"] = "client"
+	h := newHousehold(t, map[string]any{"a": e})
+	ann, _, _ := h.host()
+	bob, _, _ := h.host()
+	first, second := pidOf(t, ann, "a"), pidOf(t, bob, "a")
+	require.NotEqual(t, first, second)
+	require.Equal(t, first, pidOf(t, ann, "a"))
+	require.Equal(t, 3, mcptest.Starts(dir), "one has the lists")
+	require.NoError(t, bob.Close())
+	require.Eventually(t, func() bool { return !mcptest.Alive(second) }, 30*time.Second, 5*time.Millisecond)
+	require.True(t, mcptest.Alive(first))
+
+	kill(t, h.run())
+	again := pidOf(t, ann, "a")
+	require.NotEqual(t, first, again)
+	require.Equal(t, again, pidOf(t, ann, "a"))
+	require.NoError(t, ann.Close())
+	requireDead(t, dir) // the run ends a little later than its last host
 }

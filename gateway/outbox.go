@@ -129,6 +129,9 @@ func (o *outbox) returnRoomLocked(r *request) {
 func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
 	defer o.signal()
 	o.bytes += answerBytes(a)
 	o.queue = append(o.queue, outgoing{request: r, answer: a})

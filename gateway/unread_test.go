@@ -471,3 +471,16 @@ func TestNotification_that_is_too_long(t *testing.T) {
 	require.True(t, call.canceled.Load())
 	require.Error(t, call.ctx.Err())
 }
+
+// An answer that comes after the end of the session keeps no memory, whatever its form.
+func TestOutbox_closed(t *testing.T) {
+	for what, add := range map[string]func(*outbox, *request, *jsonrpc.Response){
+		"answer": func(o *outbox, r *request, a *jsonrpc.Response) { o.addAnswer(r, a) },
+		"short":  (*outbox).addShort,
+	} {
+		out := newOutbox(defaultLimits(), nil)
+		out.close()
+		add(out, &request{Request: &jsonrpc.Request{}, out: out}, &jsonrpc.Response{Result: json.RawMessage(`{}`)})
+		require.Zero(t, out.held(), what)
+	}
+}

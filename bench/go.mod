@@ -6,7 +6,7 @@ require (
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/mcpvisor/mcpvisor v0.0.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/rs/zerolog v1.35.1
+	github.com/rs/zerolog v1.35.1 // indirect
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 )

@@ -25,6 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/journal"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 var (
@@ -73,7 +74,7 @@ func runStormHost(ctx context.Context, dir string) error {
 	}
 	server := mcptest.Stdio(mcptest.Script{StateDir: filepath.Join(dir, "state"), Tools: []mcptest.ToolDef{
 		{Name: "plain", As: "count"}, {Name: "durable", As: "count", Task: task(true)}, {Name: "forgetful", As: "count", Task: task(false)}}})
-	spec := mcpvisor.ServerSpec{Name: "s", Stdio: server, Policy: mcpvisor.Retry(-1, time.Millisecond), StartSupervised: true}
+	spec := mcpvisor.ServerSpec{Name: "s", Stdio: server, Policy: mcpvisor.Retry(-1, time.Millisecond, supervisor.WithMaxDelay(50*time.Millisecond)), StartSupervised: true}
 	if err := client.Register(ctx, spec); err != nil {
 		return err
 	}

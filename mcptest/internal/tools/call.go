@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,13 +84,15 @@ type Result struct {
 
 func textResult(text string) Result { return Result{Text: text} }
 
-// JSON marshals v. It panics only for invalid raw JSON inside v.
+// JSON encodes v, and escapes nothing for HTML. It panics only for invalid raw JSON inside v.
 func JSON(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
 		panic("mcptest: " + err.Error() + "; check the raw JSON in the script")
 	}
-	return data
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // jsonResult returns v as structured content and as text.

@@ -84,7 +84,7 @@ func TestTransport_survives_crashes(t *testing.T) {
 			require.Equal(t, 1, n, key)
 		}
 		_, err = call(ctx, c, "no_such_tool", nil)
-		require.ErrorContains(t, err, "There is no tool mcp__s__no_such_tool")
+		require.ErrorContains(t, err, `unknown tool "mcp__s__no_such_tool"`)
 		prompts, err := c.ListPrompts(ctx, mcp.ListPromptsRequest{})
 		require.NoError(t, err)
 		require.NotEmpty(t, prompts.Prompts)

@@ -69,10 +69,10 @@ var authRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.oauth.Store = e.readTokenStore(v) },
 	},
 	durationRow(func(e *entry) *time.Duration { return &e.oauth.TokenWait }, Key{
-		Name: "wait", Type: "duration", Default: shortDuration(defaults.TokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
+		Name: "wait", Default: shortDuration(defaults.TokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
 		Meaning: "How long a call waits for a token that has to be fetched first."}),
 	boolRow(func(e *entry) *bool { return &e.oauthEnabled }, Key{
-		Name: "enabled", Type: "boolean", Default: "true", Field: "HTTP.Auth", Example: `false`,
+		Name: "enabled", Default: "true", Field: "HTTP.Auth", Example: `false`,
 		Meaning: "Gemini CLI's key: false is the same as auth: false."}),
 }
 

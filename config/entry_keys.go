@@ -30,19 +30,19 @@ var entryRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.stdio.Dir = e.readFilePath(v) },
 	},
 	boolRow(func(e *entry) *bool { return &e.stdio.InheritEnv }, Key{
-		Name: "inherit_env", Aliases: []string{"inheritEnv"}, Type: "boolean", Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
+		Name: "inherit_env", Aliases: []string{"inheritEnv"}, Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
 		Meaning: "Passes the host's whole environment to the server."}),
 	boolRow(func(e *entry) *bool { return &e.stdio.KeepDaemons }, Key{
-		Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Type: "boolean", Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
+		Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
 		Meaning: "Leaves processes alone that have left the server's process group, when the server ends."}),
 	boolRow(func(e *entry) *bool { return &e.spec.Standby }, Key{
-		Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
+		Name: "standby", Default: "false", Field: "Standby", Example: `true`,
 		Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0. A fleet refuses it."}),
 	boolRow(func(e *entry) *bool { return &e.spec.Overlap }, Key{
-		Name: "overlap", Type: "boolean", Default: "false", Field: "Overlap", Example: `true`,
+		Name: "overlap", Default: "false", Field: "Overlap", Example: `true`,
 		Meaning: "A reload may start the new process while the old one runs, so that no call waits for it. Without it, the old one ends first; servers over HTTP and those with standby overlap anyway. It excludes exclusive."}),
 	boolRow(func(e *entry) *bool { return &e.spec.Exclusive }, Key{
-		Name: "exclusive", Type: "boolean", Default: "false", Field: "Exclusive", Example: `true`,
+		Name: "exclusive", Default: "false", Field: "Exclusive", Example: `true`,
 		Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."}),
 	{
 		Key: Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,

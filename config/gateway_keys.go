@@ -30,13 +30,13 @@ var gatewayRows = []row{
 		},
 	},
 	countRow(func(e *entry) *int { return &e.gateway.MaxResultBytes }, Key{
-		Name: "result_max", Type: "number", Default: "0, which is no bound", Example: `50000`,
+		Name: "result_max", Default: "0, which is no bound", Example: `50000`,
 		Meaning: "The bytes above which the text in the result of a tool is shortened: the client gets its beginning, and a link to all of it."}),
 	countRow(func(e *entry) *int { return &e.gateway.MaxCopies }, Key{
-		Name: "max_copies", Type: "number", Default: "64", Example: `100`,
+		Name: "max_copies", Default: "64", Example: `100`,
 		Meaning: `How many processes of servers with "share": "client" run for all clients. A request that needs one more is refused.`}),
 	countRow(func(e *entry) *int { return &e.gateway.MaxCopiesOfPrincipal }, Key{
-		Name: "max_copies_per_principal", Type: "number", Default: "32", Example: `10`,
+		Name: "max_copies_per_principal", Default: "32", Example: `10`,
 		Meaning: "How many of them run for one principal. All clients without a token are one."}),
 	{
 		Key: Key{Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,

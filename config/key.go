@@ -81,14 +81,17 @@ func textRow(field func(*entry) *string, k Key) row {
 }
 
 func boolRow(field func(*entry) *bool, k Key) row {
+	k.Type = "boolean"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }}
 }
 
 func countRow(field func(*entry) *int, k Key) row {
+	k.Type = "number"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }}
 }
 
 func durationRow(field func(*entry) *time.Duration, k Key) row {
+	k.Type = "duration"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }}
 }
 

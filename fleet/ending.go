@@ -34,9 +34,18 @@ func (e *ending) release() { e.released.happen() }
 func (e *ending) Dead() <-chan struct{}     { return e.dead.done }
 func (e *ending) Released() <-chan struct{} { return e.released.done }
 func (e *ending) Left() error               { return nil }
-func (e *ending) Cause() *supervisor.Cause  { return e.cause.Load() }
 func (e *ending) OnDead(f func())           { e.dead.on(f) }
 func (e *ending) OnReleased(f func())       { e.released.on(f) }
+
+// Cause is nil before Dead is closed, as [transport.Session] wants it.
+func (e *ending) Cause() *supervisor.Cause {
+	select {
+	case <-e.dead.done:
+		return e.cause.Load()
+	default:
+		return nil
+	}
+}
 
 // event is something that happens once. Safe for concurrent use.
 type event struct {

@@ -505,3 +505,11 @@ func TestListen_twice(t *testing.T) {
 		require.NoError(t, s.callWith(9, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`).Error)
 	}
 }
+
+// A call that may have run is not one of an unknown tool, although its server is unknown by now.
+func TestIsUnknown(t *testing.T) {
+	gone := &mcpvisor.Error{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
+	require.True(t, isUnknown(gone))
+	require.True(t, isUnknown(fmt.Errorf("the call: %w", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool})))
+	require.False(t, isUnknown(&mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed: %w", gone)}))
+}

@@ -119,10 +119,11 @@ func (s *server) process(r *request, due []*Fault) {
 // version adds.
 func (s *server) success(r *request, members []byte) []byte {
 	if r.modern {
+		comma := ""
 		if len(members) > 0 {
-			members = append(members, ',')
+			comma = ","
 		}
-		members = fmt.Appendf(members, `"resultType":%q,"_meta":{%q:%s}`, cmp.Or(r.resultType, "complete"), mcp.MetaKeyServerInfo, s.serverInfo())
+		members = fmt.Appendf(nil, `%s%s"resultType":%q,"_meta":{%q:%s}`, members, comma, cmp.Or(r.resultType, "complete"), mcp.MetaKeyServerInfo, s.serverInfo())
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, r.id, members)
 }

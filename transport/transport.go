@@ -157,7 +157,7 @@ func (Base) AnswerInputs(context.Context, *Caller, json.RawMessage) (json.RawMes
 // Stateless implements [Session]: a restart is seen.
 func (Base) Stateless() bool { return false }
 
-// Stderr implements [Session]: there is none.
+// Stderr implements [Session]: the server has no stderr.
 func (Base) Stderr() []string { return nil }
 
 // StderrTail implements [Session].

@@ -215,7 +215,7 @@ var (
 		`leave Era empty`, `leave "era" out`,
 		`and Era is set to`, `and "era" is set to`,
 		`supervisor.Unlimited`, `"unlimited"`,
-		`set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded`, `there is none on this system; start the node with --allow-unguarded if two of one may run for a while`,
+		`set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded`, `this system has no guard; start the node with --allow-unguarded if two of one may run for a while`,
 	}
 	phrases = strings.NewReplacer(phrasePairs...)
 )

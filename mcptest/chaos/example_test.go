@@ -48,6 +48,7 @@ func ExampleInject() {
 		fmt.Println(err)
 		return
 	}
+	before := chaos.Lists(client, "shop")
 	storm, end := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer end()
 	injected := make(chan []chaos.Injection, 1)
@@ -55,7 +56,6 @@ func ExampleInject() {
 		injected <- chaos.Inject(storm, 42, chaos.Target{Server: "shop", Faults: chaos.Faults(client, "shop"), MaxPause: 20 * time.Millisecond})
 	}()
 	// Here the service works. Afterwards its servers are what they were.
-	before := chaos.Lists(client, "shop")
 	fmt.Println("faults:", len(<-injected) > 0)
 	if err := client.WaitReady(ctx, "shop"); err != nil {
 		fmt.Println(err)

@@ -221,7 +221,7 @@ func afterKill(k Injection, was mcpvisor.Event, later []mcpvisor.Event) (down, r
 // pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
 
-// signalIf signals a process if it is the right one. The process keeps its pid meanwhile.
+// signalIf signals a process if it is the right one. On Linux and Windows no other process gets its pid meanwhile.
 func signalIf(pid int, sig signal, right func() bool) bool {
 	if pid <= 0 {
 		return false

@@ -425,3 +425,23 @@ func TestUsage_of_a_process_and_of_a_server_in_memory(t *testing.T) {
 	status, _ := s.get("/api/usage?after=x")
 	require.Equal(t, http.StatusBadRequest, status)
 }
+
+func TestRestart_of_a_server(t *testing.T) {
+	c := newClient(t)
+	registerBroken(t, c, "s")
+	s := serve(t, c, web.WithControls())
+	events := c.Watch(t.Context(), mcpvisor.EventEvicted)
+	status, body := s.post("/api/servers/s/restart", "")
+	require.Equal(t, http.StatusAccepted, status, body)
+	require.Equal(t, "s", (<-events).Server, "it was started again")
+}
+
+func TestMetrics_are_those_of_the_host(t *testing.T) {
+	c := newClient(t)
+	status, _ := serve(t, c).get("/metrics")
+	require.Equal(t, 404, status)
+	s := serve(t, c, web.WithMetrics(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })))
+	status, body := s.get("/metrics")
+	require.Equal(t, 200, status)
+	require.Equal(t, "up 1\n", body)
+}

@@ -322,3 +322,16 @@ func TestLogin_without_a_token(t *testing.T) {
 	require.NotEqual(t, http.StatusSeeOther, response.StatusCode)
 	require.Empty(t, response.Cookies())
 }
+
+func TestPost_without_Controls_gets_403(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	for _, path := range []string{"/api/servers/s/restart", "/api/call", "/", "/api/status"} {
+		status, body := s.post(path, "{}")
+		require.Equal(t, http.StatusForbidden, status, path)
+		require.Contains(t, body, "read only")
+	}
+	st, _ := c.ServerStatus("s")
+	require.Equal(t, 0, st.Restarts)
+}

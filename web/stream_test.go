@@ -467,3 +467,26 @@ func TestCall_outlasts_the_limit_of_its_body(t *testing.T) {
 		})
 	}
 }
+
+// The number of streams is bounded, and each that ends makes room.
+func TestStreams_are_bounded(t *testing.T) {
+	s := serve(t, newClient(t))
+	var open []*reader
+	for range 64 {
+		open = append(open, s.open("", ""))
+	}
+	status, body := s.get("/api/events/stream")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "close a page")
+	for _, r := range open[:8] {
+		r.close()
+	}
+	require.Eventually(t, func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/events/stream", nil)
+		require.NoError(t, err)
+		response, err := s.Client().Do(r)
+		require.NoError(t, err)
+		response.Body.Close()
+		return response.StatusCode == 200
+	}, 30*time.Second, 10*time.Millisecond)
+}

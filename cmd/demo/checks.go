@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -30,6 +32,7 @@ func checkListing(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 // checkDelays checks every delay that was announced: the first after a stable
 // session is 500 ms, each further one is twice as long, and no attempt is early.
 func checkDelays(events []mcpvisor.Event) error {
+	var files []time.Duration
 	waiting := map[string]mcpvisor.Event{}
 	for _, ev := range events {
 		switch ev.Kind {
@@ -37,7 +40,9 @@ func checkDelays(events []mcpvisor.Event) error {
 			if want := baseDelay << (ev.Attempt - 1); ev.Delay != want {
 				return fmt.Errorf("%s waited %v before try %d, not %v", ev.Server, ev.Delay, ev.Attempt, want)
 			}
-			waiting[ev.Server] = ev
+			if waiting[ev.Server] = ev; ev.Server == "files" {
+				files = append(files, ev.Delay)
+			}
 		case mcpvisor.EventConnecting:
 			// RetryAt is the time that was announced. The time of the event is later.
 			if w, ok := waiting[ev.Server]; ok && (w.RetryAt == nil || ev.Time.Before(*w.RetryAt)) {
@@ -46,6 +51,10 @@ func checkDelays(events []mcpvisor.Event) error {
 			delete(waiting, ev.Server)
 		default:
 		}
+	}
+	want := []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}
+	if len(files) < len(want) || !slices.Equal(files[:len(want)], want) {
+		return fmt.Errorf("files waited %v, not %v", files, want)
 	}
 	return nil
 }

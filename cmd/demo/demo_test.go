@@ -129,6 +129,7 @@ func TestCheckDelays(t *testing.T) {
 	try(1, 500*time.Millisecond, 501*time.Millisecond)
 	try(1, 500*time.Millisecond, 500*time.Millisecond)
 	try(2, time.Second, time.Second)
+	require.ErrorContains(t, checkDelays(events), "files waited")
 	try(3, 2*time.Second, 2*time.Second)
 	require.NoError(t, checkDelays(events))
 	try(2, 500*time.Millisecond, time.Second)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
@@ -374,4 +375,26 @@ func TestHandler_idle_sessions(t *testing.T) {
 	})
 	require.Zero(t, s.Status().Sessions)
 	t.Logf("%d bytes a session", (int64(after.HeapAlloc)-int64(before.HeapAlloc))/int64(sessions))
+}
+
+// Frames that are malformed get an error, and cost nothing that stays.
+func TestHandler_malformed(t *testing.T) {
+	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
+	p := newPeer(t, url)
+	p.initialize("2025-03-26")
+	for _, body := range []string{"", " ", "null", "1", `"x"`, "{}", "[]", "[[]]", "[1]", "{", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":7}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, "[" + strings.Repeat(pingRequest+",", message.MaxBatch) + pingRequest + "]", "\xff\xfe"} {
+		status, answer := p.post(body)
+		require.Equal(t, http.StatusBadRequest, status, "%.100q: %s", body, answer)
+		require.Contains(t, answer, `"error"`)
+	}
+	status, answer := p.post("[" + pingRequest + "," + pingRequest + "]")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, answer, `"result":{}`)
+	status, _ = p.post(pingRequest)
+	require.Equal(t, http.StatusOK, status)
+	until(t, func() bool { return s.Status().InFlight == 0 })
 }

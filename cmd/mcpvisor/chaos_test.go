@@ -147,3 +147,15 @@ func TestChaos_failed_starts(t *testing.T) {
 	require.Len(t, report.Servers, 1)
 	require.False(t, report.Servers[0].Passed)
 }
+
+func TestChaos_json(t *testing.T) {
+	out, code := runTool(t, "-c", stormServers(t), "--json", "chaos", "--duration", "1500ms", "--seed", "3", "good")
+	require.Equal(t, cli.ExitOK, code, out)
+	var report chaos.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
+	require.Equal(t, chaos.ReportSchema, report.Schema)
+	require.EqualValues(t, 3, report.Seed)
+	require.Len(t, report.Servers, 1)
+	require.True(t, report.Servers[0].Passed)
+	require.Positive(t, report.Servers[0].Calls.OK)
+}

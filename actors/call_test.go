@@ -478,3 +478,19 @@ func TestCallStats_fit_each_other(t *testing.T) {
 	require.Zero(t, c.InFlight)
 	require.Equal(t, c.Total, c.Failed)
 }
+
+func TestCallContextEndsOnlyItsCall(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		var first, second error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, second = h.call(context.Background(), "fs", 0) })
+		require.Equal(t, 3*time.Second, spends(func() { _, first = h.call(ctx, "fs", 0) }))
+		require.ErrorIs(t, first, mcpvisor.ErrCanceled)
+		wg.Wait()
+		require.NoError(t, second)
+	})
+}

@@ -375,3 +375,20 @@ func TestUnregisterAnswersWaitingRegister(t *testing.T) {
 		require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 	})
 }
+
+func TestUnregisterDuringBackoffReturnsAtOnce(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		long := supervisor.Retry(3, time.Hour, supervisor.WithMaxDelay(time.Hour))
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: long})
+		h.session("fs").Abort(errScripted)
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
+		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+		require.Empty(t, h.rt.Snapshot().Names())
+
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: long})
+		time.Sleep(2 * time.Hour)
+		require.Len(t, h.sessions("fs"), 2, "the timer of the old registration dials nothing")
+		require.Equal(t, uint64(1), h.rt.Snapshot().Server("fs").Epoch)
+	})
+}

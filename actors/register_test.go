@@ -323,3 +323,27 @@ func TestRegister(t *testing.T) {
 		})
 	})
 }
+
+func TestStartSupervisedBecomesReadyLater(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
+		require.Zero(t, spends(func() {
+			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true,
+				Policy: supervisor.Retry(3, time.Second)}))
+		}))
+		started := time.Now()
+		v, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(started))
+		require.Equal(t, uint64(3), v.Epoch)
+		require.Equal(t, "fs/ls", h.rt.Snapshot().Tools()[0].Name)
+	})
+}
+
+func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openErr: errScripted})
+		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
+	})
+}

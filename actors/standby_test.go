@@ -396,3 +396,101 @@ func TestKeeper_close_waits(t *testing.T) {
 		require.False(t, h.dialers["fs"][0].isKept())
 	})
 }
+
+// A fresh session is a new chance for a standby that was given up.
+func TestRestartRetriesAGivenUpStandby(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scripts.Store("fs", func(_, epoch int) script {
+			if epoch == 1 || epoch == 5 {
+				return script{tools: []string{"ls"}}
+			}
+			return script{openErr: errScripted}
+		})
+		h.register(withStandby(supervisor.Retry(2, time.Second)))
+		time.Sleep(time.Hour)
+		h.settle()
+		require.Len(t, h.sessions("fs"), 1+3, "given up")
+		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+		time.Sleep(time.Hour)
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 5+3)
+	})
+}
+
+// A standby that cannot be started is not tried forever.
+func TestStandbyIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		second script
+		tries  int
+	}{
+		"passing":   {script{openErr: errScripted}, 3},
+		"permanent": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseSpawn, Permanent: true, Message: "gone"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.scriptSessions("fs", script{tools: []string{"ls"}}, c.second)
+				h.register(withStandby(supervisor.Retry(2, time.Second)))
+				time.Sleep(time.Hour)
+				require.Equal(t, supervisor.StateReady, h.state("fs"))
+				require.Len(t, h.sessions("fs"), 1+c.tries)
+			})
+		})
+	}
+}
+
+// The next standby starts when the replaced incarnation is released.
+func TestStandbyWaitsForDrainingIncarnations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
+		h.register(withStandby(supervisor.Retry(5, time.Second)))
+		h.settle()
+		h.sessions("fs")[0].Abort(errScripted)
+		time.Sleep(59 * time.Second)
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 2)
+		time.Sleep(time.Second)
+		h.settle()
+		require.Len(t, h.sessions("fs"), 3)
+	})
+}
+
+// The policy's delay comes before the next standby, whatever outdated timers fire.
+func TestStandbyWaitsForThePolicyDelay(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(withStandby(supervisor.Retry(5, time.Minute)))
+		h.settle()
+		h.sessions("fs")[0].Abort(errScripted)
+		h.settle()
+		h.send(h.supervisorOf("fs"), &standbyDue{token: 1}) // of the first standby
+		time.Sleep(time.Minute - 1)
+		h.settle()
+		require.Len(t, h.sessions("fs"), 2)
+		time.Sleep(1)
+		h.settle()
+		require.Len(t, h.sessions("fs"), 3)
+	})
+}
+
+// A standby does not circumvent the budget.
+func TestTakeoverSpendsTheBudget(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(withStandby(supervisor.Retry(2, time.Second)))
+		for range 20 {
+			h.settle()
+			for _, s := range h.sessions("fs") {
+				if v := h.rt.Snapshot().Server("fs"); v.State == supervisor.StateReady && v.current.session == s {
+					s.Abort(errScripted)
+					break
+				}
+			}
+			time.Sleep(5 * time.Second)
+		}
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
+		require.LessOrEqual(t, len(h.sessions("fs")), 1+2+2)
+		for _, s := range h.sessions("fs") {
+			require.True(t, isClosed(s.released), "an evicted server holds nothing, no standby either")
+		}
+	})
+}

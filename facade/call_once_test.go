@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -186,4 +189,111 @@ func TestWithWaitReady_accepts_aliases(t *testing.T) {
 		require.NoError(t, err, name)
 		require.False(t, res.IsError)
 	}
+}
+
+// A call that the server has executed is not repeated, although its caller waits for the
+// server to be ready.
+func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
+	replying := func(code int, kind, body string) func(http.ResponseWriter, json.RawMessage) {
+		return func(w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	rows := map[string]func(w http.ResponseWriter, id json.RawMessage){
+		"400 with the word session": replying(400, "text/plain", "payment booked; closing the browser session failed"),
+		"404 after work":            replying(404, "text/plain", "payment 7 booked; template not found"),
+		"404 with a page":           replying(404, "text/html", "<p>not found"),
+		"404 with our id": func(w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(404)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(id)+`,"error":{"code":-32001,"message":"payment booked; the session id of the browser is gone"}}`)
+		},
+	}
+	for name, reply := range rows {
+		t.Run(name, func(t *testing.T) {
+			server, calls := workingHTTP(t, reply)
+			c := registered(t, mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: server})
+			_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.NotEqual(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
+			require.EqualValues(t, 1, calls.Load(), "the call ran twice")
+		})
+	}
+}
+
+// A call that the server has executed is not repeated although its POST ended with an
+// empty 404. The client may read the answer or the 404 first, so there are many calls.
+func TestWithWaitReady_runs_a_call_once_over_SSE(t *testing.T) {
+	url, calls := workingSSE(t, http.StatusNotFound)
+	c := registered(t, mcpvisor.ServerSpec{Name: "old", Policy: supervisor.Retry(100, time.Millisecond), HTTP: &mcpvisor.HTTP{URL: url, SSE: true}})
+	for call := range 20 {
+		before := calls.Load()
+		_, err := c.CallTool(t.Context(), "old/pay", map[string]any{}, facade.WithWaitReady())
+		require.LessOrEqual(t, calls.Load()-before, int32(1), "call %d ran twice (%v)", call, err)
+	}
+}
+
+// workingSSE starts a server over HTTP+SSE that counts its calls, answers them on its
+// stream, and ends their POST requests with the given status.
+func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
+	t.Helper()
+	calls = new(atomic.Int32)
+	var mu sync.Mutex
+	var stream chan string // of the session that was opened last
+	quit := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			mine := make(chan string, 16)
+			mu.Lock()
+			stream = mine
+			mu.Unlock()
+			w.Header().Set("Content-Type", "text/event-stream")
+			text := "event: endpoint\ndata: /messages?s=1\n\n"
+			for {
+				_, _ = io.WriteString(w, text)
+				w.(http.Flusher).Flush()
+				select {
+				case text = <-mine:
+				case <-r.Context().Done():
+					return
+				case <-quit:
+					return
+				}
+			}
+		}
+		body, _ := io.ReadAll(r.Body)
+		var m incoming
+		if json.Unmarshal(body, &m) != nil || r.URL.Path != "/messages" {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		code, result := http.StatusAccepted, `{}`
+		switch m.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
+		case "tools/list":
+			result = `{"tools":[{"name":"pay","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			calls.Add(1)
+			code, result = status, `{"content":[]}`
+		}
+		if m.ID != nil {
+			mu.Lock()
+			out := stream
+			mu.Unlock()
+			select {
+			case out <- fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", m.ID, result):
+			case <-quit:
+			}
+		}
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(func() {
+		close(quit)
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL + "/sse", calls
 }

@@ -361,3 +361,39 @@ func certificate(t *testing.T, end time.Time) (*tls.Certificate, *x509.CertPool)
 	pool.AddCert(parsed)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
+
+// 429 is an answer of a server that lives.
+func TestHTTP_probe_limited_is_alive(t *testing.T) {
+	s := newBreakable(t, func(w http.ResponseWriter, _ json.RawMessage) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	s.breaks = anyMethod
+	c := s.register(t, supervisor.NoRetry())
+	s.waitFor(t, "ping", 10)
+	requireState(t, c, supervisor.StateReady)
+}
+
+// Errors of calls are no reason to end a session.
+func TestHTTP_session_with_failing_calls_is_kept(t *testing.T) {
+	for name, refuse := range map[string]refusal{
+		"JSON-RPC": rpcError(200, "Unknown tool"),
+		"400":      rpcErrorNoID(400, "Invalid arguments: session not found"),
+		"500":      status(500, "text/plain", "oops"),
+		"410":      status(410, "text/plain", "that file is gone"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBreakable(t, refuse)
+			s.breaks = func(method string) bool { return method == "tools/call" }
+			c := s.register(t, supervisor.NoRetry())
+			for range 3 {
+				_, err := c.CallTool(t.Context(), "h/hello", nil)
+				require.Error(t, err)
+				s.waitFor(t, "ping", 2)
+			}
+			got := requireState(t, c, supervisor.StateReady)
+			require.EqualValues(t, 1, got.Epoch)
+		})
+	}
+}

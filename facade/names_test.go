@@ -165,3 +165,13 @@ func TestDiscarded_is_counted_while_starting(t *testing.T) {
 		return st.State == supervisor.StateConnecting && st.Session != nil && st.Session.Discarded.Malformed == 7
 	}, 30*time.Second, time.Millisecond)
 }
+
+func TestErrTimeout_names_the_timeout(t *testing.T) {
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
+		Timeouts: mcpvisor.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}})
+	_, err := c.CallTool(t.Context(), "s/hang", nil)
+	require.ErrorContains(t, err, "exceeded Timeouts.CallTotal (40ms)")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "idle", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	_, err = c.CallTool(t.Context(), "idle/hang", nil, facade.WithTimeout(20*time.Millisecond))
+	require.ErrorContains(t, err, "no result or progress for 20ms; raise Timeouts.Call, or set WithTimeout for the call")
+}

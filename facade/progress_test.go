@@ -159,3 +159,17 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "s/x", nil, facade.WithTimeout(10*time.Second))
 	require.NoError(t, err)
 }
+
+// A callback may unregister the server of its own call.
+func TestWithProgress_callback_may_Unregister(t *testing.T) {
+	srv := progressing(t, nil)
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
+	var err error
+	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err = c.Unregister(ctx, "s")
+	}))
+	require.NoError(t, err)
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -181,4 +182,51 @@ func TestWithValidation_warnings_are_bounded(t *testing.T) {
 	st, _ := c.ServerStatus("s")
 	require.Len(t, st.Catalog.Warnings, 11)
 	require.Contains(t, st.Catalog.Warnings[10].Text, "more tools")
+}
+
+// What a server declares costs a call little memory, and nothing is kept of it.
+func TestWithValidation_hostile_schemas(t *testing.T) {
+	names := make([]string, 40_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("%q", fmt.Sprintf("n%05d", i))
+	}
+	patterns := func(n int, one func(i int) string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(`{"pattern":%q}`, one(i))
+		}
+		return `{"type":"object","properties":{"a":{"anyOf":[` + strings.Join(parts, ",") + `]}}}`
+	}
+	for about, hostile := range map[string]string{
+		"names behind references": `{"type":"object","allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/r"},`, 9000), ",") +
+			`],"$defs":{"r":{"anyOf":[{},{"required":[` + strings.Join(names, ",") + `]}],"required":[` + strings.Join(names, ",") + `]}}}`,
+		"60 large patterns":     patterns(60, func(i int) string { return fmt.Sprintf("%d", i) + strings.Repeat("(?:x?y{9}){0,9}", 60) }),
+		"60 folded patterns":    patterns(60, func(i int) string { return fmt.Sprintf("(?i)%d[", i) + strings.Repeat("B-𞤀", 150) + "]" }),
+		"20,000 short patterns": patterns(20_000, func(i int) string { return fmt.Sprintf("x%d", i) }),
+		"a mebibyte of objects": `{"enum":[` + strings.Repeat("{},", 349_000) + `{}]}`,
+		"references to itself":  `{"type":"object","allOf":[{"$ref":"#"},{"$ref":"#"}]}`,
+	} {
+		t.Run(about, func(t *testing.T) {
+			c := newClient(t, facade.WithValidation())
+			server := newSchemaServer(hostile)
+			server.register(t, c)
+			call := func() {
+				_, err := c.CallTool(t.Context(), "s/x", map[string]any{"a": "a"})
+				require.NoError(t, err)
+			}
+			var before, after, kept runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			call()
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), "bytes allocated")
+			call()
+			runtime.GC()
+			runtime.ReadMemStats(&kept)
+			require.Less(t, int64(kept.HeapAlloc)-int64(before.HeapAlloc), int64(8<<20), "bytes kept")
+			st, _ := c.ServerStatus("s")
+			require.Len(t, st.Catalog.Warnings, 1)
+			require.Contains(t, st.Catalog.Warnings[0].Text, "not validated")
+		})
+	}
 }

@@ -274,3 +274,61 @@ func TestReading_loses_nothing(t *testing.T) {
 	defer p.table.Mu.Unlock()
 	require.Zero(t, p.table.Open.Len())
 }
+
+// TestReading_ends_with_the_last_call: the goroutine that reads ends when the only call is
+// given up, without another message.
+func TestReading_ends_with_the_last_call(t *testing.T) {
+	p := newIdlePeer(t)
+	for _, timeout := range []time.Duration{0, 50 * time.Millisecond} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := p.startRequest(ctx, transport.Request{Method: "m", Timeout: timeout})
+		p.readMessage()
+		if timeout == 0 {
+			p.awaitState(reader.Looping)
+			cancel()
+		}
+		require.NotNil(t, (<-ended).err)
+		cancel()
+		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+		p.awaitState(reader.Watching)
+	}
+}
+
+// TestReading_several_callers: callers that come while one reads get their answers, in any
+// order, and the first one leaves the reading to a goroutine.
+func TestReading_several_callers(t *testing.T) {
+	p := newIdlePeer(t)
+	first, endedFirst := p.startLeader(context.Background(), transport.Request{Method: "m"})
+	endedSecond := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	second := p.readMessage().ID
+	endedThird := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	third := p.readMessage().ID
+	p.answer(second, `{"n":2}`)
+	require.Equal(t, `{"n":2}`, (<-endedSecond).result)
+	require.Equal(t, reader.Leading, p.reader.State())
+	p.answer(first, `{"n":1}`)
+	require.Equal(t, `{"n":1}`, (<-endedFirst).result)
+	require.Equal(t, reader.Looping, p.reader.State())
+	p.answer(third, `{"n":3}`)
+	require.Equal(t, `{"n":3}`, (<-endedThird).result)
+	p.awaitState(reader.Watching) // without another message
+}
+
+// TestReading_the_only_caller_reads: without a goroutine before, meanwhile and after.
+func TestReading_the_only_caller_reads(t *testing.T) {
+	p := newIdlePeer(t)
+	for range 3 {
+		id, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
+		p.answer(id, `{"a":1}`)
+		require.Equal(t, outcome{`{"a":1}`, nil}, <-ended)
+		require.Equal(t, reader.Watching, p.reader.State())
+	}
+	id, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
+	p.answer(id, `{}`+"}\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"`)
+	require.Equal(t, outcome{`{}`, nil}, <-ended)
+	require.EqualValues(t, 2, p.readMessage().ID, "what comes with the answer is read")
+	p.awaitState(reader.Watching)
+	p.writeLine(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.EqualValues(t, 1, p.readMessage().ID, "what comes without a call is read")
+	p.awaitState(reader.Watching)
+}

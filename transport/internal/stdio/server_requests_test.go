@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -383,4 +384,14 @@ func TestRoots_changed_in_the_handshake(t *testing.T) {
 	case <-time.After(transporttest.Patience):
 		require.Fail(t, "the server is not notified")
 	}
+}
+
+// TestServerMessages_refuses_methods_of_servers: a method that only servers implement is
+// refused. The client of the go-sdk would send it back to the server.
+func TestServerMessages_refuses_methods_of_servers(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	p.writeLine(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
+	r := p.readRefusal()
+	require.Equal(t, "4", string(r.ID))
+	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,4 +91,54 @@ func TestStdio_failed_start(t *testing.T) {
 			<-s.Released()
 		})
 	}
+}
+
+// TestStdio_grandchildren_die_with_the_server: processes that the server has started end
+// with it.
+func TestStdio_grandchildren_die_with_the_server(t *testing.T) {
+	dir := t.TempDir()
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})
+	require.NoError(t, err)
+	_, err = s.Request(t.Context(), callTool("fork", `{}`))
+	require.NoError(t, err)
+	require.Len(t, mcptest.PIDs(dir), 2)
+	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
+	<-s.Released()
+	require.Eventually(t, func() bool {
+		for _, pid := range mcptest.PIDs(dir) {
+			if mcptest.Alive(pid) {
+				return false
+			}
+		}
+		return true
+	}, 5*time.Second, time.Millisecond)
+}
+
+// TestStdio_killed_with_call_in_flight: the calls in flight fail, and the cause names
+// the signal and quotes stderr.
+func TestStdio_killed_with_call_in_flight(t *testing.T) {
+	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDelay, Delay: time.Hour}}}
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
+	require.NoError(t, err)
+	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last line"}`))
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Request(t.Context(), callTool("count", `{"key":"k"}`))
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
+	err = <-failed
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
+	require.Equal(t, "killed", s.Cause().Signal)
+	require.Contains(t, s.Cause().Stderr, "last line")
+	<-s.Released()
+	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }

@@ -596,3 +596,52 @@ func TestDPoP_redaction(t *testing.T) {
 		require.NotContains(t, e.Error(), part)
 	}
 }
+
+func TestAuth_userNeededAtStart(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	cause := requireOpenFails(t, authSpec(a, oauth.Config{}))
+	require.Equal(t, supervisor.CauseAuth, cause.Kind)
+	require.True(t, cause.Permanent)
+	var required *mcpvisor.AuthRequired
+	require.ErrorAs(t, cause, &required)
+	require.Contains(t, required.URL, a.Issuer+"/authorize?")
+	require.NotContains(t, cause.Message, "state=")
+	require.Contains(t, cause.Message, "authorize")
+}
+
+// Without a valid token the session ends. No call waits for the user.
+func TestAuth_userNeededLater(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	store := oauth.NewMemoryStore()
+	first := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store}))
+	requireServing(t, first)
+	session := openSession(t, authSpec(a, oauth.Config{Store: store}))
+	requireServing(t, session)
+	a.Revoke(true, false)
+	e := requireCallFails(t, session)
+	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	var required *mcpvisor.AuthRequired
+	require.ErrorAs(t, e, &required)
+	require.NotEmpty(t, required.URL)
+	transporttest.RequireClosed(t, session.Dead(), "the session is alive without a token")
+	require.Equal(t, supervisor.CauseAuth, session.Cause().Kind)
+	require.True(t, session.Cause().Permanent)
+}
+
+// Authorization completes the authorization of a dialer, and its next session opens.
+func TestAuthorization(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	d := newTestDialer(authSpec(a, oauth.Config{}))
+	session := d.NewSession()
+	var required *mcpvisor.AuthRequired
+	require.ErrorAs(t, session.Open(transporttest.Context(t)), &required)
+	transporttest.RequireClosed(t, session.Released(), "session is not released")
+	redirect, err := approveAtOnce(transporttest.Context(t), required.URL)
+	require.NoError(t, err)
+	require.NoError(t, transport.Authorization(d).(mcpvisor.UserAuthorizer).Finish(transporttest.Context(t), redirect))
+	next := d.NewSession()
+	transporttest.ReleaseAtEnd(t, next)
+	require.NoError(t, next.Open(transporttest.Context(t)))
+	require.Nil(t, transport.Authorization(newTestDialer(specFor(a.URL))))
+}

@@ -282,3 +282,33 @@ func TestInputRounds_fail(t *testing.T) {
 		})
 	}
 }
+
+// A request of the server is cancelled when the call to which it belongs has failed.
+func TestServerRequests_endWithTheirCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			replyEvents("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
+			<-r.Context().Done()
+		})
+		received, ended := make(chan struct{}), make(chan struct{})
+		options := transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Handlers: transport.Handlers{
+			ElicitForm: func(ctx context.Context, _ string, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				close(received)
+				<-ctx.Done()
+				close(ended)
+				return nil, ctx.Err()
+			}}}
+		s := NewDialer(web.spec().WithDefaults(), options).NewSession().(*session)
+		transporttest.ReleaseAtEnd(t, s)
+		require.NoError(t, s.Open(transporttest.Context(t)))
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
+		<-received
+		cancel()
+		require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
+		transporttest.RequireClosed(t, ended, "the request of the server continues after its call")
+		require.Nil(t, s.Cause())
+	})
+}

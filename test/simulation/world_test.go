@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,10 @@ func schedule(seed uint64) (all []event) {
 			}
 		}
 		all = append(all, e)
+		if e.Key != "" && r.IntN(4) == 0 { // it is sent twice
+			e.At += time.Duration(1 + r.IntN(1000))
+			all = append(all, e)
+		}
 	}
 	for range r.IntN(20) {
 		all = append(all, event{At: ms(length), Kind: []string{"tools", "read", "hostread", "thief", "bye"}[r.IntN(5)], Server: r.IntN(servers), N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
@@ -159,6 +164,8 @@ type world struct {
 	posted  map[string]bool // ids of calls through the gateway
 	answers []answer
 	failed  []string
+	// forgetful are the times in which the journal may lose what a host writes: its writes fail, or the host ends.
+	forgetful [][2]time.Time
 
 	files   *files
 	host    *facade.Client // the one that lives
@@ -240,6 +247,7 @@ func (w *world) end(disk *store) {
 		return // another event has ended it
 	}
 	c, serves := w.host, w.serves
+	defer w.forgets(time.Now())
 	var lives []*life
 	for _, s := range w.servers {
 		lives = append(lives, s.lives...)
@@ -252,6 +260,13 @@ func (w *world) end(disk *store) {
 	}
 	w.start()
 	w.closes.Go(func() { _ = c.Close(context.Background()) })
+}
+
+// forgets notes that the journal may have lost something since a time.
+func (w *world) forgets(since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgetful = append(w.forgetful, [2]time.Time{since, time.Now()})
 }
 
 // cross runs an event at the instant of something else.
@@ -458,6 +473,9 @@ func (w *world) play(e event) {
 		w.files.mu.Lock()
 		w.files.slow, w.files.failing = 0, ""
 		w.files.mu.Unlock()
+		if e.N > 0 {
+			w.forgets(began)
+		}
 	case "hide":
 		w.offer([]string{"", "s0", "s1", "s2"}[e.N])
 	case "forget":
@@ -651,6 +669,7 @@ func (w *world) judge() {
 		}
 	}
 	w.judgeCopies()
+	w.judgeKeys()
 	told := map[string]string{}
 	for _, a := range w.answers {
 		name := a.Kind + " ok"
@@ -723,6 +742,35 @@ func (w *world) judge() {
 					w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, x)
 				}
 			}
+		}
+	}
+}
+
+// judgeKeys: what a key has got once, it gets again, as long as the journal loses nothing.
+func (w *world) judgeKeys() {
+	type key struct{ way, id string }
+	first := map[key]answer{}
+	all := slices.Clone(w.answers)
+	slices.SortStableFunc(all, func(a, b answer) int { return a.ended.Compare(b.ended) })
+	for _, a := range all {
+		k := key{strings.Replace(a.Kind, "resume", "key", 1), cmp.Or(a.Plan.ID, a.Key)}
+		if a.Key == "" || a.err == nil && first[k].Key != "" {
+			continue
+		}
+		if a.err == nil {
+			first[k] = a
+			continue
+		}
+		var e *mcpvisor.Error
+		var model *modelError
+		interrupted := errors.As(a.err, &e) && e.Kind == mcpvisor.KindInterrupted || errors.As(a.err, &model) && model.Code == string(mcpvisor.KindInterrupted)
+		before := first[k]
+		if !interrupted || before.Key == "" || a.began.Before(before.ended) {
+			continue
+		}
+		counts["interrupted after a result"]++
+		if !slices.ContainsFunc(w.forgetful, func(t [2]time.Time) bool { return !t[1].Before(before.began) && !t[0].After(a.ended) }) {
+			w.failLocked("%s got %q before, and is told now that its result is not known: %v", a.event, before.text, a.err)
 		}
 	}
 }

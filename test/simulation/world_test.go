@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,123 +24,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// An event of a schedule begins at its time, in a goroutine of its own.
-type event struct {
-	At      time.Duration
-	Kind    string
-	Server  int
-	Plan    plan
-	Key     string
-	Timeout time.Duration // of the context; 0: none
-	Wait    bool
-	For     time.Duration
-	N       int
-}
-
-func (e event) String() string {
-	return strings.TrimSuffix(fmt.Sprintf("%8v %-9s server %d plan %+v key %q timeout %v wait %v for %v n %d", e.At, e.Kind, e.Server, e.Plan, e.Key, e.Timeout, e.Wait, e.For, e.N), " ")
-}
-
-// viaGateway reports whether a client of the gateway makes the call.
-func (e event) viaGateway() bool { return e.Kind == "post" || e.Kind == "taskpost" || e.Kind == "line" }
-
-const servers = 3
-
-// schedule makes the events of a seed.
-func schedule(seed uint64) (all []event) {
-	r := rand.New(rand.NewPCG(seed, 1))
-	ms := func(most int) time.Duration { return time.Duration(r.IntN(most)) * time.Millisecond }
-	length := 20_000
-	id := 0
-	makePlan := func() plan {
-		id++
-		p := plan{ID: fmt.Sprintf("c%d", id), Form: "plain", Delay: ms(1 + []int{1, 50, 3000}[r.IntN(3)])}
-		switch r.IntN(6) {
-		case 0, 1:
-			p.Form = "task"
-		case 3:
-			p.Form = "ask"
-		case 2:
-			if r.IntN(3) == 0 {
-				p.Form = "never"
-			}
-		}
-		if r.IntN(4) == 0 {
-			p.Fault = faults[r.IntN(len(faults))]
-		}
-		return p
-	}
-	keys := map[string]event{}
-	gatewayKeys := map[string]event{}
-	for range 20 + r.IntN(120) {
-		e := event{At: ms(length), Kind: "call", Server: r.IntN(servers), Plan: makePlan(), Wait: r.IntN(2) == 0}
-		if e.Wait || r.IntN(2) == 0 {
-			e.Timeout = ms(8000) + time.Millisecond
-		}
-		switch r.IntN(12) {
-		case 11:
-			e.Kind, e.Wait = "line", false
-			e.Timeout = ms(20_000) + time.Millisecond
-		case 10:
-			e.Kind, e.N, e.Wait = "taskpost", 2+r.IntN(3), false // of the versions that have tasks
-			e.Plan.Form, e.Timeout = "task", ms(20_000)+time.Millisecond
-		case 0, 1, 2:
-			e.Kind, e.Key = "key", fmt.Sprintf("k%d", r.IntN(12))
-			e.Timeout = ms(12_000) + time.Millisecond
-			if first, ok := keys[e.Key]; ok {
-				e.Server, e.Plan = first.Server, first.Plan
-			} else {
-				e.Plan.ID = e.Key
-				keys[e.Key] = e
-			}
-		case 3:
-			e.Kind = "handle"
-			e.Timeout = ms(12_000) + time.Millisecond
-		case 5, 6, 7:
-			e.Kind, e.N, e.Wait = "post", r.IntN(peers), false
-			e.Timeout = ms(20_000) + time.Millisecond
-			if r.IntN(3) == 0 {
-				e.Key = fmt.Sprintf("g%d", r.IntN(6))
-				principal := []string{"alice", "bob"}[e.N%2]
-				if first, ok := gatewayKeys[principal+e.Key]; ok {
-					e.Server, e.Plan = first.Server, first.Plan
-				} else {
-					e.Plan.ID = principal + ":" + e.Key
-					gatewayKeys[principal+e.Key] = e
-				}
-			}
-		case 4:
-			if r.IntN(3) == 0 {
-				e = event{At: e.At, Kind: "resume", Key: fmt.Sprintf("k%d", r.IntN(12)), Timeout: ms(12_000) + time.Millisecond}
-			}
-		}
-		all = append(all, e)
-		if e.Key != "" && r.IntN(4) == 0 { // it is sent twice
-			e.At += time.Duration(1 + r.IntN(1000))
-			all = append(all, e)
-		}
-	}
-	for range r.IntN(20) {
-		all = append(all, event{At: ms(length), Kind: []string{"tools", "read", "hostread", "thief", "bye"}[r.IntN(5)], Server: r.IntN(servers), N: r.IntN(peers), Timeout: ms(5000) + time.Millisecond})
-	}
-	for range r.IntN(4) {
-		action := []string{"die", "kill", "restart", "drain", "apply", "again", "hide", "fence"}[r.IntN(8)]
-		all = append(all, event{At: ms(length), Kind: "write", Key: action, Server: r.IntN(servers), N: r.IntN(4), Wait: r.IntN(2) == 0})
-	}
-	for range r.IntN(25) {
-		e := event{At: ms(length), Server: r.IntN(servers), N: r.IntN(4), For: ms(3000)}
-		e.Kind = []string{"kill", "kill", "stop", "change", "restart", "drain", "again", "apply", "fence", "refresh", "store", "refuse", "die", "forget", "hide", "hide", "touch", "touch"}[r.IntN(18)]
-		all = append(all, e)
-	}
-	for i := range all { // actions of the host that cross a call: of calls that may end without a result
-		if f := all[i].Plan.Fault; all[i].Key != "" && f == "cancel" {
-			all[i].Plan.Fault = ""
-		}
-	}
-	slices.SortStableFunc(all, func(a, b event) int { return int(a.At - b.At) })
-	return all
-}
 
 // An answer is what a caller was told.
 type answer struct {
@@ -312,6 +194,7 @@ const (
 	callTime  = 5 * time.Second
 	totalTime = 30 * time.Second
 	slack     = 2 * time.Second
+	noteTime  = 3 * time.Second // how long a call with a key waits for a note of its task, and for one of its end
 )
 
 func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
@@ -467,6 +350,9 @@ func (w *world) play(e event) {
 	case "store":
 		w.files.mu.Lock()
 		w.files.slow = e.For / 4
+		if e.Server == 1 { // longer than a call waits for its note
+			w.files.slow = 2 * e.For
+		}
 		w.files.failing = []string{"", "before", "after", "full"}[e.N]
 		w.files.mu.Unlock()
 		time.Sleep(e.For)
@@ -653,161 +539,4 @@ func (w *world) settle() {
 			w.fail("a task is open at the end: %+v", open)
 		}
 	}
-}
-
-// judge compares what was told with what was done.
-func (w *world) judge() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	done := map[string][]execution{}
-	for _, x := range w.ledger {
-		done[x.ID] = append(done[x.ID], x)
-	}
-	for id, all := range done {
-		if len(all) > 1 {
-			w.failLocked("%s was executed %d times: %+v", id, len(all), all)
-		}
-	}
-	w.judgeCopies()
-	w.judgeKeys()
-	told := map[string]string{}
-	for _, a := range w.answers {
-		name := a.Kind + " ok"
-		if a.err != nil {
-			text := a.err.Error()
-			var e *mcpvisor.Error
-			if errors.As(a.err, &e) {
-				text = string(e.Kind) + " " + string(e.Outcome)
-			}
-			name = a.Kind + " " + text[:min(60, len(text))]
-		}
-		counts[name]++
-	}
-	counts["executions"] += len(w.ledger)
-	for _, a := range w.answers {
-		id := a.Plan.ID
-		if a.Kind == "resume" {
-			id = a.Key
-		}
-		bound := totalTime + slack
-		if a.Timeout > 0 {
-			bound = min(bound, a.Timeout+slack)
-		}
-		if took := a.ended.Sub(a.began); took > bound {
-			w.failLocked("%s took %v: %v", a.event, took, a.err)
-		}
-		if a.Kind == "tools" || a.Kind == "read" || a.Kind == "hostread" {
-			continue
-		}
-		if a.Kind == "post" || a.Kind == "taskpost" {
-			for _, x := range done[id] {
-				if w.alwaysHidden(x.Server, a.began, x.At) && a.Key == "" {
-					w.failLocked("%s was executed at %v, and its server was hidden since before the call", a.event, x.At.Sub(w.began))
-				}
-			}
-		}
-		if a.host != w.host && a.err != nil {
-			continue // the caller died with its host
-		}
-		var e *mcpvisor.Error
-		switch {
-		case a.err == nil:
-			n := 0
-			if len(done[id]) > 0 {
-				n = done[id][0].Number
-			}
-			if want := fmt.Sprintf("%s#%d", id, n); a.text != want && a.text != want+":" && a.text != want+":"+id {
-				w.failLocked("%s got %q and not %q", a.event, a.text, want)
-			}
-			if strings.HasSuffix(a.text, ":"+id) {
-				counts["answered questions of "+a.Kind]++
-			} else if strings.HasSuffix(a.text, ":") {
-				counts["unanswered questions of "+a.Kind]++
-			}
-			if first, ok := told[id]; ok && first != a.text {
-				w.failLocked("%s was told %q before, and now %q", id, first, a.text)
-			}
-			told[id] = a.text
-		case a.viaGateway():
-			if a.Key == "" && claimsNotExecuted(a.err) && len(done[id]) > 0 {
-				w.failLocked("%s of peer %d was told that it was not executed, and was: %v, %+v", a.event, a.N, a.err, done[id])
-			}
-		case !errors.As(a.err, &e):
-			w.failLocked("%s got an error of another type: %v", a.event, a.err)
-		case e.Outcome == mcpvisor.OutcomeNotSent && a.Kind != "resume" && a.Key == "" && len(done[id]) > 0:
-			w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, done[id])
-		case e.Outcome == mcpvisor.OutcomeNotSent && a.Key != "":
-			for _, x := range done[id] { // only by a call that began before this one ended
-				if x.At.After(a.began) && !w.otherAsks(a) {
-					w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, x)
-				}
-			}
-		}
-	}
-}
-
-// judgeKeys: what a key has got once, it gets again, as long as the journal loses nothing.
-func (w *world) judgeKeys() {
-	type key struct{ way, id string }
-	first := map[key]answer{}
-	all := slices.Clone(w.answers)
-	slices.SortStableFunc(all, func(a, b answer) int { return a.ended.Compare(b.ended) })
-	for _, a := range all {
-		k := key{strings.Replace(a.Kind, "resume", "key", 1), cmp.Or(a.Plan.ID, a.Key)}
-		if a.Key == "" || a.err == nil && first[k].Key != "" {
-			continue
-		}
-		if a.err == nil {
-			first[k] = a
-			continue
-		}
-		var e *mcpvisor.Error
-		var model *modelError
-		interrupted := errors.As(a.err, &e) && e.Kind == mcpvisor.KindInterrupted || errors.As(a.err, &model) && model.Code == string(mcpvisor.KindInterrupted)
-		before := first[k]
-		if !interrupted || before.Key == "" || a.began.Before(before.ended) {
-			continue
-		}
-		counts["interrupted after a result"]++
-		if !slices.ContainsFunc(w.forgetful, func(t [2]time.Time) bool { return !t[1].Before(before.began) && !t[0].After(a.ended) }) {
-			w.failLocked("%s got %q before, and is told now that its result is not known: %v", a.event, before.text, a.err)
-		}
-	}
-}
-
-// judgeCopies: an incarnation of the server that runs once for each client serves one of them.
-func (w *world) judgeCopies() {
-	owner := map[string]string{}
-	for _, a := range w.answers {
-		if a.Kind == "line" {
-			owner[a.Plan.ID] = fmt.Sprintf("lines of host %p", a.host)
-		} else if a.viaGateway() && a.Key == "" {
-			owner[a.Plan.ID] = w.peers[a.N].principal
-			if p := w.peers[a.N]; !p.modern() {
-				owner[a.Plan.ID] = fmt.Sprintf("%s, peer %d", p.principal, p.n)
-			}
-		}
-	}
-	served := map[string]string{}
-	for _, x := range w.ledger {
-		if x.Server != w.copied || owner[x.ID] == "" || w.servers[0].http != nil && w.servers[0].modern {
-			continue
-		}
-		place := fmt.Sprint(x.Incarnation, " ", x.Session)
-		counts["executions in copies"]++
-		if before := served[place]; before != "" && before != owner[x.ID] {
-			w.failLocked("incarnation %d of %s served %s and %s", x.Incarnation, x.Server, before, owner[x.ID])
-		}
-		served[place] = owner[x.ID]
-	}
-}
-
-// otherAsks: another call has the key of a.
-func (w *world) otherAsks(a answer) bool {
-	for _, b := range w.answers {
-		if b.Key == a.Key && b.Kind != "resume" && b.event != a.event {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,172 @@
+package simulation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// judge compares what was told with what was done.
+func (w *world) judge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	done := map[string][]execution{}
+	for _, x := range w.ledger {
+		done[x.ID] = append(done[x.ID], x)
+	}
+	for id, all := range done {
+		if len(all) > 1 {
+			w.failLocked("%s was executed %d times: %+v", id, len(all), all)
+		}
+	}
+	w.judgeCopies()
+	w.judgeKeys()
+	told := map[string]string{}
+	for _, a := range w.answers {
+		name := a.Kind + " ok"
+		if a.err != nil {
+			text := a.err.Error()
+			var e *mcpvisor.Error
+			if errors.As(a.err, &e) {
+				text = string(e.Kind) + " " + string(e.Outcome)
+			}
+			name = a.Kind + " " + text[:min(60, len(text))]
+		}
+		counts[name]++
+	}
+	counts["executions"] += len(w.ledger)
+	for _, a := range w.answers {
+		id := a.Plan.ID
+		if a.Kind == "resume" {
+			id = a.Key
+		}
+		bound := totalTime + slack
+		if a.Timeout > 0 {
+			bound = min(bound, a.Timeout+slack)
+		}
+		if a.Key != "" {
+			bound += 2 * noteTime
+		}
+		if took := a.ended.Sub(a.began); took > bound {
+			w.failLocked("%s took %v: %v", a.event, took, a.err)
+		}
+		if a.Kind == "tools" || a.Kind == "read" || a.Kind == "hostread" {
+			continue
+		}
+		if a.Kind == "post" || a.Kind == "taskpost" {
+			for _, x := range done[id] {
+				if w.alwaysHidden(x.Server, a.began, x.At) && a.Key == "" {
+					w.failLocked("%s was executed at %v, and its server was hidden since before the call", a.event, x.At.Sub(w.began))
+				}
+			}
+		}
+		if a.host != w.host && a.err != nil {
+			continue // the caller died with its host
+		}
+		var e *mcpvisor.Error
+		switch {
+		case a.err == nil:
+			n := 0
+			if len(done[id]) > 0 {
+				n = done[id][0].Number
+			}
+			if want := fmt.Sprintf("%s#%d", id, n); a.text != want && a.text != want+":" && a.text != want+":"+id {
+				w.failLocked("%s got %q and not %q", a.event, a.text, want)
+			}
+			if strings.HasSuffix(a.text, ":"+id) {
+				counts["answered questions of "+a.Kind]++
+			} else if strings.HasSuffix(a.text, ":") {
+				counts["unanswered questions of "+a.Kind]++
+			}
+			if first, ok := told[id]; ok && first != a.text {
+				w.failLocked("%s was told %q before, and now %q", id, first, a.text)
+			}
+			told[id] = a.text
+		case a.viaGateway():
+			if a.Key == "" && claimsNotExecuted(a.err) && len(done[id]) > 0 {
+				w.failLocked("%s of peer %d was told that it was not executed, and was: %v, %+v", a.event, a.N, a.err, done[id])
+			}
+		case !errors.As(a.err, &e):
+			w.failLocked("%s got an error of another type: %v", a.event, a.err)
+		case e.Outcome == mcpvisor.OutcomeNotSent && a.Kind != "resume" && a.Key == "" && len(done[id]) > 0:
+			w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, done[id])
+		case e.Outcome == mcpvisor.OutcomeNotSent && a.Key != "":
+			for _, x := range done[id] { // only by a call that began before this one ended
+				if x.At.After(a.began) && !w.otherAsks(a) {
+					w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, x)
+				}
+			}
+		}
+	}
+}
+
+// judgeKeys: what a key has got once, it gets again, as long as the journal loses nothing.
+func (w *world) judgeKeys() {
+	type key struct{ way, id string }
+	first := map[key]answer{}
+	all := slices.Clone(w.answers)
+	slices.SortStableFunc(all, func(a, b answer) int { return a.ended.Compare(b.ended) })
+	for _, a := range all {
+		k := key{strings.Replace(a.Kind, "resume", "key", 1), cmp.Or(a.Plan.ID, a.Key)}
+		if a.Key == "" || a.err == nil && first[k].Key != "" {
+			continue
+		}
+		if a.err == nil {
+			first[k] = a
+			continue
+		}
+		var e *mcpvisor.Error
+		var model *modelError
+		interrupted := errors.As(a.err, &e) && e.Kind == mcpvisor.KindInterrupted || errors.As(a.err, &model) && model.Code == string(mcpvisor.KindInterrupted)
+		before := first[k]
+		if !interrupted || before.Key == "" || a.began.Before(before.ended) {
+			continue
+		}
+		counts["interrupted after a result"]++
+		if !slices.ContainsFunc(w.forgetful, func(t [2]time.Time) bool { return !t[1].Before(before.began) && !t[0].After(a.ended) }) {
+			w.failLocked("%s got %q before, and is told now that its result is not known: %v", a.event, before.text, a.err)
+		}
+	}
+}
+
+// judgeCopies: an incarnation of the server that runs once for each client serves one of them.
+func (w *world) judgeCopies() {
+	owner := map[string]string{}
+	for _, a := range w.answers {
+		if a.Kind == "line" {
+			owner[a.Plan.ID] = fmt.Sprintf("lines of host %p", a.host)
+		} else if a.viaGateway() && a.Key == "" {
+			owner[a.Plan.ID] = w.peers[a.N].principal
+			if p := w.peers[a.N]; !p.modern() {
+				owner[a.Plan.ID] = fmt.Sprintf("%s, peer %d", p.principal, p.n)
+			}
+		}
+	}
+	served := map[string]string{}
+	for _, x := range w.ledger {
+		if x.Server != w.copied || owner[x.ID] == "" || w.servers[0].http != nil && w.servers[0].modern {
+			continue
+		}
+		place := fmt.Sprint(x.Incarnation, " ", x.Session)
+		counts["executions in copies"]++
+		if before := served[place]; before != "" && before != owner[x.ID] {
+			w.failLocked("incarnation %d of %s served %s and %s", x.Incarnation, x.Server, before, owner[x.ID])
+		}
+		served[place] = owner[x.ID]
+	}
+}
+
+// otherAsks: another call has the key of a.
+func (w *world) otherAsks(a answer) bool {
+	for _, b := range w.answers {
+		if b.Key == a.Key && b.Kind != "resume" && b.event != a.event {
+			return true
+		}
+	}
+	return false
+}

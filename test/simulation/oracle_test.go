@@ -105,11 +105,18 @@ func (w *world) judge() {
 	}
 }
 
-// judgeKeys: what a key has got once, it gets again, as long as the journal loses nothing.
+// judgeKeys: what a key has got once, it gets again, and a call is interrupted only with its host, as long as the journal
+// loses nothing.
 func (w *world) judgeKeys() {
 	type key struct{ way, id string }
-	first := map[key]answer{}
+	used, first := map[key]time.Time{}, map[key]answer{}
 	all := slices.Clone(w.answers)
+	for _, a := range all {
+		k := key{strings.Replace(a.Kind, "resume", "key", 1), cmp.Or(a.Plan.ID, a.Key)}
+		if began, ok := used[k]; !ok || a.began.Before(began) {
+			used[k] = a.began
+		}
+	}
 	slices.SortStableFunc(all, func(a, b answer) int { return a.ended.Compare(b.ended) })
 	for _, a := range all {
 		k := key{strings.Replace(a.Kind, "resume", "key", 1), cmp.Or(a.Plan.ID, a.Key)}
@@ -120,18 +127,36 @@ func (w *world) judgeKeys() {
 			first[k] = a
 			continue
 		}
+		kind := mcpvisor.ErrorKind("")
 		var e *mcpvisor.Error
 		var model *modelError
-		interrupted := errors.As(a.err, &e) && e.Kind == mcpvisor.KindInterrupted || errors.As(a.err, &model) && model.Code == string(mcpvisor.KindInterrupted)
-		before := first[k]
-		if !interrupted || before.Key == "" || a.began.Before(before.ended) {
-			continue
+		if errors.As(a.err, &e) {
+			kind = e.Kind
+		} else if errors.As(a.err, &model) {
+			kind = mcpvisor.ErrorKind(model.Code)
 		}
-		counts["interrupted after a result"]++
-		if !slices.ContainsFunc(w.forgetful, func(t [2]time.Time) bool { return !t[1].Before(before.began) && !t[0].After(a.ended) }) {
-			w.failLocked("%s got %q before, and is told now that its result is not known: %v", a.event, before.text, a.err)
+		before := first[k]
+		after := before.Key != "" && !a.began.Before(before.ended)
+		switch kind {
+		case mcpvisor.KindInterrupted:
+			counts["interrupted"]++
+			if !w.forgot(used[k], a.ended) {
+				w.failLocked("%s is told that its host has ended, which has not: %v; it got %q before", a.event, a.err, before.text)
+			}
+		case "", mcpvisor.KindCanceled, mcpvisor.KindTimeout, mcpvisor.KindJournal, mcpvisor.KindClosed:
+		default:
+			// A copy is made of a server that runs, and only a copy has the journal of its calls open.
+			ofCopy := k.way == "post" && w.servers[a.Server].name == w.copied
+			if after && !ofCopy && a.host == w.host && !w.forgot(before.began, a.ended) {
+				w.failLocked("%s got %q before, and now %v", a.event, before.text, a.err)
+			}
 		}
 	}
+}
+
+// forgot reports whether the journal may have lost something between two instants.
+func (w *world) forgot(from, to time.Time) bool {
+	return slices.ContainsFunc(w.forgetful, func(t [2]time.Time) bool { return !t[1].Before(from) && !t[0].After(to) })
 }
 
 // judgeCopies: an incarnation of the server that runs once for each client serves one of them.

@@ -100,7 +100,7 @@ func schedule(seed uint64) (all []event) {
 		}
 		all = append(all, e)
 		if e.Key != "" && r.IntN(4) == 0 { // it is sent twice
-			e.At += time.Duration(1 + r.IntN(1000))
+			e.At += time.Duration(1+r.IntN(1000)) * []time.Duration{1, time.Microsecond, 8 * time.Millisecond}[r.IntN(3)]
 			all = append(all, e)
 		}
 	}

@@ -51,6 +51,7 @@ type server struct {
 	incarnation int
 	lives       []*life // that run, the oldest first
 	tools       int     // it offers do and extra0 … extraN
+	changes     bool    // when its list is read next
 	refuses     int     // that many starts fail
 	value       int     // of its resource
 	tasks       *tasks  // of all incarnations, if they are durable
@@ -268,7 +269,12 @@ func (l *life) handle(m *message) {
 		for i := range s.tools {
 			tools = append(tools, fmt.Sprintf(`{"name":"extra%d","inputSchema":{"type":"object"}}`, i))
 		}
+		changes, next := s.changes, (s.tools+1)%4
 		s.w.mu.Unlock()
+		if changes {
+			s.change(next, false)
+			l.sleep(20 * time.Millisecond)
+		}
 		l.result(m, listed+`"tools":[`+strings.Join(tools, ",")+`]`)
 	case m.Method == "tools/call":
 		l.call(m)
@@ -507,10 +513,12 @@ func (s *server) kill() {
 	}
 }
 
-// change sets how many tools the server offers beside the first, and says so.
-func (s *server) change(tools int) {
+// change sets how many tools the server offers beside the first, and says so. With again it does so once more
+// while the client reads the list.
+func (s *server) change(tools int, again bool) {
 	s.w.mu.Lock()
 	s.tools = tools
+	s.changes = again
 	s.w.mu.Unlock()
 	s.notify("tools/list_changed", "", nil)
 }

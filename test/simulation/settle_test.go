@@ -19,18 +19,19 @@ func (w *world) settleCalls(ctx context.Context) {
 	var all sync.WaitGroup
 	for i, s := range w.servers {
 		all.Go(func() {
-			call := func(id string, delay time.Duration) {
-				result, err := host.CallTool(ctx, s.name+"/do", plan{ID: id, Form: "plain", Delay: delay}, facade.WithWaitReady())
+			call := func(id, form string, delay time.Duration) {
+				result, err := host.CallTool(ctx, s.name+"/do", plan{ID: id, Form: form, Delay: delay}, facade.WithWaitReady())
 				if err != nil || len(result.Content) != 1 || !isOf(result.Content[0], id) {
 					w.fail("the last call of %s has failed: %v", s.name, err)
 				}
 			}
 			var calls sync.WaitGroup
 			for n := range 5 { // more than one version of its specification admits at once
-				calls.Go(func() { call(fmt.Sprintf("last-%d-%d", i, n), 10*time.Millisecond) })
+				calls.Go(func() { call(fmt.Sprintf("last-%d-%d", i, n), "plain", 10*time.Millisecond) })
 			}
 			calls.Wait()
-			calls.Go(func() { call(fmt.Sprintf("drained-%d", i), time.Second) })
+			calls.Go(func() { call(fmt.Sprintf("drained-%d", i), "plain", time.Second) })
+			calls.Go(func() { call(fmt.Sprintf("drained-task-%d", i), "task", time.Second) })
 			time.Sleep(100 * time.Millisecond)
 			if err := host.Restart(ctx, s.name, facade.WithDrain()); err != nil {
 				w.fail("the last restart of %s has failed: %v", s.name, err)

@@ -322,7 +322,7 @@ func (w *world) play(e event) {
 			l.stopFor(e.For)
 		}
 	case "change":
-		s.change(e.N)
+		s.change(e.N, e.For%2 == 0)
 	case "touch":
 		s.touch()
 	case "thief":
@@ -349,17 +349,16 @@ func (w *world) play(e event) {
 		err = w.current().Refresh(ctx, s.name)
 	case "store":
 		w.files.mu.Lock()
-		w.files.slow = e.For / 4
-		if e.Server == 1 { // longer than a call waits for its note
-			w.files.slow = 2 * e.For
+		w.files.slow, w.files.failing = e.For/4, []string{"", "before", "after", "full"}[e.N]
+		if e.Server == 1 { // slower than a call waits for its note
+			w.files.slow, w.files.failing = 2*e.For, ""
 		}
-		w.files.failing = []string{"", "before", "after", "full"}[e.N]
 		w.files.mu.Unlock()
 		time.Sleep(e.For)
 		w.files.mu.Lock()
 		w.files.slow, w.files.failing = 0, ""
 		w.files.mu.Unlock()
-		if e.N > 0 {
+		if e.N > 0 && e.Server != 1 {
 			w.forgets(began)
 		}
 	case "hide":

@@ -41,7 +41,8 @@ func (w *world) serveLines(c *facade.Client) (stop func()) {
 	w.mu.Lock()
 	w.line = p
 	w.mu.Unlock()
-	_, _ = p.ask(ctx, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"lines","version":"1"}}`)
+	version := []string{"2024-11-05", "2025-11-25"}[w.seed%2]
+	_, _ = p.ask(ctx, "initialize", `{"protocolVersion":"`+version+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"lines","version":"1"}}`)
 	_ = p.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return func() {
 		cancel()

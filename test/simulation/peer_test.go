@@ -56,7 +56,8 @@ var sessionKey = bytes.Repeat([]byte("k"), 32)
 
 // serve offers the client of the host as a gateway, until the host ends.
 func (w *world) serve(c *facade.Client) (stop func()) {
-	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSettings(w.settings), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second))
+	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSettings(w.settings), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second),
+		gateway.WithHTTPLimits(gateway.HTTPLimits{MaxBytes: 4 << 20, MaxSessions: 50, MaxTasks: 200, MaxInFlight: 300}))
 	l := w.net.listen("gateway.sim:80")
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	w.closes.Go(func() { _ = server.Serve(l) })
@@ -251,7 +252,7 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 		return nil, "", err
 	}
 	defer func() { _ = got.Body.Close() }()
-	if got.StatusCode >= 300 && got.Header.Get("Content-Type") != "application/json" {
+	if got.StatusCode == http.StatusTooManyRequests || got.StatusCode >= 300 && got.Header.Get("Content-Type") != "application/json" {
 		text, _ := io.ReadAll(got.Body)
 		return nil, "", fmt.Errorf("%w %d: %s", errStatus, got.StatusCode, text)
 	}

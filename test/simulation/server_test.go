@@ -19,7 +19,7 @@ import (
 // it, and not the order in which goroutines run.
 type plan struct {
 	ID    string        `json:"id"`              // of the call, or its key: executions are counted by it
-	Form  string        `json:"form"`            // plain, task, never
+	Form  string        `json:"form"`            // plain, task, ask, never, large, flood
 	Delay time.Duration `json:"delay,omitempty"` // from the execution to the answer
 	Fault string        `json:"fault,omitempty"` // one of faults; it happens at the first execution only
 }
@@ -365,6 +365,14 @@ func (l *life) call(m *message) {
 	if p.Form == "task" && (s.modern || params.Task != nil) {
 		l.makeTask(m, p, text)
 		return
+	}
+	if params.Meta.Progress != nil && p.Form == "flood" {
+		for range 10_000 {
+			m.write(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(params.Meta.Progress) + `,"progress":2,"message":"` + pad[:1<<10] + `"}}` + "\n")
+		}
+	}
+	if p.Form == "large" {
+		text += pad
 	}
 	if !l.sleep(p.Delay) || p.Form == "never" {
 		return

@@ -325,6 +325,8 @@ func (w *world) play(e event) {
 		s.change(e.N, e.For%2 == 0)
 	case "touch":
 		s.touch()
+	case "attack":
+		w.attack(attacks[e.Key])
 	case "thief":
 		w.steal(ctx, w.peers[e.N])
 	case "bye":

@@ -65,7 +65,7 @@ func TestRemote_large_results_in_both_directions(t *testing.T) {
 	require.NoError(t, nodes["b"].awaitRegistered(ctx, 1, all))
 	waitReady(t, nodes["a"])
 	waitReady(t, nodes["b"])
-	const callers = 64
+	const callers = 24
 	failures := make(chan error, 2*callers)
 	for _, n := range nodes {
 		for i := range callers {

@@ -152,6 +152,17 @@ func (w *world) judgeKeys() {
 			}
 		}
 	}
+	for k, a := range first { // the journal has what was told
+		key := mcpvisor.JournalKey{Key: a.Key}
+		if a.viaGateway() {
+			key.Principal, _, _ = strings.Cut(a.Plan.ID, ":")
+		}
+		entry := w.files.entries[key]
+		if (entry.State != mcpvisor.JournalEnded || !strings.Contains(string(entry.Result), `"`+a.text+`"`)) && !w.forgot(used[k], time.Now()) {
+			w.failLocked("%s got %q, and at the end the journal has %s %s", a.event, a.text, entry.State, entry.Result)
+		}
+		counts["results in the journal"]++
+	}
 }
 
 // forgot reports whether the journal may have lost something between two instants.

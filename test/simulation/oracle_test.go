@@ -68,6 +68,9 @@ func (w *world) judge() {
 		if a.host != w.host && a.err != nil {
 			continue // the caller died with its host
 		}
+		if a.Key == "" && a.Plan.Fault != "cancel" && (a.Timeout == 0 || a.ended.Sub(a.began) < a.Timeout) && w.toldCanceled(a) {
+			w.failLocked("%s was told after %v that it was canceled, and its caller did not: %v", a.event, a.ended.Sub(a.began), a.err)
+		}
 		var e *mcpvisor.Error
 		switch {
 		case a.err == nil:
@@ -195,6 +198,11 @@ func (w *world) judgeCopies() {
 		}
 		served[place] = owner[x.ID]
 	}
+}
+
+// toldCanceled: an answer says that the call was canceled. A client before 2026-07-28 that ends its session cancels its calls.
+func (w *world) toldCanceled(a answer) bool {
+	return a.err != nil && strings.Contains(a.err.Error(), "cancel") && a.Kind != "line" && (!a.viaGateway() || w.peers[a.N].modern())
 }
 
 // otherAsks: another call has the key of a.

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSimulation plays seeds, and shortens the schedule of one that fails.
 func TestSimulation(t *testing.T) {
-	count, end := *seeds, time.Now().Add(*duration)
+	count, began, events := *seeds, time.Now(), 0
 	if *duration > 0 {
 		count = math.MaxInt
 		if *firstSeed == 1 {
@@ -34,13 +34,14 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	for i := range count {
-		if *duration > 0 && (t.Failed() || time.Now().After(end)) {
-			t.Logf("%d seeds from %d on, %v of virtual time", i, *firstSeed, virtual.Round(time.Minute))
+		if took := time.Since(began).Seconds(); *duration > 0 && (t.Failed() || took > duration.Seconds()) {
+			t.Logf("%d seeds from %d on: %.0f hours of virtual time, %.1f minutes and %.0f events a second", i, *firstSeed, virtual.Hours(), virtual.Minutes()/took, float64(events)/took)
 			break
 		}
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			all := schedule(seed)
+			events += len(all)
 			failed := run(t, seed, all)
 			if len(failed) == 0 {
 				return

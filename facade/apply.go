@@ -10,11 +10,15 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
+// KeepOthers in keep of [Client.Apply] stands for all servers without a spec. It is for programs in which several
+// parts register servers.
+const KeepOthers = "*"
+
 // Apply makes the registered servers those of specs, for example after a configuration file
 // has changed:
 //
-//   - a server without a spec is unregistered, even if Register or RegisterAll registered it,
-//     unless keep has its name;
+//   - a server without a spec is unregistered, even if Register registered it, unless keep has
+//     its name, or is [KeepOthers];
 //   - a new spec is registered;
 //   - a spec that is not [mcpvisor.ServerSpec.Equal] to that of its server replaces it; a
 //     spec with functions is equal only with the same pointers (InMemory, Transport,
@@ -36,14 +40,14 @@ import (
 // more than two: the next replacement waits until the first server has ended. All other servers, those that
 // are Exclusive, and those that are not ready are replaced when the old one has released everything.
 // Meanwhile the name stays taken: a call is not sent, and fails with ErrUnavailable, or waits for the new server
-// with [WithWaitReady]. Starts are bounded and awaited as in [Client.RegisterAll]. If the first start
+// with [WithWaitReady]. Starts are bounded and awaited as in [Client.Register]. If the first start
 // of such a replacement without StartSupervised fails, the name is unregistered: the old server is gone.
 //
 // One Apply runs at a time; another waits until it is complete. A Register or Unregister by
 // another goroutine takes effect before Apply or after it.
 //
 // Errors: nil, or an errors.Join of one *[mcpvisor.Error] for each server that failed, in
-// the order of specs and then of names, as [Client.RegisterAll] returns them. Each is an error of
+// the order of specs and then of names, as [Client.Register] returns them. Each is an error of
 // Register: ErrInvalid (the server that has the name continues), ErrExists (two specs have one
 // name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
 // ErrLeftBehind (the server is gone; what a replaced one leaves behind is in the log only).
@@ -57,27 +61,13 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 		return errors.Join(endedBefore(ctx, "", "apply"))
 	}
 	first, errs := byName(specs)
+	others := slices.Contains(keep, KeepOthers)
 	unregistered := c.unregisterOthers(ctx, func(name string) bool {
 		_, wanted := first[name]
-		return wanted || slices.Contains(keep, name)
+		return wanted || others || slices.Contains(keep, name)
 	})
 	c.applySpecs(ctx, specs, errs, keep)
 	return errors.Join(slices.Concat(errs, unregistered)...)
-}
-
-// ReplaceAll is [Client.Apply] that leaves all other servers as they are: each spec is registered, replaces
-// that of its server, or is that already. It is for programs in which several parts register servers. Its
-// errors are those of Apply.
-func (c *Client) ReplaceAll(ctx context.Context, specs []mcpvisor.ServerSpec) error {
-	select {
-	case c.applying <- struct{}{}:
-		defer func() { <-c.applying }()
-	case <-ctx.Done():
-		return errors.Join(endedBefore(ctx, "", "replace"))
-	}
-	_, errs := byName(specs)
-	c.applySpecs(ctx, specs, errs, nil)
-	return errors.Join(errs...)
 }
 
 // applySpecs applies each spec that has no error yet and no name in keep, and notes its error.
@@ -147,34 +137,4 @@ func inParallel(n, most int, f func(i int)) {
 		})
 	}
 	wg.Wait()
-}
-
-// RegisterAll registers many servers at once, each as [Client.Register] does, as many at a time as
-// [WithMaxStarts] says. Specs with StartSupervised, as package config makes them, are accepted
-// at once and start in the background; RegisterAll waits for the first start of the others. The
-// end of ctx has the effect that it has on Register.
-//
-// A spec that fails does not keep the others from starting. Of two specs with the same
-// name the first is registered and the second fails with ErrExists. The error is an
-// errors.Join of one *[mcpvisor.Error] for each spec that failed, in their order, whose
-// Server names the spec; nil if all were accepted. errors.As finds only the first. To get
-// all of them:
-//
-//	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-//		for _, err := range joined.Unwrap() {
-//			var e *mcpvisor.Error
-//			if errors.As(err, &e) {
-//				log.Println(e.Server, e)
-//			}
-//		}
-//	}
-func (c *Client) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) error {
-	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
-	_, errs := byName(specs)
-	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
-		if errs[i] == nil {
-			errs[i] = c.Register(ctx, specs[i])
-		}
-	})
-	return errors.Join(errs...)
 }

@@ -370,9 +370,9 @@ func TestContext_that_ended_before(t *testing.T) {
 func TestContext_nil(t *testing.T) {
 	c := newClient(t)
 	for name, run := range map[string]func(context.Context){
-		"RegisterAll": func(ctx context.Context) { _ = c.RegisterAll(ctx, []mcpvisor.ServerSpec{{Name: "s"}}) },
-		"Watch":       func(ctx context.Context) { c.Watch(ctx) },
-		"WatchFrom":   func(ctx context.Context) { c.WatchFrom(ctx, 0) },
+		"Register":  func(ctx context.Context) { _ = c.Register(ctx, mcpvisor.ServerSpec{Name: "s"}) },
+		"Watch":     func(ctx context.Context) { c.Watch(ctx) },
+		"WatchFrom": func(ctx context.Context) { c.WatchFrom(ctx, 0) },
 	} {
 		require.Panics(t, func() { run(nil) }, name)
 	}

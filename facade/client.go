@@ -35,7 +35,7 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, RegisterAll, Apply, ReplaceAll, Unregister, Restart, Fence, WaitReady, Ping, CopyServer, Close
+//	servers    Register, Apply, Unregister, Restart, Fence, WaitReady, Ping, CopyServer, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ErrorForModel, ReadResource, GetPrompt, Complete
 //	tasks      StartTask, ResumeTask, TaskOf, Tasks, CancelTask, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
@@ -131,20 +131,49 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	return c
 }
 
-// Register adds a server. It returns when the server is ready: started or connected, protocol
-// version negotiated, all its lists read. If that fails, the error says why and nothing stays
-// registered. With StartSupervised in the spec, Register returns at once, and the spec's policy
-// also applies to the first start. A registered server of the same name is replaced if it is
+// Register adds servers. It returns when they are ready: started or connected, protocol
+// version negotiated, all their lists read. If that fails for a server, the error says why and nothing
+// of it stays registered. With StartSupervised in its spec, as package config sets it, Register does not wait for a
+// server, and the spec's policy also applies to the first start. A registered server of the same name is replaced if it is
 // evicted.
 //
-// ctx bounds the wait of Register, and not the life of the server: a server that is ready continues
+// Several servers start at once, as many at a time as [WithMaxStarts] says, and one that fails does not
+// keep the others from starting. Of two specs with the same name the first is registered, and the second
+// fails with ErrExists.
+//
+// ctx bounds the wait of Register, and not the life of a server: one that is ready continues
 // when ctx ends. Without a deadline of ctx, Timeouts.Start and Timeouts.List bound the wait.
 //
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired, ErrCanceled (ctx
 // ended), ErrClosed. If a failed start left processes behind, Hint names them. After ErrCanceled
 // the registration is undone in the background. The name stays taken until EventUnregistered, or
-// until Unregister returns.
-func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
+// until Unregister returns. The error of one spec is an *[mcpvisor.Error]. That of several is an errors.Join
+// of one for each spec that failed, in their order, whose Server names the spec; errors.As finds only
+// the first. To get all of them:
+//
+//	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+//		for _, err := range joined.Unwrap() {
+//			var e *mcpvisor.Error
+//			if errors.As(err, &e) {
+//				log.Println(e.Server, e)
+//			}
+//		}
+//	}
+func (c *Client) Register(ctx context.Context, specs ...mcpvisor.ServerSpec) error {
+	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
+	if len(specs) == 1 {
+		return c.register(ctx, specs[0])
+	}
+	_, errs := byName(specs)
+	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
+		if errs[i] == nil {
+			errs[i] = c.register(ctx, specs[i])
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (c *Client) register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
 		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}

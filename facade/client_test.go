@@ -124,14 +124,14 @@ func TestClose_while_a_result_is_decoded(t *testing.T) {
 	require.ErrorIs(t, <-done, mcpvisor.ErrCanceled)
 }
 
-func TestRegisterAll_registers_valid_specs_and_names_the_failed(t *testing.T) {
+func TestRegister_many_registers_valid_specs_and_names_the_failed(t *testing.T) {
 	c := newClient(t)
 	var specs []mcpvisor.ServerSpec
 	for i := range 20 {
 		specs = append(specs, mcpvisor.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
 	}
 	specs = append(specs, mcpvisor.ServerSpec{Name: "bad"}, mcpvisor.ServerSpec{Name: "gone", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}})
-	err := c.RegisterAll(t.Context(), specs)
+	err := c.Register(t.Context(), specs...)
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	require.ErrorIs(t, err, mcpvisor.ErrStart)
 	var failed []string
@@ -145,16 +145,16 @@ func TestRegisterAll_registers_valid_specs_and_names_the_failed(t *testing.T) {
 	for _, name := range c.Servers() {
 		require.NoError(t, c.WaitReady(t.Context(), name))
 	}
-	require.NoError(t, c.RegisterAll(t.Context(), nil))
+	require.NoError(t, c.Register(t.Context()))
 }
 
-func TestRegisterAll_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
+func TestRegister_many_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
 	for range 20 { // it must not depend on who is faster
 		c := newClient(t)
 		spec := func(server string) mcpvisor.ServerSpec {
 			return mcpvisor.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
 		}
-		err := c.RegisterAll(t.Context(), []mcpvisor.ServerSpec{spec("first"), spec("second")})
+		err := c.Register(t.Context(), spec("first"), spec("second"))
 		require.ErrorIs(t, err, mcpvisor.ErrExists)
 		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
 		s, ok := c.ServerStatus("twin")
@@ -165,7 +165,7 @@ func TestRegisterAll_registers_the_first_of_two_specs_with_one_name(t *testing.T
 
 // Every start blocks until release, which is closed once the bound is reached. Without a
 // bound more starts would be blocked by then.
-func TestRegisterAll_bounds_concurrent_starts(t *testing.T) {
+func TestRegister_many_bounds_concurrent_starts(t *testing.T) {
 	bound := int64(16 * runtime.GOMAXPROCS(0))
 	var starting, most atomic.Int64
 	release := make(chan struct{})
@@ -187,7 +187,7 @@ func TestRegisterAll_bounds_concurrent_starts(t *testing.T) {
 	}
 	c := newClient(t)
 	applied := make(chan error, 1)
-	go func() { applied <- c.RegisterAll(context.Background(), specs) }()
+	go func() { applied <- c.Register(context.Background(), specs...) }()
 	require.Eventually(t, func() bool { return starting.Load() >= bound }, 30*time.Second, time.Millisecond)
 	for range 100 { // gives other starts the chance to begin
 		runtime.Gosched()
@@ -198,7 +198,7 @@ func TestRegisterAll_bounds_concurrent_starts(t *testing.T) {
 	require.Len(t, c.Servers(), len(specs))
 }
 
-func TestRegisterAll_ends_with_its_context(t *testing.T) {
+func TestRegister_many_ends_with_its_context(t *testing.T) {
 	c := newClient(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	specs := make([]mcpvisor.ServerSpec, 100)
@@ -207,7 +207,7 @@ func TestRegisterAll_ends_with_its_context(t *testing.T) {
 			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionHangAll}}})}
 	}
 	applied := make(chan error, 1)
-	go func() { applied <- c.RegisterAll(ctx, specs) }()
+	go func() { applied <- c.Register(ctx, specs...) }()
 	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-applied, mcpvisor.ErrCanceled)

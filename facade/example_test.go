@@ -85,14 +85,14 @@ func ExampleClient_Register() {
 	// Output: true []
 }
 
-func ExampleClient_RegisterAll() {
+func ExampleClient_Register_several() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	err := c.RegisterAll(context.Background(), []mcpvisor.ServerSpec{
-		{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
-		{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
-		{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},
-	})
+	err := c.Register(context.Background(),
+		mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
+		mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
+		mcpvisor.ServerSpec{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},
+	)
 	fmt.Println(errors.Is(err, mcpvisor.ErrInvalid), c.Servers())
 	// Output: true [a b demo]
 }

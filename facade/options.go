@@ -126,7 +126,7 @@ func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferByt
 // order, in the state connecting; Timeouts.Start begins after that wait. A start counts until the
 // handshake is complete, for 10 s at most, so that servers that hang delay the others no longer
 // than that. Of those by package runners, such as npx and uvx, three start at a time, or one for each processor
-// that Go uses if that is more, and each counts for 30 s at most. It also bounds how many first starts, of servers of any kind, [Client.RegisterAll]
+// that Go uses if that is more, and each counts for 30 s at most. It also bounds how many first starts, of servers of any kind, [Client.Register]
 // and [Client.Apply] wait for at the same time. Default, and for values below 1: 16 for each
 // processor that Go uses.
 func WithMaxStarts(n int) Option { return func(o *options) { o.maxStarts = max(n, 0) } }

@@ -58,7 +58,7 @@ func (n *Node) followSpecs(ctx context.Context) {
 		n.tellConfigured()
 		var ended sync.WaitGroup
 		ended.Go(func() { n.unregister(ctx, removed) })
-		err := n.Client.ReplaceAll(ctx, specs)
+		err := n.Client.Apply(ctx, specs, facade.KeepOthers)
 		ended.Wait()
 		if err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -60,7 +61,7 @@ func TestNode_leaves_servers_of_the_program(t *testing.T) {
 	defer cancel()
 	slow := make(chan error, 1)
 	go func() { // the next registration waits for this one
-		slow <- a.ReplaceAll(ctx, []mcpvisor.ServerSpec{{Name: "slow", Stdio: mcptest.Stdio(mcptest.Script{StartDelay: time.Second})}})
+		slow <- a.Client.Apply(ctx, []mcpvisor.ServerSpec{{Name: "slow", Stdio: mcptest.Stdio(mcptest.Script{StartDelay: time.Second})}}, facade.KeepOthers)
 	}()
 	require.Eventually(t, func() bool { _, ok := a.ServerStatus("slow"); return ok }, 20*time.Second, time.Millisecond)
 	a.mu.Lock()

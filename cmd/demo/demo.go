@@ -116,7 +116,7 @@ func (d *demo) startServers(ctx context.Context) error {
 	d.p.printLine(plainText, "")
 	specs := d.servers.specs()
 	start := time.Now()
-	if err := d.client.RegisterAll(ctx, specs); err != nil {
+	if err := d.client.Register(ctx, specs...); err != nil {
 		return err
 	}
 	took := time.Since(start)

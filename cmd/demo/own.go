@@ -49,7 +49,7 @@ func runOwn(ctx context.Context, p *printer, files []string) int {
 
 // runOwn starts the servers and breaks one after the other.
 func (s *story) runOwn(ctx context.Context, specs []mcpvisor.ServerSpec) error {
-	if err := s.client.RegisterAll(ctx, specs); err != nil {
+	if err := s.client.Register(ctx, specs...); err != nil {
 		return err
 	}
 	var ready []mcpvisor.ServerSpec

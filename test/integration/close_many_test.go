@@ -44,7 +44,7 @@ func TestClose_many_servers(t *testing.T) {
 			}
 			starting, cancel := context.WithTimeout(t.Context(), 3*longTimeouts.Start)
 			defer cancel()
-			require.NoError(t, c.RegisterAll(starting, specs))
+			require.NoError(t, c.Register(starting, specs...))
 			ready := time.Since(began)
 			require.Len(t, c.Servers(), manyServers())
 			require.Len(t, c.Tools(), manyServers()*len(mcptest.DefaultTools()))

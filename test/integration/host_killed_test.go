@@ -42,7 +42,7 @@ func hostedServers(mark string) []mcpvisor.ServerSpec {
 func runHost() int {
 	c, err := facade.New()
 	if err == nil {
-		err = c.RegisterAll(context.Background(), hostedServers(os.Getenv(hostRole)))
+		err = c.Register(context.Background(), hostedServers(os.Getenv(hostRole))...)
 	}
 	if err != nil {
 		fmt.Println("the host cannot start its servers:", err)

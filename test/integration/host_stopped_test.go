@@ -53,11 +53,9 @@ func runStoppedHost(address string) int {
 		return mcpvisor.ServerSpec{Name: name, Stdio: w.stdio(s), Timeouts: limits, Probe: probe, Policy: mcpvisor.NoRetry()}
 	}
 	calls := []string{"stdio", "http", "memory"}
-	err = c.RegisterAll(ctx, []mcpvisor.ServerSpec{
-		spec("stdio", mcptest.Script{}), spec("ping", delayed(mcptest.StagePing, "")),
-		{Name: "http", HTTP: &mcpvisor.HTTP{URL: address}},
-		{Name: "memory", InMemory: mcptest.InMemory(mcptest.Script{})},
-	})
+	err = c.Register(ctx, spec("stdio", mcptest.Script{}), spec("ping", delayed(mcptest.StagePing, "")),
+		mcpvisor.ServerSpec{Name: "http", HTTP: &mcpvisor.HTTP{URL: address}},
+		mcpvisor.ServerSpec{Name: "memory", InMemory: mcptest.InMemory(mcptest.Script{})})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -106,7 +106,7 @@ func (w *world) start() {
 	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	w.mu.Unlock()
-	_ = c.RegisterAll(context.Background(), w.specs(0)) // those that do not start are tried again
+	_ = c.Register(context.Background(), w.specs(0)...) // those that do not start are tried again
 	stop, stopLines := w.serve(c), w.serveLines(c)
 	w.stop = func() { stop(); stopLines() }
 }

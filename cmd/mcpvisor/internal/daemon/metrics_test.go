@@ -27,7 +27,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	for i := range servers {
 		specs = append(specs, mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: mcptest.InMemory(script)})
 	}
-	require.NoError(t, c.RegisterAll(t.Context(), specs))
+	require.NoError(t, c.Register(t.Context(), specs...))
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	text := answer.Body.String()

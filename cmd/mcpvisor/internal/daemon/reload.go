@@ -85,7 +85,7 @@ func (r *reloader) all() []mcpvisor.ServerSpec {
 func (r *reloader) start(ctx context.Context) error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
-	return r.client.RegisterAll(ctx, r.all())
+	return r.client.Register(ctx, r.all()...)
 }
 
 // changed reads the configuration again if the content of its files has changed. It returns the

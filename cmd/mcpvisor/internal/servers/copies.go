@@ -139,7 +139,7 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		return nil, nil, err
 	}
 	stop := o.closer(c.Client)
-	if err := c.RegisterAll(o.Context, once); err != nil {
+	if err := c.Register(o.Context, once...); err != nil {
 		stop()
 		if o.Context.Err() != nil {
 			err = cli.ErrInterrupted
@@ -316,7 +316,7 @@ func (o *Opener) Supervise() (*Set, error) {
 	applied := make(chan struct{})
 	go func() {
 		defer close(applied)
-		_ = c.RegisterAll(o.Context, specs)
+		_ = c.Register(o.Context, specs...)
 	}()
 	return &Set{Client: attach.InProcess(h), Stop: func() {
 		stop()

@@ -103,7 +103,7 @@ func newClient(t *testing.T, spec mcpvisor.ServerSpec) *facade.Client {
 	c, err := facade.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.RegisterAll(t.Context(), []mcpvisor.ServerSpec{spec}))
+	require.NoError(t, c.Register(t.Context(), spec))
 	return c
 }
 

@@ -26,6 +26,7 @@ func (w *world) judge() {
 	}
 	w.judgeCopies()
 	w.judgeKeys()
+	w.judgeCancellations(done)
 	told := map[string]string{}
 	for _, a := range w.answers {
 		name := a.Kind + " ok"
@@ -103,6 +104,24 @@ func (w *world) judge() {
 				if x.At.After(a.began) && !w.otherAsks(a) {
 					w.failLocked("%s was told not sent, and was executed: %v, %+v", a.event, a.err, x)
 				}
+			}
+		}
+	}
+}
+
+// judgeCancellations: a server in memory is told that a call is given up which it was executing, if it lives.
+func (w *world) judgeCancellations(done map[string][]execution) {
+	for _, a := range w.answers {
+		var e *mcpvisor.Error
+		if a.Kind != "call" || a.Plan.Form == "task" || len(done[a.Plan.ID]) != 1 || w.servers[a.Server].http != nil || !errors.As(a.err, &e) ||
+			e.Outcome != mcpvisor.OutcomeUnknown || e.Kind != mcpvisor.KindCanceled && e.Kind != mcpvisor.KindTimeout || a.host != w.host {
+			continue
+		}
+		x := done[a.Plan.ID][0]
+		if l := w.servers[a.Server].past[x.Incarnation-1]; l.ended.IsZero() || l.ended.After(a.ended.Add(10*time.Second)) {
+			counts["given up"]++
+			if !w.canceled[a.Plan.ID] {
+				w.failLocked("%s was given up, and incarnation %d of %s was not told: %v", a.event, x.Incarnation, x.Server, a.err)
 			}
 		}
 	}

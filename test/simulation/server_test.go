@@ -50,6 +50,7 @@ type server struct {
 	// guarded by w.mu
 	incarnation int
 	lives       []*life // that run, the oldest first
+	past        []*life // all, by their numbers
 	tools       int     // it offers do and extra0 … extraN
 	changes     bool    // when its list is read next
 	refuses     int     // that many starts fail
@@ -80,7 +81,8 @@ type life struct {
 	listeners map[*message]bool // streams for notifications
 	sessions  map[string]bool   // over HTTP, before 2026-07-28
 	questions map[string]chan string
-	requests  map[string]bool // ids of requests
+	requests  map[string]string // by id, the id of the plan of a call; empty: another request
+	ended     time.Time
 	follows   map[string]bool // sessions that have subscribed to the resource; before 2026-07-28
 	tasks     *tasks
 
@@ -140,9 +142,9 @@ var errKilled = errors.New("killed")
 func (s *server) beginLocked(ctx context.Context) *life {
 	s.incarnation++
 	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{},
-		requests: map[string]bool{}, follows: map[string]bool{}}
+		requests: map[string]string{}, follows: map[string]bool{}}
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	s.lives = append(s.lives, l)
+	s.lives, s.past = append(s.lives, l), append(s.past, l)
 	if l.tasks = s.tasks; !s.durable {
 		l.tasks = &tasks{byID: map[string]*task{}}
 	}
@@ -165,6 +167,7 @@ func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, st
 	s.w.mu.Unlock()
 	defer func() {
 		s.w.mu.Lock()
+		l.ended = time.Now()
 		s.lives = slices.DeleteFunc(s.lives, func(other *life) bool { return other == l })
 		s.w.mu.Unlock()
 	}()
@@ -225,7 +228,9 @@ func (l *life) keep(m *message) {
 	l.s.w.mu.Lock()
 	defer l.s.w.mu.Unlock()
 	if m.ID != nil {
-		l.requests[string(m.ID)] = true
+		var params struct{ Arguments plan }
+		_ = json.Unmarshal(m.Params, &params)
+		l.requests[string(m.ID)] = params.Arguments.ID
 	}
 	if m.Method == "notifications/cancelled" {
 		var params struct {
@@ -233,7 +238,9 @@ func (l *life) keep(m *message) {
 		}
 		_ = json.Unmarshal(m.Params, &params)
 		counts["cancellations"]++
-		if l.s.http == nil && !l.requests[string(params.RequestID)] { // over HTTP a request may come later, and may be broken off
+		call, known := l.requests[string(params.RequestID)]
+		l.s.w.canceled[call] = true
+		if l.s.http == nil && !known { // over HTTP a request may come later, and may be broken off
 			l.s.w.failLocked("incarnation %d of %s got a cancellation of a request that it did not get: %s", l.number, l.s.name, m.Params)
 		}
 	}

@@ -39,13 +39,14 @@ type world struct {
 	t    *testing.T
 	seed uint64
 
-	mu      sync.Mutex // guards all below, and the fields of servers
-	servers []*server
-	ledger  []execution
-	faulted map[string]bool
-	posted  map[string]bool // ids of calls through the gateway
-	answers []answer
-	failed  []string
+	mu       sync.Mutex // guards all below, and the fields of servers
+	servers  []*server
+	ledger   []execution
+	faulted  map[string]bool
+	posted   map[string]bool // ids of calls through the gateway
+	canceled map[string]bool // ids of calls of which a server was told that they are canceled
+	answers  []answer
+	failed   []string
 	// forgetful are the times in which the journal may lose what a host writes: its writes fail, or the host ends.
 	forgetful [][2]time.Time
 
@@ -235,7 +236,7 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), index: i, modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}

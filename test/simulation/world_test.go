@@ -46,6 +46,7 @@ type world struct {
 	posted   map[string]bool // ids of calls through the gateway
 	canceled map[string]bool // ids of calls of which a server was told that they are canceled
 	answers  []answer
+	open     []*facade.Task // which could not be canceled
 	failed   []string
 	// forgetful are the times in which the journal may lose what a host writes: its writes fail, or the host ends.
 	forgetful [][2]time.Time
@@ -448,15 +449,21 @@ func (w *world) ask(ctx context.Context, e event) {
 	w.answers = append(w.answers, a)
 }
 
+// cancel cancels a task. That of a server which is given up stays open: settle cancels it when the server is back.
 func (w *world) cancel(t *facade.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	for ctx.Err() == nil { // its server may be down
 		err := t.Cancel(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			return
-		}
-		if !errors.Is(err, mcpvisor.ErrUnavailable) && !errors.Is(err, mcpvisor.ErrEvicted) {
+		case errors.Is(err, mcpvisor.ErrEvicted):
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.open = append(w.open, t)
+			return
+		case !errors.Is(err, mcpvisor.ErrUnavailable):
 			_, _ = t.Wait(ctx)
 		}
 		time.Sleep(time.Second)
@@ -493,6 +500,9 @@ func (w *world) settle() {
 		}
 	})...); err != nil {
 		w.fail("not ready again: %v", err)
+	}
+	for _, t := range w.open {
+		w.cancel(t)
 	}
 	time.Sleep(5 * time.Second) // lists are asked for again after a change
 	want := map[string]bool{}

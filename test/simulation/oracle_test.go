@@ -27,6 +27,7 @@ func (w *world) judge() {
 	w.judgeCopies()
 	w.judgeKeys()
 	w.judgeCancellations(done)
+	w.judgeEnds()
 	told := map[string]string{}
 	for _, a := range w.answers {
 		name := a.Kind + " ok"
@@ -122,6 +123,36 @@ func (w *world) judgeCancellations(done map[string][]execution) {
 			counts["given up"]++
 			if !w.canceled[a.Plan.ID] {
 				w.failLocked("%s was given up, and incarnation %d of %s was not told: %v", a.event, x.Incarnation, x.Server, a.err)
+			}
+		}
+	}
+}
+
+// judgeEnds: an incarnation ends with the session that it belongs to, and serves no call that begins when its registration
+// was replaced.
+func (w *world) judgeEnds() {
+	began := map[string]time.Time{}
+	for _, a := range w.answers {
+		if a.Key == "" {
+			began[a.Plan.ID] = a.began
+		}
+	}
+	const enough = 15 * time.Second
+	for _, x := range w.ledger {
+		s := w.servers[x.Server[1]-'0']
+		l := s.past[x.Incarnation-1]
+		if left := w.left[w.sessions[x.ID]]; x.Server == w.copied && l.from != nil && !left.IsZero() && w.settled.Sub(left) > enough {
+			counts["ends of copies"]++
+			if l.ended.IsZero() || l.ended.Sub(left) > enough {
+				w.failLocked("incarnation %d of %s served a session that ended at %v, and runs on", l.number, s.name, left.Sub(w.began))
+			}
+		}
+		if l.from == nil || l.from.made.IsZero() || began[x.ID].IsZero() {
+			continue
+		}
+		for _, r := range w.registrations {
+			if r.server == s.name && r.asked.After(l.from.made) && !r.made.IsZero() && began[x.ID].Sub(r.made) > enough/5 {
+				w.failLocked("incarnation %d of %s executed %s, which began at %v, and was replaced at %v", l.number, s.name, x.ID, began[x.ID].Sub(w.began), r.made.Sub(w.began))
 			}
 		}
 	}

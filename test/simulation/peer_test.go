@@ -363,6 +363,9 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 	if err != nil {
 		return "", &notCalled{err}
 	}
+	p.w.mu.Lock()
+	p.w.sessions[e.Plan.ID] = session
+	p.w.mu.Unlock()
 	var meta []string
 	if p.modern() && e.Kind == "taskpost" {
 		meta = append(meta, strings.Replace(modernMeta, `{"elicitation":{}}`, `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1))

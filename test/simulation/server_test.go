@@ -74,6 +74,7 @@ type task struct {
 type life struct {
 	s      *server
 	number int
+	from   *registration // nil over HTTP
 	end    context.CancelCauseFunc
 	ctx    context.Context
 	// guarded by w.mu
@@ -152,13 +153,13 @@ func (s *server) beginLocked(ctx context.Context) *life {
 }
 
 // serve runs an incarnation that the host with that disk has started.
-func (s *server) serve(ctx context.Context, disk *store, stdin io.ReadCloser, stdout io.WriteCloser) error {
+func (s *server) serve(ctx context.Context, disk *store, from *registration, stdin io.ReadCloser, stdout io.WriteCloser) error {
 	if disk.isDead() {
 		return errKilled
 	}
 	s.w.mu.Lock()
 	l := s.beginLocked(ctx)
-	l.w = stdout
+	l.w, l.from = stdout, from
 	defer l.end(nil)
 	refuse := s.refuses > 0
 	if refuse {

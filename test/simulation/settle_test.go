@@ -112,5 +112,8 @@ func (p *peer) leave(ctx context.Context) {
 	}
 	if got, err := p.http.Do(r); err == nil {
 		_ = got.Body.Close()
+		p.w.mu.Lock()
+		p.w.left[session] = time.Now()
+		p.w.mu.Unlock()
 	}
 }

@@ -47,7 +47,12 @@ type world struct {
 	canceled map[string]bool // ids of calls of which a server was told that they are canceled
 	answers  []answer
 	open     []*facade.Task // which could not be canceled
-	failed   []string
+	// registrations of servers in memory: when each was asked for, and when it was made; zero: it was not
+	registrations []*registration
+	sessions      map[string]string    // of clients before 2026-07-28, by the id of the plan of a call
+	left          map[string]time.Time // when a client has ended its session
+	settled       time.Time
+	failed        []string
 	// forgetful are the times in which the journal may lose what a host writes: its writes fail, or the host ends.
 	forgetful [][2]time.Time
 
@@ -108,7 +113,8 @@ func (w *world) start() {
 	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	w.mu.Unlock()
-	_ = c.Register(context.Background(), w.specs(0)...) // those that do not start are tried again
+	specs := w.specs(0)
+	w.registered(c.Register(context.Background(), specs...), specs...) // those that do not start are tried again
 	stop, stopLines := w.serve(c), w.serveLines(c)
 	w.stop = func() { stop(); stopLines() }
 }
@@ -201,21 +207,26 @@ const (
 
 func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	s := w.servers[i]
+	made := &registration{asked: time.Now()}
 	w.mu.Lock()
 	disk := w.disk
 	w.mu.Unlock()
 	spec := mcpvisor.ServerSpec{
 		Name: s.name,
 		InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
-			return s.serve(ctx, disk, stdin, stdout)
+			return s.serve(ctx, disk, made, stdin, stdout)
 		}},
 		Policy:   mcpvisor.Retry(supervisor.Unlimited, 100*time.Millisecond, supervisor.WithMaxDelay(time.Second)),
 		Timeouts: mcpvisor.Timeouts{Start: 3 * time.Second, Call: callTime, CallTotal: totalTime, Shutdown: time.Second, Drain: 2 * time.Second},
 		Probe:    mcpvisor.Probe{Interval: time.Second, Timeout: 500 * time.Millisecond},
 	}
+	made.of, made.server = spec.InMemory, s.name
 	if s.http != nil {
 		spec.InMemory, spec.HTTP = nil, &mcpvisor.HTTP{URL: "http://" + s.name + ".sim/mcp", Client: s.http}
 	}
+	w.mu.Lock()
+	w.registrations = append(w.registrations, made)
+	w.mu.Unlock()
 	spec.StartSupervised = supervised
 	if version%2 == 1 {
 		spec.Limits.MaxInFlight = 3
@@ -224,6 +235,27 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 		spec.Standby = true
 	}
 	return spec
+}
+
+// A registration is a specification that was given to a host.
+type registration struct {
+	of          *mcpvisor.InMemory
+	server      string
+	asked, made time.Time
+}
+
+// registered notes that specifications were registered, unless there was an error.
+func (w *world) registered(err error, specs ...mcpvisor.ServerSpec) {
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.registrations {
+		if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.InMemory == r.of }) {
+			r.made = time.Now()
+		}
+	}
 }
 
 func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
@@ -237,7 +269,7 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, sessions: map[string]string{}, left: map[string]time.Time{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), index: i, modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}
@@ -277,6 +309,7 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 		wg.Wait()
 		w.crossed.Wait()
 		w.settle()
+		w.settled = time.Now()
 		end()
 		following.Wait()
 		for _, p := range w.peers {
@@ -343,10 +376,14 @@ func (w *world) play(e event) {
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
 		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
-			err = w.current().Register(ctx, w.spec(e.Server, e.N, e.For%2 == 0))
+			spec := w.spec(e.Server, e.N, e.For%2 == 0)
+			err = w.current().Register(ctx, spec)
+			w.registered(err, spec)
 		}
 	case "apply":
-		err = w.current().Apply(ctx, w.specs(e.N))
+		specs := w.specs(e.N)
+		err = w.current().Apply(ctx, specs)
+		w.registered(err, specs...)
 	case "fence":
 		err = w.current().Fence(ctx, s.name, "the simulation says so")
 	case "refresh":

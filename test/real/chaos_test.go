@@ -25,7 +25,7 @@ func TestCLI_chaos(t *testing.T) {
 		"context7":   context7(t),
 		"broken":     {Command: "node", Args: []string{"no-such-script.js"}},
 	})
-	out, errs, code := run(t, buildCLI(t), "--config", path, "--json", "chaos", "--duration", "20s",
+	out, errs, code := run(t, buildCLI(t), "--config", path, "--json", "chaos", "--duration", "8s",
 		"--tool", "thinking/sequentialthinking", "--args", `{"thought":"x","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`)
 	require.Equal(t, 3, code, errs)
 	var report chaos.Report

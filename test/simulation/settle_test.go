@@ -3,6 +3,8 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +65,31 @@ func (s *server) all() []*life {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	return append([]*life(nil), s.lives...)
+}
+
+// settleLists changes the list of each server: who follows the gateway knows it.
+func (w *world) settleLists() {
+	want := map[string]bool{}
+	for _, s := range w.servers {
+		tools := (s.tools + 1) % 4
+		s.change(tools, false)
+		want[s.name+"__do"] = true
+		for i := range tools {
+			want[fmt.Sprintf("%s__extra%d", s.name, i)] = true
+		}
+	}
+	time.Sleep(5 * time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.peers[:4] {
+		known := map[string]bool{}
+		for _, name := range p.known {
+			known[name] = true
+		}
+		if !maps.Equal(want, known) {
+			w.failLocked("the servers offer %v, and peer %d, which follows the gateway, knows %v", slices.Sorted(maps.Keys(want)), p.n, p.known)
+		}
+	}
 }
 
 // settleCopies: of the server that runs once for each client there are no more copies than clients.

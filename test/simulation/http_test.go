@@ -107,7 +107,7 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer mu.Unlock()
 		ended = true
 	}()
-	stream := r.Method == http.MethodGet || m.Method == "subscriptions/listen" || len(m.ID)%2 == 0 || bytes.Contains(body, []byte(`"form":"ask"`))
+	stream := r.Method == http.MethodGet || m.Method == "subscriptions/listen" || len(m.ID) > 0 && m.ID[len(m.ID)-1]%2 == 0 || bytes.Contains(body, []byte(`"form":"ask"`))
 	m.stream = stream
 	m.write = func(text string) {
 		mu.Lock()

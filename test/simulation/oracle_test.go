@@ -114,14 +114,18 @@ func (w *world) judge() {
 func (w *world) judgeCancellations(done map[string][]execution) {
 	for _, a := range w.answers {
 		var e *mcpvisor.Error
-		if a.Kind != "call" || a.Plan.Form == "task" || len(done[a.Plan.ID]) != 1 || w.servers[a.Server].http != nil || !errors.As(a.err, &e) ||
+		if a.Kind != "call" || len(done[a.Plan.ID]) != 1 || w.servers[a.Server].http != nil || !errors.As(a.err, &e) ||
 			e.Outcome != mcpvisor.OutcomeUnknown || e.Kind != mcpvisor.KindCanceled && e.Kind != mcpvisor.KindTimeout || a.host != w.host {
 			continue
 		}
 		x := done[a.Plan.ID][0]
 		if l := w.servers[a.Server].past[x.Incarnation-1]; l.ended.IsZero() || l.ended.After(a.ended.Add(10*time.Second)) {
 			counts["given up"]++
-			if !w.canceled[a.Plan.ID] {
+			told := w.canceled[a.Plan.ID]
+			for _, t := range l.tasks.byID {
+				told = told || strings.HasPrefix(t.text, a.Plan.ID+"#") && (t.canceled || t.done.Before(a.ended.Add(5*time.Second)))
+			}
+			if !told {
 				w.failLocked("%s was given up, and incarnation %d of %s was not told: %v", a.event, x.Incarnation, x.Server, a.err)
 			}
 		}
@@ -211,7 +215,7 @@ func (w *world) judgeKeys() {
 			key.Principal, _, _ = strings.Cut(a.Plan.ID, ":")
 		}
 		entry := w.files.entries[key]
-		if (entry.State != mcpvisor.JournalEnded || !strings.Contains(string(entry.Result), `"`+a.text+`"`)) && !w.forgot(used[k], time.Now()) {
+		if (entry.State != mcpvisor.JournalEnded || !strings.Contains(string(entry.Result), `"`+a.text+`"`)) && !w.forgot(used[k], a.ended.Add(10*time.Second)) {
 			w.failLocked("%s got %q, and at the end the journal has %s %s", a.event, a.text, entry.State, entry.Result)
 		}
 		counts["results in the journal"]++

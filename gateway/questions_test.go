@@ -293,32 +293,6 @@ func TestQuestions_error_of_the_client(t *testing.T) {
 	require.Contains(t, data, "rejected")
 }
 
-// 50 clients with the same ids: no question, and no answer, crosses. The server names the call, or has
-// one call of one client in flight at a time.
-func TestQuestions_do_not_cross(t *testing.T) {
-	const clients = 50
-	calls := sized(20, 6)
-	web := mcptest.NewHTTP(mcptest.Script{})
-	t.Cleanup(web.Close)
-	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: web.URL}},
-		mcpvisor.ServerSpec{Name: "b", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{})})
-	_, url := serveHTTP(t, c)
-	var all sync.WaitGroup
-	for n := range clients {
-		s := overHTTP(t, url, "2025-11-25", answersAs(fmt.Sprintf("client %d.", n)))
-		all.Go(func() {
-			for i := range calls {
-				r, err := consult(t.Context(), s, []string{"a", "b"}[i%2]+"__consult", "elicitation/create", wantsText)
-				if err != nil || !strings.Contains(textOf(r), fmt.Sprintf(`"client %d."`, n)) {
-					t.Errorf("client %d, call %d: %v %v", n, i, err, r)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
 // Two calls of one client at a server on a pipe, which names neither: both are answered.
 func TestQuestions_of_several_calls(t *testing.T) {
 	c := newAskingClient(t, nil, legacyFixture("a"))

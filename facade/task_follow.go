@@ -276,20 +276,27 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		f.view, f.resumed = next, false
 		return nil
 	}
+	why := "has not come back within the time that the call may be without progress"
 	if context.Cause(ctx) != errNotBack {
 		if err := f.ended(ctx); err != nil {
 			return err
 		}
-		// Below, err is wrapped as text: its classification, as that nothing was sent, is not that of the call.
-		if e := asError(err); e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
-			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %s", err.Error())}
+		// err becomes text: its classification, as that nothing was sent, is not that of the call.
+		e := asError(err)
+		text := string(e.Kind)
+		if e.Cause != nil {
+			text = e.Cause.Error()
 		}
+		if e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
+			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %s", text)}
+		}
+		why = "has not come back: " + text
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %s", err.Error())}
+	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server ended while it worked on the call as a task, and " + why)}
 }
 
 // errNotBack is the cause of a context that ends because the server did not come back.
-var errNotBack = errors.New("the server has not come back within the time that the call may be without progress")
+var errNotBack = errors.New("the server has not come back in time")
 
 // maxTaskFailures is how many errors in a row a follower takes for passing ones.
 const maxTaskFailures = 3

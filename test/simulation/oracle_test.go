@@ -123,7 +123,7 @@ func (w *world) judgeCancellations(done map[string][]execution) {
 			counts["given up"]++
 			told := w.canceled[a.Plan.ID]
 			for _, t := range l.tasks.byID {
-				told = told || strings.HasPrefix(t.text, a.Plan.ID+"#") && (t.canceled || t.done.Before(a.ended.Add(5*time.Second)))
+				told = told || strings.HasPrefix(t.text, a.Plan.ID+"#") && t.done.Before(a.ended.Add(time.Second))
 			}
 			if !told {
 				w.failLocked("%s was given up, and incarnation %d of %s was not told: %v", a.event, x.Incarnation, x.Server, a.err)

@@ -493,8 +493,10 @@ func (l *life) task(m *message) {
 		l.reply(m, `"error":{"code":-32602,"message":"unknown task"}`)
 		return
 	}
-	if m.Method == "tasks/cancel" && time.Now().Before(t.done) {
-		t.canceled = true
+	if m.Method == "tasks/cancel" {
+		id, _, _ := strings.Cut(t.text, "#")
+		s.w.canceled[id] = true
+		t.canceled = t.canceled || time.Now().Before(t.done)
 	}
 	state, wait, text, canceled := s.state(t), time.Until(t.done), t.text, t.canceled
 	s.w.mu.Unlock()

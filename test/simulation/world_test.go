@@ -391,7 +391,7 @@ func (w *world) play(e event) {
 		w.files.mu.Lock()
 		w.files.slow, w.files.failing = e.For/4, []string{"", "before", "after", "full"}[e.N]
 		if e.Server == 1 { // slower than a call waits for its note
-			w.files.slow, w.files.failing = 2*e.For, ""
+			w.files.slow, w.files.failing = 3*e.For, ""
 		}
 		w.files.mu.Unlock()
 		time.Sleep(e.For)

@@ -274,7 +274,8 @@ func (p *peer) post(ctx context.Context, id int, method, params, name, session s
 				p.w.fail("peer %d got %q in a stream", p.n, data)
 			}
 			if a.Method == "elicitation/create" {
-				p.w.closes.Go(func() { p.answer(ctx, a, session) })
+				result := p.asked(a.Params.Message) // before the call can end
+				p.w.closes.Go(func() { p.answer(ctx, a, session, result) })
 			}
 			if a.Method == "notifications/progress" {
 				p.progressed(id, a)
@@ -339,8 +340,7 @@ func (p *peer) asked(message string) string {
 	return `{"action":"accept","content":{"a":"` + message + `"}}`
 }
 
-func (p *peer) answer(ctx context.Context, question *response, session string) {
-	result := p.asked(question.Params.Message)
+func (p *peer) answer(ctx context.Context, question *response, session, result string) {
 	if _, _, err := p.post(ctx, 0, "", `{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":`+result+`}`, "", session); err != nil {
 		return // the call has ended meanwhile, and nothing waits for the answer
 	}

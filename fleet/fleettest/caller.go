@@ -220,7 +220,7 @@ type burstOptions struct {
 }
 
 // burstTimeout bounds each call of a burst.
-const burstTimeout = 20 * time.Second
+const burstTimeout = time.Minute
 
 // burst measures calls.
 func (c *caller) burst(o burstOptions) *Load {

@@ -358,7 +358,8 @@ func (g *gateway) marksOf(t *mcpvisor.Tool) *headerparams.Table {
 	table := new(headerparams.Table)
 	table.Replace([]mcpvisor.Tool{*t})
 	if _, other := g.marks.LoadOrStore(key, table); !other {
-		runtime.AddCleanup(t.Definition, func(key weak.Pointer[mcp.Tool]) { g.marks.Delete(key) }, key)
+		marks := g.marks // not g: it has the definition, which could not be collected then
+		runtime.AddCleanup(t.Definition, func(key weak.Pointer[mcp.Tool]) { marks.Delete(key) }, key)
 	}
 	return table
 }

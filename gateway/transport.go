@@ -90,7 +90,7 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
-	marks         sync.Map               // *headerparams.Table by weak.Pointer[mcp.Tool]; of a Server's first gateway
+	marks         *sync.Map              // *headerparams.Table by weak.Pointer[mcp.Tool]; of a Server's first gateway
 	subscriptions *subscriptions.Counter // shared by all profiles
 	results       *longresult.Store      // shared by all profiles
 	tasks         *opentasks.Store       // shared by all profiles
@@ -111,7 +111,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 // newGatewayOf makes the gateway of one profile. It shares the given stores with the gateways of the
 // other profiles.
 func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *roundtrip.Store) *gateway {
-	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
+	g := &gateway{client: client, opts: o, marks: new(sync.Map), subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSimulation plays seeds, and shortens the schedule of one that fails.
 func TestSimulation(t *testing.T) {
-	count, began, events := *seeds, time.Now(), 0
+	count, began, events, played, before := *seeds, time.Now(), 0, 0, 0
 	if *duration > 0 {
 		count = math.MaxInt
 		if *firstSeed == 1 {
@@ -38,6 +38,10 @@ func TestSimulation(t *testing.T) {
 			t.Logf("%d seeds from %d on: %.0f hours of virtual time, %.1f minutes and %.0f events a second", i, *firstSeed, virtual.Hours(), virtual.Minutes()/took, float64(events)/took)
 			break
 		}
+		if i == 5 { // what is made once was made
+			before = heap()
+		}
+		played++
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			all := schedule(seed)
@@ -55,6 +59,9 @@ func TestSimulation(t *testing.T) {
 			}
 			t.Errorf("seed %d:\n%s\n\nA shorter schedule that fails:\n%s", seed, strings.Join(failed, "\n"), left.String())
 		})
+	}
+	if grown := heap() - before; before > 0 && grown > 1<<20+played<<12 && !t.Failed() { // a result of a test has some KiB, too
+		t.Errorf("the worlds have left %d KiB in memory", grown>>10)
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		t.Log(counts[name], name)

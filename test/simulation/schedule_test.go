@@ -28,6 +28,9 @@ func (e event) String() string {
 // viaGateway reports whether a client of the gateway makes the call.
 func (e event) viaGateway() bool { return e.Kind == "post" || e.Kind == "taskpost" || e.Kind == "line" }
 
+// odd is a choice that the duration makes.
+func (e event) odd() bool { return e.For/time.Millisecond%2 == 1 }
+
 const servers = 3
 
 // schedule makes the events of a seed.

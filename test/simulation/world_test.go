@@ -356,7 +356,7 @@ func (w *world) play(e event) {
 			l.stopFor(e.For)
 		}
 	case "change":
-		s.change(e.N, e.For%2 == 0)
+		s.change(e.N, e.odd())
 	case "touch":
 		s.touch()
 	case "attack":
@@ -375,7 +375,7 @@ func (w *world) play(e event) {
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
 		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
-			spec := w.spec(e.Server, e.N, e.For%2 == 0)
+			spec := w.spec(e.Server, e.N, !e.odd())
 			err = w.current().Register(ctx, spec)
 			w.registered(err, spec)
 		}

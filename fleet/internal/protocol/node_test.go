@@ -371,6 +371,33 @@ func TestNode_drainsAndLeaves(t *testing.T) {
 	require.Empty(t, b.node.Step(b.now, protocol.Input{}))
 }
 
+// TestNode_drainsWhatItClaims: the claim of a shared server that runs from the life before is carried out when the
+// node drains already. The server ends once, and does not start again.
+func TestNode_drainsWhatItClaims(t *testing.T) {
+	b := joined(t, twoServers)
+	b.engine.Revoke(1)
+	b.hold = func(e protocol.Effect) bool {
+		return e.Kind == protocol.EffectCommit && e.Txn.Then[0].Key == "place/shared"
+	}
+	b.run(3500 * time.Millisecond) // a renewal, then Settle
+	b.ended("lock", 1)
+	b.run(3500 * time.Millisecond)
+	require.NotEmpty(t, b.held)
+	b.saw()
+	b.step(protocol.Input{Kind: protocol.InputLeave})
+	b.events()
+	claim := b.held[len(b.held)-1]
+	b.hold = func(protocol.Effect) bool { return false }
+	in, _ := b.answer(claim)
+	require.True(t, in.Result.OK)
+	b.step(in)
+	require.Contains(t, b.saw(), "end shared 1 false")
+	b.ended("shared", 1)
+	b.ended("lock", 2)
+	b.run(time.Second)
+	require.Equal(t, []string{"drained", "revoke", "left"}, b.saw())
+}
+
 func (b *bench) released(name string) bool {
 	return decodePlace(b.engine.Read("place/" + name).Pairs[0].Value).Released
 }

@@ -60,14 +60,14 @@ func (n *Node) startOwned() {
 	}
 }
 
-// release ends the server of a name; the commit follows when it has ended.
+// release ends the server of a name; the commit follows when it has ended. The server may be of an epoch before
+// that of the place, which this life has claimed only now: it does not start again under the place's.
 func (n *Node) release(name string) {
 	place, _ := n.view.Place(name)
+	n.ended[name] = max(n.ended[name], place.Epoch)
 	if s := n.servers[name]; s != nil {
 		n.end(name, s, false)
-		return
 	}
-	n.ended[name] = max(n.ended[name], place.Epoch)
 }
 
 // endForeign ends servers whose name has another owner, or no specification. One that was started

@@ -140,7 +140,7 @@ func (n *outageNode) leave(t *testing.T, atOnce bool) {
 		select {
 		case <-n.node.Done():
 		case <-time.After(leaveTimeout):
-			require.Fail(t, "the node does not leave", n.id)
+			require.Fail(t, "the node does not leave", "%s: %+v", n.id, n.snapshot(t))
 		}
 		begin = time.Now()
 	}

@@ -42,6 +42,7 @@ type process struct {
 	node    *protocol.Node
 	stopped bool // by SIGSTOP
 	dead    bool // killed: its guard cleans up
+	leaving bool // it was told to leave
 	queue   []protocol.Input
 
 	open     map[uint64]bool // requests that are not answered
@@ -81,6 +82,15 @@ func (m *machine) boot() {
 	m.world.log("%s: a process begins", m.config.Node.ID)
 	p.input(protocol.Input{})
 	p.progress()
+}
+
+// leave tells the node to hand over its servers and end.
+func (m *machine) leave() {
+	if p := m.process; p != nil {
+		p.world.log("%s: leaves", p)
+		p.leaving = true
+		p.input(protocol.Input{Kind: protocol.InputLeave})
+	}
 }
 
 // input gives the node an input, or keeps it until the node runs again.

@@ -116,6 +116,7 @@ func simulate(seed uint64, b broken, trace func(string, ...any)) *world {
 	w.heal()
 	w.run(faultsFor + settleFor)
 	if w.failure == "" {
+		w.checkLeft()
 		w.checkPlaced()
 		w.checkMove()
 		w.checkDrain()
@@ -172,10 +173,7 @@ func (w *world) fault() {
 	case 9:
 		w.store.Compact(w.store.Revision() - w.random.Int64N(5))
 	case 10:
-		if p := m.process; p != nil {
-			w.log("%s: leaves", p)
-			p.input(leave)
-		}
+		m.leave()
 	case 11:
 		name := fmt.Sprint("server", w.random.IntN(12))
 		if s, known := w.specs[name]; known {
@@ -221,5 +219,8 @@ func (w *world) heal() {
 			m.process.resume()
 		}
 		w.after(w.between(0, time.Second), m.boot)
+	}
+	for _, m := range w.machines[:2] { // they may be without a life, or have begun another
+		w.after(w.between(0, 6*time.Second), m.leave)
 	}
 }

@@ -181,6 +181,15 @@ func (w *world) checkMove() {
 	}
 }
 
+// checkLeft checks that no node that was told to leave during the faults is still there.
+func (w *world) checkLeft() {
+	for _, m := range w.machines {
+		if p := m.process; p != nil && p.leaving {
+			w.fail("%s does not leave: %+v", p, p.node.Snapshot())
+		}
+	}
+}
+
 // checkDrain drains one node while nothing fails, and checks that it has no server then.
 func (w *world) checkDrain() {
 	p := w.machines[w.random.IntN(len(w.machines))].process
@@ -194,8 +203,6 @@ func (w *world) checkDrain() {
 		w.fail("%s has not drained: %v", p, p.servers)
 	}
 }
-
-var leave = protocol.Input{Kind: protocol.InputLeave}
 
 // rate is that of a clock: any two differ by 5 % at most.
 func (w *world) rate() float64 {

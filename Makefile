@@ -29,7 +29,7 @@ tidy: ## go mod tidy in every module; CI runs .ci/tidy -diff
 	@.ci/tidy
 
 race: ## all tests under the race detector
-	@.ci/run race race_rest
+	@.ci/run race
 
 soak: ## lifecycle, actors and facade 20 times under the race detector
 	$(GO) test -race -count=20 -timeout 30m ./internal/lifecycle ./actors ./facade

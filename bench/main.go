@@ -33,6 +33,7 @@ var (
 	baseline = flag.String("baseline", "", "measure the section guard several times, and write the medians to this file for -check")
 	check    = flag.String("check", "", "compare the figures of the section guard with this baseline, and fail if one is worse")
 	worseBy  = flag.Float64("tolerance", 0.15, "how much worse than the baseline a figure may be, as a fraction; allocations are counted exactly")
+	before   = flag.String("against", "", "compare the CPU time of a call with a build of this commit in the same minutes, and fail if it is a tenth more")
 	procs    = flag.Int("procs", 0, "processors that this process uses, as GOMAXPROCS (0: all); servers use all")
 	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
 )
@@ -104,6 +105,9 @@ func run(ctx context.Context) error {
 		if err := loadFigures(*load); err != nil {
 			return err
 		}
+	}
+	if *before != "" {
+		return against(ctx, *before)
 	}
 	for _, s := range sections() {
 		if !wanted(s.name) {

@@ -105,7 +105,6 @@ func TestServerRequests_are_refused_unread(t *testing.T) {
 func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	roots := inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{Roots: transport.NewRoots(nil)}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
-	roots.SetSession(nil)
 	p.serverRequests.Handler = roots
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
 	call := p.readMessage()
@@ -232,11 +231,6 @@ func TestServerMessages_limits_server_requests(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	p.serverRequests.Handler = newPipeHandler()
 	p.serverRequests.Handler.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-leave })
-	p.serverRequests.Handler.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
-		<-leave
-		return &mcp.ElicitResult{Action: "accept"}, nil
-	}
-	p.serverRequests.Handler.SetSession(nil)
 	elicit := func(id string) {
 		p.writeLine(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"?"}}`, id)
 	}

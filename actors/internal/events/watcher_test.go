@@ -64,7 +64,7 @@ func TestWatcherDropsTheOldest(t *testing.T) {
 		}
 		w.enqueue(mcpvisor.Event{Kind: kind, FailedCalls: i})
 	}
-	require.Empty(t, w.serverEvents)
+	require.Empty(t, w.serverEvents.events)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].FailedCalls)
@@ -197,7 +197,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 		events, _ := w.take()
 		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large
 		require.EqualValues(t, 2, events[0].Missed)
-		require.Zero(t, w.bytes)
+		require.Zero(t, w.supervisionEvents.bytes+w.serverEvents.bytes)
 	})
 }
 

@@ -218,12 +218,10 @@ const evidenceTimeout = 50 * time.Millisecond
 
 // awaitLastMessages waits until Read has failed, too, or the connection ends.
 func (p *Connection) awaitLastMessages(readEnded <-chan struct{}) {
-	t := time.NewTimer(evidenceTimeout)
-	defer t.Stop()
 	select {
 	case <-readEnded:
 	case <-p.ctx.Done():
-	case <-t.C:
+	case <-time.After(evidenceTimeout):
 	}
 }
 
@@ -249,11 +247,9 @@ func (p *Connection) ExitCause() *supervisor.Cause {
 func (p *Connection) Terminate(grace time.Duration) {
 	p.cancel()
 	p.Process.Terminate(grace)
-	t := time.NewTimer(grace)
-	defer t.Stop()
 	select {
 	case <-p.returned:
-	case <-t.C:
+	case <-time.After(grace):
 	}
 }
 

@@ -79,15 +79,12 @@ func newProcessConn(proc process.Process, s *session) *processConn {
 // streams is of no use, and is ended.
 func (p *processConn) streamEnded(name string, err error) {
 	for wait := true; wait; wait = p.proc.Exiting() {
-		t := time.NewTimer(evidenceTimeout)
 		select {
 		case <-p.lifetime.Dead():
-			t.Stop()
 			return
 		case <-p.proc.Exited():
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(evidenceTimeout):
 		}
 	}
 	what := "closed its " + name
@@ -113,12 +110,10 @@ func (p *processConn) onExited() {
 	default:
 	}
 	go func() {
-		t := time.NewTimer(evidenceTimeout)
-		defer t.Stop()
 		select {
 		case <-p.readDone:
 		case <-p.lifetime.Dead():
-		case <-t.C:
+		case <-time.After(evidenceTimeout):
 		}
 		p.conn.end(p.exitCause())
 	}()

@@ -255,11 +255,9 @@ func (n *negotiation) openStream(ctx context.Context) {
 	if negotiate := n.server.spec.Timeouts.Negotiate; negotiate > 0 {
 		limit = min(limit, negotiate)
 	}
-	wait := time.NewTimer(limit)
-	defer wait.Stop()
 	select {
 	case <-stream.ready:
-	case <-wait.C:
+	case <-time.After(limit):
 	case <-ctx.Done():
 	}
 }

@@ -154,12 +154,10 @@ func (p *processTable) search(since *procList) (map[string][]int, error) {
 	}
 	p.searching.Lock()
 	if pause := time.Until(p.notBefore); pause > 0 {
-		t := time.NewTimer(pause)
 		select {
 		case <-shared.all:
-		case <-t.C:
+		case <-time.After(pause):
 		}
-		t.Stop()
 	}
 	p.mu.Lock()
 	p.next = nil // a call from now on needs a later search
@@ -341,12 +339,10 @@ func (s *tagSearch) readInTime(proc procRef) (r reading, ok bool) {
 		}
 		done <- r
 	}()
-	timeout := time.NewTimer(readTimeout)
-	defer timeout.Stop()
 	select {
 	case r = <-done:
 		return r, true
-	case <-timeout.C:
+	case <-time.After(readTimeout):
 	}
 	s.buf = nil // the reading still uses it
 	s.hung = append(s.hung, proc)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -160,44 +161,42 @@ func TestRounds_clocks(t *testing.T) {
 		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
 		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPartner(t, true)
-				s := p.Open(slowForm(tc.takes))
-				defer transporttest.EndSession(t, s)
-				ctx := t.Context()
-				if tc.patience > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.patience)
-					defer cancel()
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			p := newPartner(t, true)
+			s := p.Open(slowForm(tc.takes))
+			defer transporttest.EndSession(t, s)
+			ctx := t.Context()
+			if tc.patience > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, tc.patience)
+				defer cancel()
+			}
+			r := transporttest.ToolCall
+			r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+			began := time.Now()
+			failed := make(chan error, 1)
+			go func() { _, err := s.Request(ctx, r); failed <- err }()
+			first := p.Next("tools/call")
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
+			if tc.patience == 0 {
+				second := p.Next("tools/call")
+				answer := transporttest.DoneResult
+				if tc.err != nil {
+					answer = transporttest.SingleLine(transporttest.FormRequired)
 				}
-				r := transporttest.ToolCall
-				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
-				began := time.Now()
-				failed := make(chan error, 1)
-				go func() { _, err := s.Request(ctx, r); failed <- err }()
-				first := p.Next("tools/call")
-				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
-				if tc.patience == 0 {
-					second := p.Next("tools/call")
-					answer := transporttest.DoneResult
-					if tc.err != nil {
-						answer = transporttest.SingleLine(transporttest.FormRequired)
-					}
-					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
-				}
-				err := <-failed
-				if tc.err == nil {
-					require.NoError(t, err)
-					return
-				}
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, e, tc.err)
-				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-				require.Equal(t, tc.ends, time.Since(began))
-				require.Empty(t, p.Received)
-			})
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+			}
+			err := <-failed
+			if tc.err == nil {
+				require.NoError(t, err)
+				return
+			}
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.ErrorIs(t, e, tc.err)
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+			require.Equal(t, tc.ends, time.Since(began))
+			require.Empty(t, p.Received)
 		})
 	}
 }

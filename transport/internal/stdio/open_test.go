@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -100,20 +101,18 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 		"stderr": {"hello\n", "at main\nError: no key\n    at f (x.js:1:2)\n", `Error: no key; the server wrote to its stdout what is not JSON-RPC: "hello" (`},
 		"stdout": {"Please log in first\n", "Server running on stdio\n", `the server wrote to its stdout what is not JSON-RPC: "Please log in first" (`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-					_, _ = io.WriteString(stderr, c.stderr)
-					_, _ = io.WriteString(stdout, c.stdout)
-					return nil
-				}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-				require.NoError(t, err)
-				s := d.NewSession()
-				transporttest.ReleaseAtEnd(t, s)
-				var cause *supervisor.Cause
-				require.ErrorAs(t, s.Open(t.Context()), &cause)
-				require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				_, _ = io.WriteString(stderr, c.stderr)
+				_, _ = io.WriteString(stdout, c.stdout)
+				return nil
+			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+			require.NoError(t, err)
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			var cause *supervisor.Cause
+			require.ErrorAs(t, s.Open(t.Context()), &cause)
+			require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
 		})
 	}
 }

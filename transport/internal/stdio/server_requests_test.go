@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -73,10 +74,8 @@ func TestServerRequests(t *testing.T) {
 		"for_roots":                 {transport.Handlers{Roots: transport.NewRoots(nil)}, `"method":"roots/list"`, 2 * time.Second},
 		"that_are_answered":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, elicit, (jsonrpc.MaxRounds + 2) * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
 		})
 	}
 }

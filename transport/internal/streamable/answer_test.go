@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -303,23 +304,21 @@ func TestErrorStatus_bodyStalls(t *testing.T) {
 		"a slow answer":     {slow, mcpvisor.KindRPC, 10 * endpoint.BodyTimeout},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				s := openSession(t, web.spec())
-				web.handle("tools/call", row.reply)
-				began := time.Now()
-				call := transporttest.ToolCall
-				call.Timeout = time.Minute
-				_, err := s.Request(t.Context(), call)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, row.kind, e.Kind, e.Error())
-				require.GreaterOrEqual(t, time.Since(began), row.after)
-				require.Less(t, time.Since(began), 3*row.after)
-				synctest.Wait() // the body is closed after its answer
-				require.Empty(t, web.unclosed())
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			s := openSession(t, web.spec())
+			web.handle("tools/call", row.reply)
+			began := time.Now()
+			call := transporttest.ToolCall
+			call.Timeout = time.Minute
+			_, err := s.Request(t.Context(), call)
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, row.kind, e.Kind, e.Error())
+			require.GreaterOrEqual(t, time.Since(began), row.after)
+			require.Less(t, time.Since(began), 3*row.after)
+			synctest.Wait() // the body is closed after its answer
+			require.Empty(t, web.unclosed())
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -355,8 +356,7 @@ func TestReplace_with_overlap_that_fails(t *testing.T) {
 		spec := overlapping
 		spec.StartSupervised, spec.Policy = true, mcpvisor.Retry(5, time.Second)
 		err := <-h.replace(spec)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, mcpvisor.KindStart, e.Kind)
 		require.ErrorContains(t, e, "the server that it was to replace continues")
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -465,8 +465,7 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 			if name != "crash" {
 				require.True(t, isClosed(h.sessions("fs")[0].released))
 			}
-			var e *mcpvisor.Error
-			require.ErrorAs(t, <-call, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, <-call)
 			require.Equal(t, row.kind, e.Kind)
 			synctest.Wait()
 			require.True(t, isClosed(h.sessions("fs")[0].released))

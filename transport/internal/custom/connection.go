@@ -121,8 +121,7 @@ func (p *Connection) end(kind supervisor.CauseKind, what string, err error) {
 
 func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) *supervisor.Cause {
 	redactor := p.connector.redactor
-	var own *supervisor.Cause
-	if errors.As(err, &own) && own != nil {
+	if own, ok := errors.AsType[*supervisor.Cause](err); ok && own != nil {
 		c := own.Clone()
 		c.Message, c.Err = redactor.Text(c.Message), redactor.Error(c.Err)
 		for i, line := range c.Stderr {
@@ -362,8 +361,7 @@ func appendID(b []byte, id sdkrpc.ID) []byte {
 // a *jsonrpc.Error has its code.
 func appendError(b []byte, err error) []byte {
 	wire := sdkrpc.Error{Message: err.Error()}
-	var wrapped *sdkrpc.Error
-	if errors.As(err, &wrapped) && wrapped != nil {
+	if wrapped, ok := errors.AsType[*sdkrpc.Error](err); ok && wrapped != nil {
 		wire.Code = wrapped.Code
 		if json.Valid(wrapped.Data) {
 			wire.Data = wrapped.Data

@@ -197,8 +197,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		result, err = send(ctx, r)
 		h.Waiting.add(call)
 		if err != nil {
-			var e *mcpvisor.Error
-			if errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
+			if e, ok := errors.AsType[*mcpvisor.Error](err); ok && e.Outcome == mcpvisor.OutcomeNotSent {
 				seen := *e
 				seen.Outcome = mcpvisor.OutcomeUnknown // the server has seen the earlier rounds
 				return nil, &seen

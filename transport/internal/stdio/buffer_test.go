@@ -179,9 +179,7 @@ func TestBuffer_released_between_rounds(t *testing.T) {
 				return transporttest.AcceptAtOnce(ctx, server, ask)
 			}})
 			b = d.(*dialer).buffer
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			require.NoError(t, s.Open(t.Context()))
+			s := transporttest.OpenSession(t, d)
 			var held budget.Share
 			done := transporttest.StartRequest(t.Context(), s, &held)
 			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)

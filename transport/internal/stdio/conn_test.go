@@ -113,8 +113,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
 		require.Equal(t, want, got.err.Outcome)
 		require.Equal(t, []string{"bye"}, got.err.Stderr)
-		var cause *supervisor.Cause
-		require.ErrorAs(t, got.err, &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, got.err)
 		require.Same(t, errEnded, cause)
 	}
 	check(<-seen, mcpvisor.OutcomeUnknown)

@@ -191,8 +191,7 @@ func TestRounds_clocks(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.ErrorIs(t, e, tc.err)
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 			require.Equal(t, tc.ends, time.Since(began))
@@ -215,8 +214,7 @@ func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
 		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
 		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
 		p.Next("tools/call")
-		var e *mcpvisor.Error
-		require.ErrorAs(t, <-failed, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 		require.ErrorIs(t, e, mcpvisor.ErrTimeout)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
@@ -232,8 +230,7 @@ func TestRounds_unsent_later_round(t *testing.T) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
 	_, err := s.(*session).open.Load().sender.Handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.False(t, e.Retryable())
 }
@@ -255,8 +252,7 @@ func TestRounds_empty(t *testing.T) {
 		}
 		err := <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		require.GreaterOrEqual(t, time.Since(began), 3*500*time.Millisecond)
 	})
@@ -280,8 +276,7 @@ func TestRounds_session_ends_between(t *testing.T) {
 	p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
 	<-began
 	transporttest.EndSession(t, s)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, <-failed, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorIs(t, <-ended, s.Cause())
 }

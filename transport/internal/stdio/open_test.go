@@ -65,8 +65,7 @@ func failingOpen(t *testing.T, serve func(ctx context.Context, stdin io.ReadClos
 	transporttest.ReleaseAtEnd(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var cause *supervisor.Cause
-	require.ErrorAs(t, s.Open(ctx), &cause)
+	cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
 	return cause
 }
 
@@ -110,8 +109,7 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 			require.NoError(t, err)
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
-			var cause *supervisor.Cause
-			require.ErrorAs(t, s.Open(t.Context()), &cause)
+			cause := testutil.AsError[*supervisor.Cause](t, s.Open(t.Context()))
 			require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
 		})
 	}
@@ -287,8 +285,7 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, transporttest.LegacyServer(c.end))
 			_, err := s.Request(t.Context(), transporttest.TinyCall("end"))
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			transporttest.RequireClosed(t, s.Released(), "the session is not released")
@@ -341,8 +338,7 @@ func TestMemoryServer_reads_nothing(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err = s.Open(ctx)
-		var cause *supervisor.Cause
-		require.ErrorAs(t, err, &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, err)
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Same(t, cause, s.Cause())
 		<-s.Released()

@@ -143,8 +143,7 @@ func TestRequest_session_not_open(t *testing.T) {
 	s := d.NewSession()
 	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.KindUnavailable, mcpvisor.KindClosed} {
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, kind, e.Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		s.Abort(transporttest.ErrGivenUp)

@@ -174,9 +174,7 @@ func TestServerRequests_in_the_handshake(t *testing.T) {
 		return ""
 	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: transport.NewRoots(nil), ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
+	transporttest.OpenSession(t, d)
 	require.ElementsMatch(t, []string{`"q0"`, `"q1"`, `"q2"`}, []string{<-answered, <-answered, <-answered})
 }
 
@@ -369,9 +367,7 @@ func TestRoots_changed_in_the_handshake(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + transporttest.UnknownMethod + `}`
 	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: roots}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(t.Context()))
+	transporttest.OpenSession(t, d)
 	select {
 	case <-received:
 	case <-time.After(transporttest.Patience):

@@ -66,8 +66,7 @@ func TestStrayOutput(t *testing.T) {
 			transporttest.ReleaseAtEnd(t, s)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			var cause *supervisor.Cause
-			require.ErrorAs(t, s.Open(ctx), &cause)
+			cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
 			require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 			out := s.Info().StrayOutput
 			require.Equal(t, tc.reason, out.Reason)

@@ -440,8 +440,7 @@ func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 
 	call.Timeout = 50 * time.Millisecond
 	_, err = s.Request(context.Background(), call)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 	require.NotErrorIs(t, err, mcpvisor.ErrCanceled)
 }

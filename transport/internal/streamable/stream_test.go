@@ -208,8 +208,7 @@ func TestStreamAnswer_errorWithoutID(t *testing.T) {
 			}
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			require.ErrorContains(t, err, "Parse error, ***")
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		})
 	}
@@ -323,8 +322,7 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 			})}
 			s := openSession(t, spec)
 			_, err := s.Request(t.Context(), transporttest.ToolCall)
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Equal(t, row.tries, tries)
 			require.Equal(t, row.crashed, s.Cause() != nil)

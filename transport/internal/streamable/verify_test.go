@@ -303,8 +303,7 @@ func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 			go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
 		}
 		for range calls {
-			var e *mcpvisor.Error
-			require.ErrorAs(t, <-failed, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 			require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}

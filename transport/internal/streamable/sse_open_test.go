@@ -327,11 +327,11 @@ func TestSSEFallback(t *testing.T) {
 	t.Run("forgotten after a failed start", func(t *testing.T) {
 		web := newSSEServer(t)
 		d := newTestDialer(specFor(web.URL + "/sse"))
-		s := transporttest.OpenSession(t, d)
+		transporttest.OpenSession(t, d)
 		web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		})
-		s = d.NewSession()
+		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		require.Error(t, s.Open(transporttest.Context(t)))
 		require.False(t, d.sse.Load())

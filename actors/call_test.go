@@ -73,15 +73,13 @@ func TestCallTimeouts(t *testing.T) {
 		"without a hard maximum":        {mcpvisor.Timeouts{CallTotal: -1}, 9 * time.Hour, 9 * time.Hour},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.script("fs", script{tools: []string{"ls"}, callHangs: true})
-				h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
-				var err error
-				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
-				requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
-				require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.script("fs", script{tools: []string{"ls"}, callHangs: true})
+			h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
+			var err error
+			require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
+			requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
+			require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 		})
 	}
 	idle, hardMax := CallTimeouts(mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
@@ -121,19 +119,17 @@ func TestCallWhileServerIsDown(t *testing.T) {
 		if c.state == supervisor.StateReady {
 			continue
 		}
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				_, err := h.call(context.Background(), "fs", 0)
-				e := asError(t, err)
-				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-				if kind, ok := kinds[c.state]; ok {
-					require.Equal(t, kind, e.Kind)
-					return
-				}
-				require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
-				require.Positive(t, e.RetryAfter)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			_, err := h.call(context.Background(), "fs", 0)
+			e := asError(t, err)
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+			if kind, ok := kinds[c.state]; ok {
+				require.Equal(t, kind, e.Kind)
+				return
+			}
+			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+			require.Positive(t, e.RetryAfter)
 		})
 	}
 }
@@ -231,15 +227,13 @@ func TestAwaitReadyFailsInFinalStates(t *testing.T) {
 		if !ok {
 			continue
 		}
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-				defer cancel()
-				var err error
-				require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
-				require.Equal(t, want, asError(t, err).Kind)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			var err error
+			require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
+			require.Equal(t, want, asError(t, err).Kind)
 		})
 	}
 	withHarness(t, func(t *testing.T, h *harness) {
@@ -355,27 +349,25 @@ func TestQueuedCallEnds(t *testing.T) {
 			return err
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				narrow(h)
-				var first sync.WaitGroup
-				first.Go(func() { _, _ = h.call(context.Background(), "fs", 0) })
-				synctest.Wait()
-				var err error
-				require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
-				e := requireError(t, err, c.kind, mcpvisor.OutcomeNotSent)
-				require.Equal(t, e.Kind != mcpvisor.KindCanceled, e.Retryable())
-				require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
-				require.Equal(t, "fs", e.Server)
-				require.Zero(t, counts(h).Queued)
-				first.Wait()
-				require.NoError(t, func() error {
-					_, waited := h.rt.AwaitReady(context.Background(), "fs")
-					return waited
-				}())
-				_, err = h.call(context.Background(), "fs", 0)
-				require.NoError(t, err, "it has left its place")
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			narrow(h)
+			var first sync.WaitGroup
+			first.Go(func() { _, _ = h.call(context.Background(), "fs", 0) })
+			synctest.Wait()
+			var err error
+			require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
+			e := requireError(t, err, c.kind, mcpvisor.OutcomeNotSent)
+			require.Equal(t, e.Kind != mcpvisor.KindCanceled, e.Retryable())
+			require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
+			require.Equal(t, "fs", e.Server)
+			require.Zero(t, counts(h).Queued)
+			first.Wait()
+			require.NoError(t, func() error {
+				_, waited := h.rt.AwaitReady(context.Background(), "fs")
+				return waited
+			}())
+			_, err = h.call(context.Background(), "fs", 0)
+			require.NoError(t, err, "it has left its place")
 		})
 	}
 }

@@ -40,14 +40,12 @@ func TestPortPanicEndsOneSession(t *testing.T) {
 
 func TestPortPanicDuringStart(t *testing.T) {
 	for _, c := range states()[:2] {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				h.crashPort("fs")
-				time.Sleep(time.Hour + time.Second)
-				require.Equal(t, supervisor.StateReady, h.state("fs"))
-				require.Len(t, h.sessions("fs"), 2)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			h.crashPort("fs")
+			time.Sleep(time.Hour + time.Second)
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
+			require.Len(t, h.sessions("fs"), 2)
 		})
 	}
 }
@@ -82,16 +80,14 @@ func TestSupervisorPanicEndsOneRegistration(t *testing.T) {
 
 func TestSupervisorPanicInEachState(t *testing.T) {
 	for _, c := range states() {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				h.crashSupervisor("fs")
-				synctest.Wait()
-				time.Sleep(c.release)
-				require.Equal(t, supervisor.State("absent"), h.state("fs"))
-				time.Sleep(10 * time.Hour)
-				require.Len(t, h.sessions("fs"), 1, "no timer of a crashed actor dials")
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			h.crashSupervisor("fs")
+			synctest.Wait()
+			time.Sleep(c.release)
+			require.Equal(t, supervisor.State("absent"), h.state("fs"))
+			time.Sleep(10 * time.Hour)
+			require.Len(t, h.sessions("fs"), 1, "no timer of a crashed actor dials")
 		})
 	}
 }

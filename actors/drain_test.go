@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -147,24 +148,22 @@ func TestDrain_ends_early(t *testing.T) {
 		"unregister": {func(h *harness) { _ = h.rt.Unregister(context.Background(), "fs") }, mcpvisor.KindClosed, false},
 		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, mcpvisor.KindEnded, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				spec := fsSpec
-				spec.Policy = mcpvisor.Retry(5, time.Second)
-				call := registerBusy(h, spec, 0)
-				began := time.Now()
-				replaced := h.replace(fsSpec)
-				row.cut(h)
-				requireError(t, <-call, row.kind, mcpvisor.OutcomeUnknown)
-				if err := <-replaced; row.next {
-					require.NoError(t, err)
-					require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
-				} else {
-					require.ErrorIs(t, err, mcpvisor.ErrClosed)
-				}
-				require.Zero(t, time.Since(began))
-				require.LessOrEqual(t, len(h.sessions("fs")), 2, "the old server is not started again")
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			spec := fsSpec
+			spec.Policy = mcpvisor.Retry(5, time.Second)
+			call := registerBusy(h, spec, 0)
+			began := time.Now()
+			replaced := h.replace(fsSpec)
+			row.cut(h)
+			requireError(t, <-call, row.kind, mcpvisor.OutcomeUnknown)
+			if err := <-replaced; row.next {
+				require.NoError(t, err)
+				require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
+			} else {
+				require.ErrorIs(t, err, mcpvisor.ErrClosed)
+			}
+			require.Zero(t, time.Since(began))
+			require.LessOrEqual(t, len(h.sessions("fs")), 2, "the old server is not started again")
 		})
 	}
 }
@@ -252,29 +251,27 @@ func TestDrain_crossed_by_the_death_of_the_session(t *testing.T) {
 		"unregister": func(ctx context.Context, h *harness) error { return h.rt.UnregisterDrained(ctx, "fs", true) },
 		"restart":    func(ctx context.Context, h *harness) error { return h.rt.RestartFor(ctx, "fs", nil, true) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				spec := fsSpec
-				spec.Policy = mcpvisor.Retry(5, time.Second)
-				call, late, dead := registerBusy(h, spec, 0), make(chan struct{}), h.session("fs")
-				defer h.rt.WatchTask(h.rt.Snapshot().Server("fs"), "t").Stop() // its follower looks later, too
-				dead.mu.Lock()
-				dead.heardDead = late
-				dead.mu.Unlock()
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				done := make(chan error, 1)
-				go func() { done <- end(ctx, h) }()
-				h.settle()
-				dead.Abort(errScripted)
-				require.Error(t, <-call)
-				time.Sleep(2 * time.Second)
-				close(late)
-				require.NoError(t, <-done)
-				h.settle()
-				require.Len(t, h.sessions("fs"), map[bool]int{true: 1, false: 2}[name == "unregister"])
-				require.False(t, name != "unregister" && h.state("fs") != supervisor.StateReady)
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			spec := fsSpec
+			spec.Policy = mcpvisor.Retry(5, time.Second)
+			call, late, dead := registerBusy(h, spec, 0), make(chan struct{}), h.session("fs")
+			defer h.rt.WatchTask(h.rt.Snapshot().Server("fs"), "t").Stop() // its follower looks later, too
+			dead.mu.Lock()
+			dead.heardDead = late
+			dead.mu.Unlock()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- end(ctx, h) }()
+			h.settle()
+			dead.Abort(errScripted)
+			require.Error(t, <-call)
+			time.Sleep(2 * time.Second)
+			close(late)
+			require.NoError(t, <-done)
+			h.settle()
+			require.Len(t, h.sessions("fs"), map[bool]int{true: 1, false: 2}[name == "unregister"])
+			require.False(t, name != "unregister" && h.state("fs") != supervisor.StateReady)
 		})
 	}
 }
@@ -340,14 +337,12 @@ func TestReplace_that_may_overlap(t *testing.T) {
 		"plain": {fsSpec, fsSpec, false}, "HTTP": {http, http, true}, "overlap": {fsSpec, overlapping, true}, "no longer": {overlapping, fsSpec, false},
 		"standby": {fsSpec, standby, true}, "exclusive": {http, exclusive, false}, "was exclusive": {exclusive, http, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				call := registerBusy(h, row.old, 10*time.Second)
-				began := time.Now()
-				require.NoError(t, <-h.replace(row.next))
-				require.Equal(t, row.beside, time.Since(began) == 0)
-				require.NoError(t, <-call)
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			call := registerBusy(h, row.old, 10*time.Second)
+			began := time.Now()
+			require.NoError(t, <-h.replace(row.next))
+			require.Equal(t, row.beside, time.Since(began) == 0)
+			require.NoError(t, <-call)
 		})
 	}
 }
@@ -361,8 +356,7 @@ func TestReplace_with_overlap_that_fails(t *testing.T) {
 		spec := overlapping
 		spec.StartSupervised, spec.Policy = true, mcpvisor.Retry(5, time.Second)
 		err := <-h.replace(spec)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, mcpvisor.KindStart, e.Kind)
 		require.ErrorContains(t, e, "the server that it was to replace continues")
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -392,71 +386,59 @@ func TestReplace_with_overlap_crossed(t *testing.T) {
 		call = h.begin(context.Background())
 		return call, h.replace(overlapping)
 	}
-	t.Run("crash_of_the_old_one", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			h.sessions("fs")[0].Abort(errScripted)
-			require.ErrorIs(t, <-call, mcpvisor.ErrCrashed)
-			require.NoError(t, <-replaced)
-			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
-			h.settle()
-			require.Len(t, h.sessions("fs"), 3, "the old one was started again meanwhile")
-		})
+	runWithHarness(t, "crash_of_the_old_one", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		h.sessions("fs")[0].Abort(errScripted)
+		require.ErrorIs(t, <-call, mcpvisor.ErrCrashed)
+		require.NoError(t, <-replaced)
+		require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
+		h.settle()
+		require.Len(t, h.sessions("fs"), 3, "the old one was started again meanwhile")
 	})
-	t.Run("unregister", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			began := time.Now()
-			require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
-			require.Equal(t, time.Second, time.Since(began), "the new one has released everything, too")
-			require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
-			require.ErrorIs(t, <-replaced, mcpvisor.ErrClosed)
-			require.Empty(t, h.rt.Snapshot().Names())
-		})
+	runWithHarness(t, "unregister", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		began := time.Now()
+		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+		require.Equal(t, time.Second, time.Since(began), "the new one has released everything, too")
+		require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
+		require.ErrorIs(t, <-replaced, mcpvisor.ErrClosed)
+		require.Empty(t, h.rt.Snapshot().Names())
 	})
-	t.Run("close", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			require.NoError(t, h.rt.Close(context.Background()))
-			require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
-			require.ErrorIs(t, <-replaced, mcpvisor.ErrClosed)
-		})
+	runWithHarness(t, "close", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		require.NoError(t, h.rt.Close(context.Background()))
+		require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
+		require.ErrorIs(t, <-replaced, mcpvisor.ErrClosed)
 	})
-	t.Run("fence", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			require.NoError(t, h.rt.Fence(context.Background(), "fs", "the lease is over"))
-			for _, s := range h.sessions("fs") {
-				require.True(t, isClosed(s.released))
-			}
-			require.ErrorIs(t, <-call, mcpvisor.ErrEnded)
-			require.ErrorIs(t, <-replaced, mcpvisor.ErrStart)
-			require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		})
+	runWithHarness(t, "fence", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		require.NoError(t, h.rt.Fence(context.Background(), "fs", "the lease is over"))
+		for _, s := range h.sessions("fs") {
+			require.True(t, isClosed(s.released))
+		}
+		require.ErrorIs(t, <-call, mcpvisor.ErrEnded)
+		require.ErrorIs(t, <-replaced, mcpvisor.ErrStart)
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 	})
-	t.Run("another_replacement", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			later := overlapping
-			later.Origin, later.Timeouts.Drain = "later", time.Second
-			require.NoError(t, <-h.replace(later))
-			require.ErrorIs(t, <-replaced, mcpvisor.ErrExists)
-			require.Equal(t, "later", h.rt.Snapshot().Server("fs").Spec.Origin)
-			require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
-			require.Len(t, h.sessions("fs"), 3)
-		})
+	runWithHarness(t, "another_replacement", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		later := overlapping
+		later.Origin, later.Timeouts.Drain = "later", time.Second
+		require.NoError(t, <-h.replace(later))
+		require.ErrorIs(t, <-replaced, mcpvisor.ErrExists)
+		require.Equal(t, "later", h.rt.Snapshot().Server("fs").Spec.Origin)
+		require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
+		require.Len(t, h.sessions("fs"), 3)
 	})
-	t.Run("crash_of_the_manager", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			call, replaced := start(h)
-			h.crashManager()
-			require.NoError(t, <-replaced)
-			h.crashManager() // while the old one drains
-			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
-			require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
-			h.settle()
-			require.Nil(t, h.rt.Snapshot().Server("fs").ending)
-		})
+	runWithHarness(t, "crash_of_the_manager", func(t *testing.T, h *harness) {
+		call, replaced := start(h)
+		h.crashManager()
+		require.NoError(t, <-replaced)
+		h.crashManager() // while the old one drains
+		require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
+		require.ErrorIs(t, <-call, mcpvisor.ErrClosed)
+		h.settle()
+		require.Nil(t, h.rt.Snapshot().Server("fs").ending)
 	})
 }
 
@@ -474,22 +456,19 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 		// There are never more than two: the next one waits for the end of the first.
 		"replace": {func(h *harness) { _ = h.rt.Replace(context.Background(), overlapping) }, 30 * time.Second, mcpvisor.KindClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				call := registerBusy(h, fsSpec, 0)
-				require.NoError(t, <-h.replace(overlapping))
-				began := time.Now()
-				row.cut(h)
-				require.Equal(t, row.took, time.Since(began))
-				if name != "crash" {
-					require.True(t, isClosed(h.sessions("fs")[0].released))
-				}
-				var e *mcpvisor.Error
-				require.ErrorAs(t, <-call, &e)
-				require.Equal(t, row.kind, e.Kind)
-				synctest.Wait()
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			call := registerBusy(h, fsSpec, 0)
+			require.NoError(t, <-h.replace(overlapping))
+			began := time.Now()
+			row.cut(h)
+			require.Equal(t, row.took, time.Since(began))
+			if name != "crash" {
 				require.True(t, isClosed(h.sessions("fs")[0].released))
-			})
+			}
+			e := testutil.AsError[*mcpvisor.Error](t, <-call)
+			require.Equal(t, row.kind, e.Kind)
+			synctest.Wait()
+			require.True(t, isClosed(h.sessions("fs")[0].released))
 		})
 	}
 }

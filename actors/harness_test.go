@@ -35,6 +35,12 @@ type harness struct {
 	leaves  bool // Close reports what sessions have left behind
 }
 
+// runWithHarness runs a subtest with a harness of its own.
+func runWithHarness(t *testing.T, name string, f func(t *testing.T, h *harness)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { withHarness(t, f) })
+}
+
 // withHarness runs f in virtual time, then closes the runtime and checks that every
 // session is released. The synctest bubble checks that no goroutine is left.
 func withHarness(t *testing.T, f func(t *testing.T, h *harness)) {

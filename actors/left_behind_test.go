@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,54 +29,46 @@ func TestLeftBehind(t *testing.T) {
 		require.ErrorContains(t, err, "process 7 (sleep): operation not permitted")
 		require.NotContains(t, err.Error(), "\n")
 	}
-	t.Run("reported_by_unregister", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.script("fs", script{left: errLeft})
-			h.register(mcpvisor.ServerSpec{Name: "fs"})
-			requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
-			require.Empty(t, h.rt.Snapshot().Names(), "the name is free")
-			h.script("fs", script{})
-			h.register(mcpvisor.ServerSpec{Name: "fs"})
-			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it was another registration")
-			require.NoError(t, h.rt.Close(context.Background()))
-		})
+	runWithHarness(t, "reported_by_unregister", func(t *testing.T, h *harness) {
+		h.script("fs", script{left: errLeft})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
+		requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
+		require.Empty(t, h.rt.Snapshot().Names(), "the name is free")
+		h.script("fs", script{})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
+		require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it was another registration")
+		require.NoError(t, h.rt.Close(context.Background()))
 	})
-	t.Run("reported_by_close_with_all_names", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			for _, name := range []string{"fs", "git"} {
-				h.script(name, script{left: errLeft})
-				h.register(mcpvisor.ServerSpec{Name: name})
-			}
-			h.leaves = true
-			h.script("clean", script{})
-			h.register(mcpvisor.ServerSpec{Name: "clean"})
-			for range 2 {
-				err := h.rt.Close(context.Background())
-				requireLeft(t, err)
-				require.ErrorContains(t, err, `server "fs"`)
-				require.ErrorContains(t, err, `server "git"`)
-				require.NotContains(t, err.Error(), "clean")
-			}
-		})
+	runWithHarness(t, "reported_by_close_with_all_names", func(t *testing.T, h *harness) {
+		for _, name := range []string{"fs", "git"} {
+			h.script(name, script{left: errLeft})
+			h.register(mcpvisor.ServerSpec{Name: name})
+		}
+		h.leaves = true
+		h.script("clean", script{})
+		h.register(mcpvisor.ServerSpec{Name: "clean"})
+		for range 2 {
+			err := h.rt.Close(context.Background())
+			requireLeft(t, err)
+			require.ErrorContains(t, err, `server "fs"`)
+			require.ErrorContains(t, err, `server "git"`)
+			require.NotContains(t, err.Error(), "clean")
+		}
 	})
-	t.Run("of_an_earlier_incarnation", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.scriptSessions("fs", script{left: errLeft}, script{})
-			h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
-			h.session("fs").Abort(errScripted)
-			time.Sleep(time.Second)
-			require.Len(t, h.sessions("fs"), 2)
-			requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
-		})
+	runWithHarness(t, "of_an_earlier_incarnation", func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{left: errLeft}, script{})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
+		h.session("fs").Abort(errScripted)
+		time.Sleep(time.Second)
+		require.Len(t, h.sessions("fs"), 2)
+		requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
 	})
-	t.Run("of_a_start_that_fails", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.script("fs", script{left: errLeft, openErr: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "no such file"}})
-			err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
-			require.ErrorIs(t, err, mcpvisor.ErrStart)
-			require.ErrorContains(t, err, "no such file")
-			require.ErrorContains(t, err, "process 7 (sleep)")
-		})
+	runWithHarness(t, "of_a_start_that_fails", func(t *testing.T, h *harness) {
+		h.script("fs", script{left: errLeft, openErr: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "no such file"}})
+		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, err, mcpvisor.ErrStart)
+		require.ErrorContains(t, err, "no such file")
+		require.ErrorContains(t, err, "process 7 (sleep)")
 	})
 }
 
@@ -105,61 +96,55 @@ func (w *stuckLog) Write(p []byte) (int, error) {
 // nor another one, nor Close.
 func TestLeftBehindLog(t *testing.T) {
 	const servers = events.MaxLines + 10
-	t.Run("complete_after_close", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.script("fs", script{left: errLeft})
-			h.register(mcpvisor.ServerSpec{Name: "fs"})
-			require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), mcpvisor.ErrLeftBehind)
-			require.NoError(t, h.rt.Close(t.Context()))
-			require.Equal(t, 1, strings.Count(h.log.String(), errLeft.Error()), "once")
-			require.Empty(t, h.rt.leftBehind.byGen, "it was reported")
-		})
+	runWithHarness(t, "complete_after_close", func(t *testing.T, h *harness) {
+		h.script("fs", script{left: errLeft})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), mcpvisor.ErrLeftBehind)
+		require.NoError(t, h.rt.Close(t.Context()))
+		require.Equal(t, 1, strings.Count(h.log.String(), errLeft.Error()), "once")
+		require.Empty(t, h.rt.leftBehind.byGen, "it was reported")
 	})
-	t.Run("writer_blocks", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
-			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
-			defer time.Sleep(2 * time.Second) // as in withHarness
-			defer func() { _ = h.rt.Close(context.Background()) }()
-			defer close(log.open)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			for i := range servers {
-				name := fmt.Sprintf("fs%d", i)
-				h.script(name, script{left: errLeft})
-				h.register(mcpvisor.ServerSpec{Name: name})
-			}
-			h.script("git", script{})
-			h.register(mcpvisor.ServerSpec{Name: "git"})
-			began := time.Now()
-			for i := range servers {
-				require.ErrorIs(t, h.rt.Unregister(ctx, fmt.Sprintf("fs%d", i)), mcpvisor.ErrLeftBehind)
-				<-log.stuck
-			}
-			require.NoError(t, h.rt.Unregister(ctx, "git"), "another server")
-			require.NoError(t, h.rt.Close(ctx))
-			require.LessOrEqual(t, time.Since(began), 2*events.CloseTimeout)
-		})
+	testutil.RunInBubble(t, "writer_blocks", func(t *testing.T) {
+		log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
+		h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
+		h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
+		defer time.Sleep(2 * time.Second) // as in withHarness
+		defer func() { _ = h.rt.Close(context.Background()) }()
+		defer close(log.open)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for i := range servers {
+			name := fmt.Sprintf("fs%d", i)
+			h.script(name, script{left: errLeft})
+			h.register(mcpvisor.ServerSpec{Name: name})
+		}
+		h.script("git", script{})
+		h.register(mcpvisor.ServerSpec{Name: "git"})
+		began := time.Now()
+		for i := range servers {
+			require.ErrorIs(t, h.rt.Unregister(ctx, fmt.Sprintf("fs%d", i)), mcpvisor.ErrLeftBehind)
+			<-log.stuck
+		}
+		require.NoError(t, h.rt.Unregister(ctx, "git"), "another server")
+		require.NoError(t, h.rt.Close(ctx))
+		require.LessOrEqual(t, time.Since(began), 2*events.CloseTimeout)
 	})
-	t.Run("lost_lines_are_counted", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
-			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
-			defer time.Sleep(2 * time.Second)
-			for i := range servers {
-				name := fmt.Sprintf("fs%d", i)
-				h.script(name, script{left: errLeft})
-				h.register(mcpvisor.ServerSpec{Name: name})
-				require.ErrorIs(t, h.rt.Unregister(t.Context(), name), mcpvisor.ErrLeftBehind)
-				<-log.stuck
-			}
-			close(log.open)
-			require.NoError(t, h.rt.Close(t.Context()))
-			written := strings.Count(log.lines.String(), "left something behind")
-			require.Equal(t, events.MaxLines+1, written, "one that was being written, and those that waited")
-			require.Contains(t, log.lines.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
-		})
+	testutil.RunInBubble(t, "lost_lines_are_counted", func(t *testing.T) {
+		log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
+		h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
+		h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
+		defer time.Sleep(2 * time.Second)
+		for i := range servers {
+			name := fmt.Sprintf("fs%d", i)
+			h.script(name, script{left: errLeft})
+			h.register(mcpvisor.ServerSpec{Name: name})
+			require.ErrorIs(t, h.rt.Unregister(t.Context(), name), mcpvisor.ErrLeftBehind)
+			<-log.stuck
+		}
+		close(log.open)
+		require.NoError(t, h.rt.Close(t.Context()))
+		written := strings.Count(log.lines.String(), "left something behind")
+		require.Equal(t, events.MaxLines+1, written, "one that was being written, and those that waited")
+		require.Contains(t, log.lines.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -161,78 +162,66 @@ func (h *harness) countReady(names []string) (n int) {
 }
 
 func TestStartLimiter(t *testing.T) {
-	t.Run("bounds the starts of many servers", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.rt.starts = newStartLimiter(4)
-			names := h.startAll(20, script{openAfter: time.Second})
-			for done := 0; done < 20; done += 4 {
-				require.Equal(t, done, h.countReady(names))
-				require.Equal(t, 4, h.opening(names))
-				time.Sleep(time.Second)
-				synctest.Wait()
-			}
-			require.Equal(t, 20, h.countReady(names))
-		})
-	})
-	t.Run("starts few package runners at a time", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.rt.starts.runners = make(startSlots, 3)
-			names := h.startCommand("npx", 12, script{openAfter: 25 * time.Second}) // Timeouts.Start is a minute
-			others := h.startAll(2, script{openAfter: time.Second})
-			for done := 0; done < 12; done += 3 {
-				require.Equal(t, done, h.countReady(names))
-				require.Equal(t, 3, h.opening(names))
-				time.Sleep(25 * time.Second)
-				synctest.Wait()
-				require.Equal(t, 2, h.countReady(others), "others do not wait for them")
-			}
-			require.Equal(t, 12, h.countReady(names))
-		})
-	})
-	t.Run("does not let servers that hang keep others from starting", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.rt.starts = newStartLimiter(2)
-			hung := h.startAll(2, script{openHangs: true})
-			h.script("healthy", script{})
-			healthy := mcpvisor.ServerSpec{Name: "healthy", Stdio: &mcpvisor.Stdio{Command: "scripted"}}
-			registered := time.Now()
-			require.NoError(t, h.rt.Register(context.Background(), healthy.WithDefaults()))
-			require.Equal(t, startHold, time.Since(registered))
-			require.Equal(t, 2, h.opening(hung))
-		})
-	})
-	t.Run("counts no time of the wait as time of the start", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.rt.starts = newStartLimiter(1)
-			names := h.startAll(30, script{openAfter: 9 * time.Second}) // Timeouts.Start is a minute
-			time.Sleep(30 * 9 * time.Second)
+	runWithHarness(t, "bounds the starts of many servers", func(t *testing.T, h *harness) {
+		h.rt.starts = newStartLimiter(4)
+		names := h.startAll(20, script{openAfter: time.Second})
+		for done := 0; done < 20; done += 4 {
+			require.Equal(t, done, h.countReady(names))
+			require.Equal(t, 4, h.opening(names))
+			time.Sleep(time.Second)
 			synctest.Wait()
-			require.Equal(t, 30, h.countReady(names))
-		})
+		}
+		require.Equal(t, 20, h.countReady(names))
 	})
-	t.Run("lets a server that waits be removed", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.rt.starts = newStartLimiter(1)
-			h.startAll(3, script{openHangs: true})
-			began := time.Now()
-			require.NoError(t, h.rt.Unregister(context.Background(), "s002"))
-			require.Less(t, time.Since(began), startHold)
-		})
-	})
-	t.Run("frees each place once", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newStartLimiter(2)
-			slow, other := l.acquire("scripted", nil, nil), l.acquire("scripted", nil, nil)
-			time.Sleep(startHold)
+	runWithHarness(t, "starts few package runners at a time", func(t *testing.T, h *harness) {
+		h.rt.starts.runners = make(startSlots, 3)
+		names := h.startCommand("npx", 12, script{openAfter: 25 * time.Second}) // Timeouts.Start is a minute
+		others := h.startAll(2, script{openAfter: time.Second})
+		for done := 0; done < 12; done += 3 {
+			require.Equal(t, done, h.countReady(names))
+			require.Equal(t, 3, h.opening(names))
+			time.Sleep(25 * time.Second)
 			synctest.Wait()
-			third := l.acquire("scripted", nil, nil)
-			var all sync.WaitGroup
-			for _, done := range []func(){slow, slow, other, third, third} {
-				all.Go(done)
-			}
-			all.Wait()
-			require.Empty(t, l.slots)
-		})
+			require.Equal(t, 2, h.countReady(others), "others do not wait for them")
+		}
+		require.Equal(t, 12, h.countReady(names))
+	})
+	runWithHarness(t, "does not let servers that hang keep others from starting", func(t *testing.T, h *harness) {
+		h.rt.starts = newStartLimiter(2)
+		hung := h.startAll(2, script{openHangs: true})
+		h.script("healthy", script{})
+		healthy := mcpvisor.ServerSpec{Name: "healthy", Stdio: &mcpvisor.Stdio{Command: "scripted"}}
+		registered := time.Now()
+		require.NoError(t, h.rt.Register(context.Background(), healthy.WithDefaults()))
+		require.Equal(t, startHold, time.Since(registered))
+		require.Equal(t, 2, h.opening(hung))
+	})
+	runWithHarness(t, "counts no time of the wait as time of the start", func(t *testing.T, h *harness) {
+		h.rt.starts = newStartLimiter(1)
+		names := h.startAll(30, script{openAfter: 9 * time.Second}) // Timeouts.Start is a minute
+		time.Sleep(30 * 9 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 30, h.countReady(names))
+	})
+	runWithHarness(t, "lets a server that waits be removed", func(t *testing.T, h *harness) {
+		h.rt.starts = newStartLimiter(1)
+		h.startAll(3, script{openHangs: true})
+		began := time.Now()
+		require.NoError(t, h.rt.Unregister(context.Background(), "s002"))
+		require.Less(t, time.Since(began), startHold)
+	})
+	testutil.RunInBubble(t, "frees each place once", func(t *testing.T) {
+		l := newStartLimiter(2)
+		slow, other := l.acquire("scripted", nil, nil), l.acquire("scripted", nil, nil)
+		time.Sleep(startHold)
+		synctest.Wait()
+		third := l.acquire("scripted", nil, nil)
+		var all sync.WaitGroup
+		for _, done := range []func(){slow, slow, other, third, third} {
+			all.Go(done)
+		}
+		all.Wait()
+		require.Empty(t, l.slots)
 	})
 }
 

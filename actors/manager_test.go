@@ -179,13 +179,11 @@ func TestReplyWinsOverEndedContext(t *testing.T) {
 
 func TestCloseInEachState(t *testing.T) {
 	for _, c := range states() {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				require.Equal(t, c.state, h.state("fs"))
-				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Close(context.Background())) }))
-				require.Empty(t, h.rt.Snapshot().Names())
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			require.Equal(t, c.state, h.state("fs"))
+			require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Close(context.Background())) }))
+			require.Empty(t, h.rt.Snapshot().Names())
 		})
 	}
 }
@@ -329,17 +327,15 @@ func TestMessagesOfAnOldEpochAreStale(t *testing.T) {
 
 func TestUnregisterInEachState(t *testing.T) {
 	for _, c := range states() {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				require.Equal(t, c.state, h.state("fs"))
-				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
-				require.Empty(t, h.rt.Snapshot().Names())
-				require.Len(t, h.sessions("fs"), c.dialled)
-				time.Sleep(3 * time.Hour)
-				require.Len(t, h.sessions("fs"), c.dialled, "and nothing comes after")
-				require.ErrorIs(t, h.rt.Unregister(context.Background(), "fs"), mcpvisor.ErrUnknownServer)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			require.Equal(t, c.state, h.state("fs"))
+			require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+			require.Empty(t, h.rt.Snapshot().Names())
+			require.Len(t, h.sessions("fs"), c.dialled)
+			time.Sleep(3 * time.Hour)
+			require.Len(t, h.sessions("fs"), c.dialled, "and nothing comes after")
+			require.ErrorIs(t, h.rt.Unregister(context.Background(), "fs"), mcpvisor.ErrUnknownServer)
 		})
 	}
 }

@@ -180,18 +180,16 @@ func TestProbeAnswerResetsFailures(t *testing.T) {
 // A session that keeps wall-clock time seems to have received a message in the future
 // when that clock is set back.
 func TestProbe(t *testing.T) {
-	t.Run("wall_clock_set_back", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			h.script("fs", script{tools: []string{"ls"}})
-			h.register(probing(30 * time.Second))
-			hung := h.session("fs")
-			hung.hang()
-			hung.mu.Lock()
-			hung.lastReceived = time.Now().Round(0).Add(time.Hour)
-			hung.mu.Unlock()
-			time.Sleep(60 * time.Second)
-			require.Equal(t, supervisor.StateBackoff, h.state("fs"))
-			require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
-		})
+	runWithHarness(t, "wall_clock_set_back", func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		hung := h.session("fs")
+		hung.hang()
+		hung.mu.Lock()
+		hung.lastReceived = time.Now().Round(0).Add(time.Hour)
+		hung.mu.Unlock()
+		time.Sleep(60 * time.Second)
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
+		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 	})
 }

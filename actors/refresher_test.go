@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -320,8 +321,7 @@ func TestStartNamesTheListTimeout(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
 		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
-		var cause *supervisor.Cause
-		require.ErrorAs(t, err, &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, err)
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Contains(t, cause.Message, "Timeouts.List")
 	})

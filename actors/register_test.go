@@ -55,14 +55,12 @@ func TestFailedFirstStartCauses(t *testing.T) {
 		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, mcpvisor.KindAuthRequired, 0},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.script("fs", c.script)
-				var err error
-				require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }))
-				require.Equal(t, c.kind, asError(t, err).Kind)
-				require.Empty(t, h.rt.Snapshot().Names())
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.script("fs", c.script)
+			var err error
+			require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }))
+			require.Equal(t, c.kind, asError(t, err).Kind)
+			require.Empty(t, h.rt.Snapshot().Names())
 		})
 	}
 }
@@ -73,28 +71,26 @@ func TestDialerFailureEndsOneRegistration(t *testing.T) {
 		"panics":             func() (transport.Dialer, error) { panic("scripted panic in NewDialer") },
 		"panics in sessions": func() (transport.Dialer, error) { return nil, nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.script("good", script{tools: []string{"ls"}})
-				h.register(mcpvisor.ServerSpec{Name: "good"})
-				make := h.rt.opts.NewDialer
-				h.rt.opts.NewDialer = func(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
-					if spec.Name == "bad" {
-						return broken()
-					}
-					return make(spec)
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.script("good", script{tools: []string{"ls"}})
+			h.register(mcpvisor.ServerSpec{Name: "good"})
+			make := h.rt.opts.NewDialer
+			h.rt.opts.NewDialer = func(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
+				if spec.Name == "bad" {
+					return broken()
 				}
-				err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "bad", StartSupervised: name == "fails"})
-				if name == "fails" {
-					require.NoError(t, err, "accepted, and then")
-				} else {
-					require.Equal(t, mcpvisor.KindStart, asError(t, err).Kind)
-				}
-				synctest.Wait()
-				require.Equal(t, []string{"good"}, h.rt.Snapshot().Names())
-				_, err = h.call(context.Background(), "good", 0)
-				require.NoError(t, err)
-			})
+				return make(spec)
+			}
+			err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "bad", StartSupervised: name == "fails"})
+			if name == "fails" {
+				require.NoError(t, err, "accepted, and then")
+			} else {
+				require.Equal(t, mcpvisor.KindStart, asError(t, err).Kind)
+			}
+			synctest.Wait()
+			require.Equal(t, []string{"good"}, h.rt.Snapshot().Names())
+			_, err = h.call(context.Background(), "good", 0)
+			require.NoError(t, err)
 		})
 	}
 }
@@ -214,113 +210,97 @@ func TestRegister(t *testing.T) {
 	ctx := context.Background()
 	fs := mcpvisor.ServerSpec{Name: "fs"}
 
-	t.Run("replaces_an_evicted_name", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			events := h.events()
-			before := h.rt.Snapshot()
-			require.NoError(t, h.rt.Register(ctx, fs))
-			require.NotNil(t, before.Server("fs"))
-			v := h.rt.Snapshot().Server("fs")
-			require.Equal(t, supervisor.StateReady, v.State)
-			require.EqualValues(t, 2, v.Gen)
-			require.EqualValues(t, 1, v.Epoch)
-			require.Len(t, h.rt.Snapshot().Tools(), 1)
-			require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventUnregistered, mcpvisor.EventRegistered,
-				mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events()))
-			require.EqualValues(t, 1, events()[0].Gen)
-			require.NoError(t, h.rt.Unregister(ctx, "fs"))
-			require.Empty(t, h.rt.Snapshot().Names())
-		})
+	runWithHarness(t, "replaces_an_evicted_name", func(t *testing.T, h *harness) {
+		evict(t, h)
+		events := h.events()
+		before := h.rt.Snapshot()
+		require.NoError(t, h.rt.Register(ctx, fs))
+		require.NotNil(t, before.Server("fs"))
+		v := h.rt.Snapshot().Server("fs")
+		require.Equal(t, supervisor.StateReady, v.State)
+		require.EqualValues(t, 2, v.Gen)
+		require.EqualValues(t, 1, v.Epoch)
+		require.Len(t, h.rt.Snapshot().Tools(), 1)
+		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventUnregistered, mcpvisor.EventRegistered,
+			mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events()))
+		require.EqualValues(t, 1, events()[0].Gen)
+		require.NoError(t, h.rt.Unregister(ctx, "fs"))
+		require.Empty(t, h.rt.Snapshot().Names())
 	})
 
-	t.Run("replaces_an_evicted_name_without_a_moment_in_which_it_is_unknown", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			s := h.rt.Snapshot()
-			go func() { _ = h.rt.Register(ctx, fs) }()
-			for s.Server("fs").State != supervisor.StateReady {
-				<-s.Changed()
-				s = h.rt.Snapshot()
-				require.NotNil(t, s.Server("fs"))
-			}
-			synctest.Wait()
-		})
+	runWithHarness(t, "replaces_an_evicted_name_without_a_moment_in_which_it_is_unknown", func(t *testing.T, h *harness) {
+		evict(t, h)
+		s := h.rt.Snapshot()
+		go func() { _ = h.rt.Register(ctx, fs) }()
+		for s.Server("fs").State != supervisor.StateReady {
+			<-s.Changed()
+			s = h.rt.Snapshot()
+			require.NotNil(t, s.Server("fs"))
+		}
+		synctest.Wait()
 	})
 
-	t.Run("rejects_the_second_of_two_replacements", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second})
-			errs := make(chan error, 2)
-			for range 2 {
-				go func() { errs <- h.rt.Register(ctx, fs) }()
-			}
-			require.ErrorIs(t, <-errs, mcpvisor.ErrExists)
-			require.NoError(t, <-errs)
-		})
+	runWithHarness(t, "rejects_the_second_of_two_replacements", func(t *testing.T, h *harness) {
+		evict(t, h)
+		h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second})
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() { errs <- h.rt.Register(ctx, fs) }()
+		}
+		require.ErrorIs(t, <-errs, mcpvisor.ErrExists)
+		require.NoError(t, <-errs)
 	})
 
-	t.Run("replaces_an_evicted_name_whose_restart_has_just_begun", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			restarted, registered := make(chan error, 1), make(chan error, 1)
-			h.postAll(
-				&messages.Restart{Name: "fs", Reply: restarted},
-				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
-			<-restarted
-			require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")
-			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
-		})
+	runWithHarness(t, "replaces_an_evicted_name_whose_restart_has_just_begun", func(t *testing.T, h *harness) {
+		evict(t, h)
+		restarted, registered := make(chan error, 1), make(chan error, 1)
+		h.postAll(
+			&messages.Restart{Name: "fs", Reply: restarted},
+			&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
+		<-restarted
+		require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")
+		require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
 	})
 
-	t.Run("gives_up_a_replacement_that_is_unregistered", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			registered, unregistered := make(chan error, 1), make(chan error, 1)
-			h.postAll(
-				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
-				&messages.Unregister{Name: "fs", Reply: unregistered})
-			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
-			require.NoError(t, <-unregistered)
-			synctest.Wait()
-			require.Empty(t, h.rt.Snapshot().Names())
-			require.Len(t, h.sessions("fs"), 1)
-		})
+	runWithHarness(t, "gives_up_a_replacement_that_is_unregistered", func(t *testing.T, h *harness) {
+		evict(t, h)
+		registered, unregistered := make(chan error, 1), make(chan error, 1)
+		h.postAll(
+			&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
+			&messages.Unregister{Name: "fs", Reply: unregistered})
+		require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
+		require.NoError(t, <-unregistered)
+		synctest.Wait()
+		require.Empty(t, h.rt.Snapshot().Names())
+		require.Len(t, h.sessions("fs"), 1)
 	})
 
-	t.Run("gives_up_a_replacement_when_the_client_closes", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			registered := make(chan error, 1)
-			h.postAll(
-				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
-				&messages.CloseAll{})
-			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
-			require.Len(t, h.sessions("fs"), 1)
-		})
+	runWithHarness(t, "gives_up_a_replacement_when_the_client_closes", func(t *testing.T, h *harness) {
+		evict(t, h)
+		registered := make(chan error, 1)
+		h.postAll(
+			&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
+			&messages.CloseAll{})
+		require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
+		require.Len(t, h.sessions("fs"), 1)
 	})
 
-	t.Run("keeps_a_replacement_across_a_crash_of_the_manager", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			registered := make(chan error, 1)
-			h.postAll(
-				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)}, (*report)(nil))
-			require.NoError(t, <-registered)
-			require.Equal(t, supervisor.StateReady, h.state("fs"))
-		})
+	runWithHarness(t, "keeps_a_replacement_across_a_crash_of_the_manager", func(t *testing.T, h *harness) {
+		evict(t, h)
+		registered := make(chan error, 1)
+		h.postAll(
+			&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)}, (*report)(nil))
+		require.NoError(t, <-registered)
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 
-	t.Run("withdraws_a_replacement_when_its_context_ends", func(t *testing.T) {
-		withHarness(t, func(t *testing.T, h *harness) {
-			evict(t, h)
-			h.script("fs", script{openHangs: true})
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			require.ErrorIs(t, h.rt.Register(ctx, fs), mcpvisor.ErrCanceled)
-			require.Equal(t, supervisor.State("absent"), h.state("fs"))
-		})
+	runWithHarness(t, "withdraws_a_replacement_when_its_context_ends", func(t *testing.T, h *harness) {
+		evict(t, h)
+		h.script("fs", script{openHangs: true})
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		require.ErrorIs(t, h.rt.Register(ctx, fs), mcpvisor.ErrCanceled)
+		require.Equal(t, supervisor.State("absent"), h.state("fs"))
 	})
 }
 

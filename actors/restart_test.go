@@ -79,23 +79,21 @@ func states() []stateCase {
 
 func TestRestartInEachState(t *testing.T) {
 	for _, c := range states() {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				require.Equal(t, c.state, h.state("fs"))
-				require.Zero(t, spends(func() { require.NoError(t, h.rt.Restart(context.Background(), "fs")) }))
-				require.Contains(t, []supervisor.State{supervisor.StateClosing, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady}, h.rt.Snapshot().Server("fs").State)
-				if c.release > 0 {
-					require.Equal(t, supervisor.StateClosing, h.rt.Snapshot().Server("fs").State, "the effect shows at once")
-				}
-				started := time.Now()
-				v, err := h.rt.AwaitReady(context.Background(), "fs")
-				require.NoError(t, err)
-				require.Equal(t, c.release, time.Since(started), "no backoff: the user asked")
-				require.Equal(t, uint64(2), v.Epoch)
-				require.Zero(t, v.Attempt)
-				require.Len(t, h.sessions("fs"), 2)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			require.Equal(t, c.state, h.state("fs"))
+			require.Zero(t, spends(func() { require.NoError(t, h.rt.Restart(context.Background(), "fs")) }))
+			require.Contains(t, []supervisor.State{supervisor.StateClosing, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady}, h.rt.Snapshot().Server("fs").State)
+			if c.release > 0 {
+				require.Equal(t, supervisor.StateClosing, h.rt.Snapshot().Server("fs").State, "the effect shows at once")
+			}
+			started := time.Now()
+			v, err := h.rt.AwaitReady(context.Background(), "fs")
+			require.NoError(t, err)
+			require.Equal(t, c.release, time.Since(started), "no backoff: the user asked")
+			require.Equal(t, uint64(2), v.Epoch)
+			require.Zero(t, v.Attempt)
+			require.Len(t, h.sessions("fs"), 2)
 		})
 	}
 }

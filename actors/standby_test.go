@@ -137,20 +137,18 @@ func TestStandbyEndsWithItsServer(t *testing.T) {
 			return h.rt.Unregister(context.Background(), "fs")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
-				h.register(withStandby(supervisor.Retry(3, time.Second)))
-				h.settle()
-				h.sessions("fs")[0].Abort(errScripted) // so that one is draining, too
-				time.Sleep(time.Second)
-				h.settle()
-				h.sessions("fs")[1].Abort(errScripted)
-				require.NoError(t, end(h))
-				for _, s := range h.sessions("fs") {
-					require.True(t, isClosed(s.released))
-				}
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+			h.register(withStandby(supervisor.Retry(3, time.Second)))
+			h.settle()
+			h.sessions("fs")[0].Abort(errScripted) // so that one is draining, too
+			time.Sleep(time.Second)
+			h.settle()
+			h.sessions("fs")[1].Abort(errScripted)
+			require.NoError(t, end(h))
+			for _, s := range h.sessions("fs") {
+				require.True(t, isClosed(s.released))
+			}
 		})
 	}
 }
@@ -280,17 +278,15 @@ func TestHistoryIsBounded(t *testing.T) {
 // watch over the session.
 func TestDeathDuringStartIsAnEvent(t *testing.T) {
 	for _, c := range states()[:2] {
-		t.Run(string(c.state), func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				c.reach(h)
-				events := h.events()
-				h.send(h.supervisorOf("fs"), &messages.Died{Epoch: 1, Cause: errScripted})
-				synctest.Wait()
-				list := events()
-				require.NotEmpty(t, list)
-				require.Equal(t, mcpvisor.EventStartFailed, list[0].Kind)
-				require.Equal(t, errScripted, list[0].Cause)
-			})
+		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
+			c.reach(h)
+			events := h.events()
+			h.send(h.supervisorOf("fs"), &messages.Died{Epoch: 1, Cause: errScripted})
+			synctest.Wait()
+			list := events()
+			require.NotEmpty(t, list)
+			require.Equal(t, mcpvisor.EventStartFailed, list[0].Kind)
+			require.Equal(t, errScripted, list[0].Cause)
 		})
 	}
 }
@@ -299,27 +295,25 @@ func TestDeathDuringStartIsAnEvent(t *testing.T) {
 // released: also the replaced one, and the standby.
 func TestSupervisorPanicWaitsForEveryRelease(t *testing.T) {
 	for name, slow := range map[string]int{"what was replaced": 1, "the standby": 3} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.scripts.Store("fs", func(_, epoch int) script {
-					if epoch == slow {
-						return script{tools: []string{"ls"}, releaseAfter: time.Minute}
-					}
-					return script{tools: []string{"ls"}}
-				})
-				h.register(withStandby(supervisor.Retry(5, time.Second)))
-				h.settle()
-				h.sessions("fs")[0].Abort(errScripted)
-				h.settle()
-				if slow == 3 {
-					time.Sleep(2 * time.Second)
-					h.settle()
-					require.Len(t, h.sessions("fs"), 3)
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.scripts.Store("fs", func(_, epoch int) script {
+				if epoch == slow {
+					return script{tools: []string{"ls"}, releaseAfter: time.Minute}
 				}
-				h.crashSupervisor("fs")
-				require.Equal(t, time.Minute, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
-				require.True(t, isClosed(h.sessions("fs")[slow-1].released))
+				return script{tools: []string{"ls"}}
 			})
+			h.register(withStandby(supervisor.Retry(5, time.Second)))
+			h.settle()
+			h.sessions("fs")[0].Abort(errScripted)
+			h.settle()
+			if slow == 3 {
+				time.Sleep(2 * time.Second)
+				h.settle()
+				require.Len(t, h.sessions("fs"), 3)
+			}
+			h.crashSupervisor("fs")
+			require.Equal(t, time.Minute, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+			require.True(t, isClosed(h.sessions("fs")[slow-1].released))
 		})
 	}
 }
@@ -366,22 +360,20 @@ func TestKeeper_while_a_session_may_follow(t *testing.T) {
 		"evicted": {supervisor.NoRetry(), supervisor.StateEvicted, false},
 		"parked":  {supervisor.Retry(1, 0, supervisor.WithParking(time.Hour)), supervisor.StateParked, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.script("fs", script{tools: []string{"ls"}, listAfter: time.Second})
-				go func() { _ = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: test.policy}) }()
-				synctest.Wait()
-				require.False(t, h.dialers["fs"][0].isKept(), "not ready yet")
-				time.Sleep(time.Second)
-				require.Equal(t, supervisor.StateReady, h.state("fs"))
-				require.Equal(t, test.policy.MaxAttempts != 0, h.dialers["fs"][0].isKept())
-				for i := 0; h.state("fs") == supervisor.StateReady; i++ { // until the budget is spent
-					h.sessions("fs")[i].Abort(errScripted)
-					time.Sleep(2 * time.Second)
-				}
-				require.Equal(t, test.state, h.state("fs"))
-				require.Equal(t, test.keeps, h.dialers["fs"][0].isKept())
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.script("fs", script{tools: []string{"ls"}, listAfter: time.Second})
+			go func() { _ = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: test.policy}) }()
+			synctest.Wait()
+			require.False(t, h.dialers["fs"][0].isKept(), "not ready yet")
+			time.Sleep(time.Second)
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
+			require.Equal(t, test.policy.MaxAttempts != 0, h.dialers["fs"][0].isKept())
+			for i := 0; h.state("fs") == supervisor.StateReady; i++ { // until the budget is spent
+				h.sessions("fs")[i].Abort(errScripted)
+				time.Sleep(2 * time.Second)
+			}
+			require.Equal(t, test.state, h.state("fs"))
+			require.Equal(t, test.keeps, h.dialers["fs"][0].isKept())
 		})
 	}
 }
@@ -426,14 +418,12 @@ func TestStandbyIsGivenUp(t *testing.T) {
 		"passing":   {script{openErr: errScripted}, 3},
 		"permanent": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseSpawn, Permanent: true, Message: "gone"}}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(t *testing.T, h *harness) {
-				h.scriptSessions("fs", script{tools: []string{"ls"}}, c.second)
-				h.register(withStandby(supervisor.Retry(2, time.Second)))
-				time.Sleep(time.Hour)
-				require.Equal(t, supervisor.StateReady, h.state("fs"))
-				require.Len(t, h.sessions("fs"), 1+c.tries)
-			})
+		runWithHarness(t, name, func(t *testing.T, h *harness) {
+			h.scriptSessions("fs", script{tools: []string{"ls"}}, c.second)
+			h.register(withStandby(supervisor.Retry(2, time.Second)))
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
+			require.Len(t, h.sessions("fs"), 1+c.tries)
 		})
 	}
 }

@@ -144,13 +144,11 @@ func (s *supervisingActor) end(c actor.Context, in lifecycle.Input, until time.T
 	s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn})
 	s.report(nil, false)
 	rt.goSafe("supervisor", func() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
 		ended := &drainEnded{epoch: inc.epoch}
 		select {
 		case <-inc.idle:
 		case <-inc.session.Dead():
-		case <-timer.C:
+		case <-time.After(time.Until(until)):
 			ended.late = true
 		}
 		rt.send(self, ended)

@@ -21,8 +21,7 @@ func Unsupported(err error) bool {
 
 // ErrorCode returns the code of the JSON-RPC error in the chain of err; false without one.
 func ErrorCode(err error) (int64, bool) {
-	var rpc *sdkrpc.Error
-	if errors.As(err, &rpc) {
+	if rpc, ok := errors.AsType[*sdkrpc.Error](err); ok {
 		return rpc.Code, true
 	}
 	return 0, false

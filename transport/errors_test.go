@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // An internal error may be temporary; an unknown method is not.
@@ -101,8 +102,7 @@ func TestKeptError_certificates(t *testing.T) {
 	verify := KeptError(fmt.Errorf("dial: %w", &tls.CertificateVerificationError{UnverifiedCertificates: []*x509.Certificate{cert},
 		Err: x509.UnknownAuthorityError{Cert: cert}}))
 	require.EqualError(t, verify, "dial: tls: failed to verify certificate: x509: certificate signed by unknown authority")
-	var outer *tls.CertificateVerificationError
-	require.ErrorAs(t, verify, &outer)
+	outer := testutil.AsError[*tls.CertificateVerificationError](t, verify)
 	require.Empty(t, outer.UnverifiedCertificates)
 	var unknown x509.UnknownAuthorityError
 	require.ErrorAs(t, verify, &unknown)

@@ -316,8 +316,7 @@ func ProbeMethod(era mcpvisor.Era) string {
 // there was no answer.
 func Probe(ctx context.Context, s Session) error {
 	_, err := s.Request(ctx, Request{Method: ProbeMethod(s.Info().Era)})
-	var e *mcpvisor.Error
-	if errors.As(err, &e) && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindRPC) {
+	if e, ok := errors.AsType[*mcpvisor.Error](err); ok && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindRPC) {
 		return nil
 	}
 	return err

@@ -6,33 +6,20 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // processesOf returns the processes that have an entry in their environment, and are no zombies.
-func processesOf(entry string) (pids []int) {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		pid, err := strconv.Atoi(filepath.Base(folder))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		// A zombie has no environment any longer.
-		environment, err := os.ReadFile(filepath.Join(folder, "environ"))
-		if err != nil {
-			continue
-		}
-		for item := range bytes.SplitSeq(environment, []byte{0}) {
-			if string(item) == entry {
-				pids = append(pids, pid)
-				break
-			}
+func processesOf(entry string) (found []int) {
+	pids, _ := procfs.PIDs()
+	for _, pid := range pids {
+		if pid != os.Getpid() && procfs.HasEntry(pid, entry) {
+			found = append(found, pid)
 		}
 	}
-	return pids
+	return found
 }
 
 // guardOf returns the guard of the process of a node, which is the same program; 0: it has none.
@@ -40,8 +27,7 @@ func guardOf(node int) int {
 	own, _ := os.Readlink("/proc/self/exe")
 	for _, pid := range processesOf(roleName + "=" + roleNode) {
 		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if exe == own && bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", node)) {
+		if exe == own && procfs.ReadStat(pid).Parent == node {
 			return pid
 		}
 	}
@@ -72,19 +58,4 @@ func peakBytes(pid int) int {
 	var kilobytes int
 	_, _ = fmt.Sscan(rest, &kilobytes)
 	return kilobytes << 10
-}
-
-// cpuTime is how long a process has used a CPU; 0 if there is no such process.
-func cpuTime(pid int) time.Duration {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the third one on
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // 100 ticks a second on all Linux systems that Go knows
 }

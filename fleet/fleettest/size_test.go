@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // TestThroughput is line 8 of the table in docs/fleet.md: short calls, long results and many of them at a time, from
@@ -53,12 +54,12 @@ func (f *Fleet) rate(callers int) int {
 	f.t.Helper()
 	d := pick(time.Second, 5*time.Second)
 	a, b := f.Nodes["a"].PID(), f.Nodes["b"].PID()
-	caller, owner := cpuTime(a), cpuTime(b)
+	caller, owner := procfs.ReadStat(a).CPU, procfs.ReadStat(b).CPU
 	l := must[*Load](f.Nodes["a"], "burst", burstOptions{Names: f.Names(), Callers: callers, For: d, Tool: toolCall, Args: shortCall})
 	rate := int(float64(l.Calls) / d.Seconds())
 	each := time.Duration(max(l.Calls, 1))
 	f.t.Logf("%d callers, 100 bytes: %d calls/s (bound %d); %v; CPU of a call: caller %v, owner %v", callers, rate, map[int]int{1: 10_000, 64: 40_000}[callers], l,
-		(cpuTime(a)-caller)/each, (cpuTime(b)-owner)/each)
+		(procfs.ReadStat(a).CPU-caller)/each, (procfs.ReadStat(b).CPU-owner)/each)
 	require.Zero(f.t, l.Failed(), l.Samples)
 	return rate
 }

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // testTicket is what the guard of a test gives back: it writes to a file which of the processes live.
@@ -153,11 +154,11 @@ func startNode(t *testing.T, failures int) *testNode {
 	t.Cleanup(func() {
 		_ = n.cmd.Process.Kill()
 		_ = n.cmd.Wait()
-		entry := []byte(testNodeName + "=" + string(ticket)) // its guard has it, too
+		entry := testNodeName + "=" + string(ticket) // its guard has it, too
 		require.Eventually(t, func() bool {
-			all, err := pids()
+			all, err := procfs.PIDs()
 			require.NoError(t, err)
-			return !slices.ContainsFunc(all, func(pid int) bool { return hasToken(pid, entry) && lives(pid) })
+			return !slices.ContainsFunc(all, func(pid int) bool { return procfs.HasEntry(pid, entry) && lives(pid) })
 		}, 20*time.Second, 10*time.Millisecond, "something of the node lives")
 	})
 	return n
@@ -192,8 +193,8 @@ func (n *testNode) signal(sig syscall.Signal) {
 }
 
 func lives(pid int) bool {
-	st, ok := readStat(pid)
-	return ok && !st.zombie
+	st := procfs.ReadStat(pid)
+	return st.Exists() && !st.Dead
 }
 
 // requireGone waits until the processes are gone.
@@ -353,7 +354,7 @@ func TestStart_refuses(t *testing.T) {
 // TestServers_hold: a pid that is no child of the node belongs to another program.
 func TestServers_hold(t *testing.T) {
 	s := newServers(os.Getpid())
-	s.entry = []byte(tokenName + "=x")
+	s.entry = tokenName + "=x"
 	s.hold(os.Getppid())
 	s.hold(1)
 	s.hold(0)
@@ -389,7 +390,7 @@ func TestGuard_lost(t *testing.T) {
 // environment has nothing.
 func TestServers_find(t *testing.T) {
 	s := newServers(os.Getpid())
-	s.entry = []byte(tokenName + "=x")
+	s.entry = tokenName + "=x"
 	server := exec.Command("sh", "-c", `(sleep 600 >/dev/null & echo $!); sleep 600 >/dev/null`)
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := server.StdoutPipe()
@@ -399,7 +400,10 @@ func TestServers_find(t *testing.T) {
 	_, err = fmt.Fscan(stdout, &orphan)
 	require.NoError(t, err)
 	s.hold(server.Process.Pid)
-	require.Eventually(t, func() bool { st, ok := readStat(orphan); return ok && st.parent != server.Process.Pid }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		st := procfs.ReadStat(orphan)
+		return st.Exists() && st.Parent != server.Process.Pid
+	}, 20*time.Second, time.Millisecond)
 	found, err := s.find(s.groups())
 	require.NoError(t, err)
 	require.Contains(t, found, orphan)
@@ -420,7 +424,7 @@ func TestServers_find(t *testing.T) {
 // not; and what the search finds counts until it is gone.
 func TestServers_held_first(t *testing.T) {
 	s := newServers(os.Getpid())
-	s.entry = []byte(tokenName + "=x")
+	s.entry = tokenName + "=x"
 	s.pids = func() ([]int, error) { return nil, errors.New("the machine is busy") }
 	server := exec.Command("sh", "-c", leftNoEnv)
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -439,16 +443,47 @@ func TestServers_held_first(t *testing.T) {
 	s.forget(server.Process.Pid)
 }
 
+// TestServers_environment_hangs: a process whose environment cannot be read does not keep the guard from the
+// others, and is not read again.
+func TestServers_environment_hangs(t *testing.T) {
+	s := newServers(os.Getppid())
+	s.entry = tokenName + "=x"
+	server := func() *exec.Cmd {
+		cmd := exec.Command("sleep", "600")
+		cmd.Env = []string{s.entry}
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool { return procfs.HasEntry(cmd.Process.Pid, s.entry) }, 20*time.Second, time.Millisecond)
+		return cmd
+	}
+	stuck, other := server(), server()
+	release, reads := make(chan struct{}), new(atomic.Int64)
+	s.hasEntry = func(pid int, entry string) bool {
+		if pid == stuck.Process.Pid {
+			reads.Add(1)
+			<-release
+		}
+		return procfs.HasEntry(pid, entry)
+	}
+	for range 3 {
+		_, err := s.kill()
+		require.NoError(t, err)
+	}
+	require.Error(t, other.Wait())
+	require.True(t, lives(stuck.Process.Pid))
+	close(release)
+	require.EqualValues(t, 1, reads.Load())
+	require.NoError(t, stuck.Process.Kill())
+	require.Error(t, stuck.Wait())
+}
+
 // TestServers_dying: a process that was killed counts until it is gone, although it has no
 // environment any longer.
 func TestServers_dying(t *testing.T) {
 	s := newServers(os.Getppid())
-	s.entry = []byte(tokenName + "=x")
+	s.entry = tokenName + "=x"
 	child := exec.Command("sleep", "600") // stands for one that exits slowly
 	require.NoError(t, child.Start())
-	st, ok := readStat(child.Process.Pid)
-	require.True(t, ok)
-	s.dying[st.pid] = st.start
+	s.dying[child.Process.Pid] = procfs.ReadStat(child.Process.Pid).Start
 	n, err := s.kill()
 	require.NoError(t, err)
 	require.Equal(t, 1, n)

@@ -52,7 +52,7 @@ func watch(release Release) error {
 		select {
 		case m := <-messages:
 			if m.Token != "" {
-				s.entry, ticket = []byte(tokenName+"="+m.Token), m.Ticket
+				s.entry, ticket = tokenName+"="+m.Token, m.Ticket
 			}
 			if m.Deadline > 0 {
 				deadline, next = m.Deadline, 0
@@ -69,7 +69,7 @@ func watch(release Release) error {
 			}
 		case <-clock.C:
 			now := boottime.Now()
-			if s.entry == nil || now < deadline || now < next {
+			if s.entry == "" || now < deadline || now < next {
 				continue
 			}
 			n, err := s.kill()
@@ -80,7 +80,7 @@ func watch(release Release) error {
 				next = now + idleScan
 			}
 		case <-gone:
-			if s.entry == nil {
+			if s.entry == "" {
 				return nil
 			}
 			return s.bury(release, ticket)

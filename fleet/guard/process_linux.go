@@ -1,17 +1,16 @@
 package guard
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 const (
@@ -30,80 +29,33 @@ func supported() error {
 	return unix.Close(fd)
 }
 
-// stat is a process as /proc/PID/stat describes it.
-type stat struct {
-	pid, parent, group int
-	zombie             bool
-	start              string // when it was started; with the pid it names one process
-}
-
-// readStat reads the stat of a process; ok is false if it is gone.
-func readStat(pid int) (s stat, ok bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return s, false
-	}
-	// The name of the program is in parentheses and may have any character.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 20 {
-		return s, false
-	}
-	parent, err1 := strconv.Atoi(fields[1])
-	group, err2 := strconv.Atoi(fields[2])
-	if err1 != nil || err2 != nil {
-		return s, false
-	}
-	return stat{pid: pid, parent: parent, group: group, zombie: fields[0] == "Z" || fields[0] == "X", start: fields[19]}, true
-}
-
-// pids are the ids of all processes.
-func pids() ([]int, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]int, 0, len(names))
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all, nil
-}
-
-// hasToken reports whether the environment of a process has the entry. It is false for a process of
-// another user.
-func hasToken(pid int, entry []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	for _, e := range bytes.Split(env, []byte{0}) {
-		if bytes.Equal(e, entry) {
-			return true
-		}
-	}
-	return false
+// process is a process that was found.
+type process struct {
+	pid int
+	procfs.Stat
 }
 
 // servers are the processes that a guard has to end.
 type servers struct {
 	node, self int
-	entry      []byte // of the environment
+	entry      string // of the environment
 	leaders    map[int]*leader
 	// dying are the processes that were killed and are not gone, by their pids, with their starts. A
 	// process that exits has no environment any longer while it still holds files and locks.
 	dying map[int]string
 	pids  func() ([]int, error) // of all processes
+	// hasEntry is procfs.HasEntry, except in tests. Reading an environment can hang: it takes the memory lock of
+	// the process, which that may never give back. unread are the processes for which it has, by their pids, with
+	// their starts.
+	hasEntry func(pid int, entry string) bool
+	unread   map[int]string
 }
 
+// readTimeout is how long the environment of one process may take.
+const readTimeout = 350 * time.Millisecond
+
 func newServers(node int) *servers {
-	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}, pids: pids}
+	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}, pids: procfs.PIDs, hasEntry: procfs.HasEntry, unread: map[int]string{}}
 }
 
 // leader is a process that the node has named, held by a pidfd.
@@ -121,7 +73,7 @@ func (s *servers) hold(pid int) {
 	if err != nil {
 		return
 	}
-	if st, ok := readStat(pid); !ok || st.parent != s.node {
+	if procfs.ReadStat(pid).Parent != s.node {
 		_ = unix.Close(fd)
 		return
 	}
@@ -154,28 +106,24 @@ func (s *servers) groups() map[int]bool {
 
 // descendants are the leaders of the groups that live, and what is below them, without a search of all
 // processes; ok is false if this kernel does not tell them.
-func descendants(groups map[int]bool) (living map[int]stat, ok bool) {
-	living = map[int]stat{}
+func descendants(groups map[int]bool) (living map[int]process, ok bool) {
+	living = map[int]process{}
 	queue := slices.Collect(maps.Keys(groups))
 	for len(queue) > 0 {
 		pid := queue[0]
 		queue = queue[1:]
-		st, exists := readStat(pid)
-		if !exists || st.zombie || living[pid].pid != 0 {
+		st := procfs.ReadStat(pid)
+		if !st.Exists() || st.Dead || living[pid].pid != 0 {
 			continue
 		}
-		living[pid] = st
-		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-		if _, exists = readStat(pid); len(threads) == 0 && exists {
+		living[pid] = process{pid, st}
+		children, known := procfs.Children(pid, os.ReadFile)
+		if !known && procfs.ReadStat(pid).Exists() {
 			return nil, false
 		}
-		for _, file := range threads {
-			text, _ := os.ReadFile(file)
-			for _, field := range strings.Fields(string(text)) {
-				child, err := strconv.Atoi(field)
-				if st, exists := readStat(child); err == nil && exists && st.parent == pid {
-					queue = append(queue, child)
-				}
+		for _, child := range children {
+			if procfs.ReadStat(child).Parent == pid {
+				queue = append(queue, child)
 			}
 		}
 	}
@@ -184,38 +132,55 @@ func descendants(groups map[int]bool) (living map[int]stat, ok bool) {
 
 // find returns all living processes of the servers: those with the entry, those of the groups that
 // are held, and their descendants.
-func (s *servers) find(groups map[int]bool) (map[int]stat, error) {
+func (s *servers) find(groups map[int]bool) (map[int]process, error) {
 	all, err := s.pids()
 	if err != nil {
 		return nil, err
 	}
-	children := map[int][]stat{}
-	var found []stat
+	children := map[int][]process{}
+	var found []process
 	for _, pid := range all {
-		st, ok := readStat(pid)
-		if !ok || pid == s.node || pid == s.self {
+		p := process{pid, procfs.ReadStat(pid)}
+		if !p.Exists() || pid == s.node || pid == s.self {
 			continue
 		}
-		children[st.parent] = append(children[st.parent], st)
-		if groups[st.group] || groups[pid] || s.dying[pid] == st.start || !st.zombie && hasToken(pid, s.entry) {
-			found = append(found, st)
+		children[p.Parent] = append(children[p.Parent], p)
+		if groups[p.Group] || groups[pid] || s.dying[pid] == p.Start || !p.Dead && s.isServer(p) {
+			found = append(found, p)
 		}
 	}
-	living := map[int]stat{}
+	living := map[int]process{}
 	seen := map[int]bool{}
 	for len(found) > 0 {
-		st := found[len(found)-1]
+		p := found[len(found)-1]
 		found = found[:len(found)-1]
-		if seen[st.pid] {
+		if seen[p.pid] {
 			continue
 		}
-		seen[st.pid] = true
-		if !st.zombie {
-			living[st.pid] = st
+		seen[p.pid] = true
+		if !p.Dead {
+			living[p.pid] = p
 		}
-		found = append(found, children[st.pid]...)
+		found = append(found, children[p.pid]...)
 	}
 	return living, nil
+}
+
+// isServer reports whether the environment of a process has the entry. One that could not be read in time is not
+// read again.
+func (s *servers) isServer(p process) bool {
+	if s.unread[p.pid] == p.Start {
+		return false
+	}
+	found, hasEntry, entry := make(chan bool, 1), s.hasEntry, s.entry
+	go func() { found <- hasEntry(p.pid, entry) }()
+	select {
+	case is := <-found:
+		return is
+	case <-time.After(readTimeout):
+		s.unread[p.pid] = p.Start
+		return false
+	}
 }
 
 // kill kills all living processes of the servers; it returns 0 when there were none. What is held comes first:
@@ -245,15 +210,15 @@ func killGroups(groups map[int]bool) {
 
 // killEach kills processes. They are held while they are compared with what was found, because an id may have
 // a new owner.
-func (s *servers) killEach(all map[int]stat) error {
+func (s *servers) killEach(all map[int]process) error {
 	var errs []error
-	for pid, st := range all {
-		s.dying[pid] = st.start
+	for pid, found := range all {
+		s.dying[pid] = found.Start
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it is gone
 		}
-		if now, ok := readStat(pid); ok && now.start == st.start {
+		if procfs.ReadStat(pid).Start == found.Start {
 			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 				errs = append(errs, fmt.Errorf("process %d: %w", pid, err))
 			}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 func TestDelay(t *testing.T) {
@@ -57,32 +57,26 @@ func TestWithJitter(t *testing.T) {
 }
 
 func TestSleep(t *testing.T) {
-	t.Run("waits", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			began := time.Now()
-			require.NoError(t, backoff.Sleep(t.Context(), time.Hour))
-			require.Equal(t, time.Hour, time.Since(began))
-		})
+	testutil.RunInBubble(t, "waits", func(t *testing.T) {
+		began := time.Now()
+		require.NoError(t, backoff.Sleep(t.Context(), time.Hour))
+		require.Equal(t, time.Hour, time.Since(began))
 	})
-	t.Run("ends_with_its_context", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			why := errors.New("the session ended")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Minute, func() { cancel(why) })
-			began := time.Now()
-			require.ErrorIs(t, backoff.Sleep(ctx, time.Hour), why)
-			require.Equal(t, time.Minute, time.Since(began))
-			require.ErrorIs(t, backoff.Sleep(ctx, 0), why, "it has ended before")
-		})
+	testutil.RunInBubble(t, "ends_with_its_context", func(t *testing.T) {
+		why := errors.New("the session ended")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		began := time.Now()
+		require.ErrorIs(t, backoff.Sleep(ctx, time.Hour), why)
+		require.Equal(t, time.Minute, time.Since(began))
+		require.ErrorIs(t, backoff.Sleep(ctx, 0), why, "it has ended before")
 	})
-	t.Run("ends_with_stop", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			stop := make(chan struct{})
-			time.AfterFunc(time.Minute, func() { close(stop) })
-			began := time.Now()
-			require.NoError(t, backoff.SleepUntil(t.Context(), stop, time.Hour))
-			require.Equal(t, time.Minute, time.Since(began))
-		})
+	testutil.RunInBubble(t, "ends_with_stop", func(t *testing.T) {
+		stop := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(stop) })
+		began := time.Now()
+		require.NoError(t, backoff.SleepUntil(t.Context(), stop, time.Hour))
+		require.Equal(t, time.Minute, time.Since(began))
 	})
 	t.Run("nothing_to_wait_for", func(t *testing.T) {
 		require.NoError(t, backoff.Sleep(t.Context(), 0))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 func TestCheck_counts(t *testing.T) {
@@ -52,8 +53,7 @@ func TestCheck(t *testing.T) {
 				text = []byte("[[1]]")
 			}
 			_, err := jsonbound.Check(t.Context(), text, l)
-			var beyond *jsonbound.Error
-			require.ErrorAs(t, err, &beyond)
+			testutil.AsError[*jsonbound.Error](t, err)
 			require.Contains(t, err.Error(), "more than ")
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // A timer that fires late waits for a bounded grace, and so does one that is late again.
@@ -51,39 +53,37 @@ func TestWithDeadlineCause(t *testing.T) {
 	type with func(context.Context, time.Time, error) (context.Context, context.CancelFunc)
 	for name, made := range map[string]with{"std": context.WithDeadlineCause, "overdue": WithDeadlineCause} {
 		for _, how := range []string{"deadline", "cancel", "parent"} {
-			t.Run(name+" "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					parent, cancelParent := context.WithCancelCause(t.Context())
-					defer cancelParent(nil)
-					end := time.Now().Add(time.Second)
-					ctx, cancel := made(parent, end, errOwn)
-					defer cancel()
-					child, cancelChild := context.WithCancel(ctx)
-					defer cancelChild()
-					at, ok := child.Deadline()
-					require.True(t, ok)
-					require.Equal(t, end, at)
-					require.NoError(t, ctx.Err())
-					err, cause := context.Canceled, context.Canceled
-					switch how {
-					case "deadline":
-						time.Sleep(time.Second)
-						err, cause = context.DeadlineExceeded, errOwn
-					case "cancel":
-						cancel()
-					case "parent":
-						cancelParent(errOwn)
-						cause = errOwn
-					}
-					<-ctx.Done()
-					<-child.Done()
-					for _, c := range []context.Context{ctx, child} {
-						require.Equal(t, err, c.Err())
-						require.Equal(t, cause, context.Cause(c))
-					}
+			testutil.RunInBubble(t, name+" "+how, func(t *testing.T) {
+				parent, cancelParent := context.WithCancelCause(t.Context())
+				defer cancelParent(nil)
+				end := time.Now().Add(time.Second)
+				ctx, cancel := made(parent, end, errOwn)
+				defer cancel()
+				child, cancelChild := context.WithCancel(ctx)
+				defer cancelChild()
+				at, ok := child.Deadline()
+				require.True(t, ok)
+				require.Equal(t, end, at)
+				require.NoError(t, ctx.Err())
+				err, cause := context.Canceled, context.Canceled
+				switch how {
+				case "deadline":
+					time.Sleep(time.Second)
+					err, cause = context.DeadlineExceeded, errOwn
+				case "cancel":
 					cancel()
-					require.Equal(t, err, ctx.Err())
-				})
+				case "parent":
+					cancelParent(errOwn)
+					cause = errOwn
+				}
+				<-ctx.Done()
+				<-child.Done()
+				for _, c := range []context.Context{ctx, child} {
+					require.Equal(t, err, c.Err())
+					require.Equal(t, cause, context.Cause(c))
+				}
+				cancel()
+				require.Equal(t, err, ctx.Err())
 			})
 		}
 	}

@@ -69,11 +69,9 @@ func (r *reader) readFile(path string, most int) ([]byte, error) {
 			delete(r.hanging, path)
 		}
 	}()
-	timer := time.NewTimer(r.patience)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(r.patience):
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -42,7 +42,8 @@ var arrows = map[string]arrow{
 	"internal/decisive":     {folders: "supervisor internal/display"},
 	".":                     {"supervisor internal/", []string{sdk}},
 	"internal/headerparams": {folders: ". internal/"},
-	"internal/usage":        {folders: "."},
+	"internal/usage":        {folders: ". internal/procfs"},
+	"internal/procfs":       {},
 	"internal/catalog":      {". supervisor internal/canonical internal/retention", []string{sdk}},
 	"oauth":                 {". internal/ oauth/internal/", []string{sdk + "oauthex/", keyring}},
 	"test/schematest":       {"", []string{"pgregory.net/rapid"}},
@@ -52,7 +53,7 @@ var arrows = map[string]arrow{
 	"transport":             {". supervisor internal/", []string{sdk, zerolog}},
 	"transport/dial":        {". transport transport/internal/stdio transport/internal/streamable", nil},
 
-	"transport/internal/process/descendants": {"", []string{xsys}},
+	"transport/internal/process/descendants": {"internal/procfs", []string{xsys}},
 	"test/adaptertest":                       {". supervisor facade mcptest", []string{sdk, "github.com/stretchr/testify/require"}},
 	"test/gatewaytest":                       {"mcptest test/testutil", []string{"github.com/google/jsonschema-go/jsonschema", "github.com/stretchr/testify/require"}},
 
@@ -101,7 +102,7 @@ var arrows = map[string]arrow{
 	"journal":                                 {". internal/filelock internal/ownfile", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
 	"mcptest/raw":                             {},
-	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff", []string{sdk}},
+	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff internal/procfs", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients"},
 	"web":                                     {". supervisor facade gateway/clients internal/ web/api web/internal/", []string{xtime}},
 	"cmd/demo":                                {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
@@ -152,8 +153,8 @@ var arrows = map[string]arrow{
 	"fleet/internal/varint":              {},
 	"fleet/internal/forward":             {". facade transport internal/ fleet/peer", []string{sdk}},
 	"fleet/internal/catalog":             {". supervisor internal/", []string{sdk}},
-	"fleet/guard":                        {"fleet/internal/boottime", []string{xsys}},
-	"fleet/fleettest":                    {". supervisor facade fleet fleet/ mcptest/raw", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
+	"fleet/guard":                        {"fleet/internal/boottime internal/procfs", []string{xsys}},
+	"fleet/fleettest":                    {". supervisor facade fleet fleet/ mcptest/raw internal/procfs", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 }
 
 // arrowOf returns the arrow of a folder.

@@ -11,80 +11,61 @@ import (
 // servers, and again those that servers sent.
 const maxHistoryBytes = 4 << 20
 
-// history keeps the latest events. What servers sent is kept apart, so that a server that
+// history keeps the latest events: of each sort at most 1000, and maxHistoryBytes unless one
+// event alone is larger. What servers sent is kept apart, so that a server that
 // sends much does not displace the restarts of another. The mutex of the hub guards it.
 type history struct {
-	supervisionEvents, serverEvents ring
+	supervisionEvents, serverEvents eventQueue
 }
 
 // add keeps a numbered event.
 func (h *history) add(e mcpvisor.Event) {
+	q, size := &h.supervisionEvents, bytesOf(&e)
 	if e.Kind.FromServer() {
-		h.serverEvents.add(e)
-	} else {
-		h.supervisionEvents.add(e)
+		q = &h.serverEvents
 	}
+	for len(q.events) == retention.Events || len(q.events) > 0 && q.bytes+size > maxHistoryBytes {
+		q.pop()
+	}
+	q.push(e, size)
 }
 
 // after returns the events with a higher Seq than seq, in order.
-func (h *history) after(seq uint64) []mcpvisor.Event {
-	events := append(h.supervisionEvents.after(seq), h.serverEvents.after(seq)...)
+func (h *history) after(seq uint64) (events []mcpvisor.Event) {
+	for _, q := range []*eventQueue{&h.supervisionEvents, &h.serverEvents} {
+		for i := range q.events {
+			if q.events[i].Seq > seq {
+				events = append(events, q.events[i].Event)
+			}
+		}
+	}
 	slices.SortFunc(events, func(a, b mcpvisor.Event) int { return int(int64(a.Seq - b.Seq)) })
 	return events
 }
 
-// ring holds the latest events of one sort: at most 1000, and
-// maxHistoryBytes unless one event alone is larger.
-type ring struct {
-	events []queuedEvent // grows to its limit, and is overwritten then
-	first  int           // index of the oldest event
-	count  int
+// eventQueue holds events, the oldest first.
+type eventQueue struct {
+	events []queuedEvent
 	bytes  int
 }
 
-func (r *ring) add(e mcpvisor.Event) {
-	size := bytesOf(&e)
-	for r.count > 0 && r.bytes+size > maxHistoryBytes {
-		r.dropOldest()
-	}
-	if r.count == len(r.events) {
-		if r.count < retention.Events {
-			r.grow()
-		} else {
-			r.dropOldest()
-		}
-	}
-	*r.at(r.count) = queuedEvent{e, size}
-	r.count++
-	r.bytes += size
+// queuedEvent is an event that waits or is kept, with its size at the time of publication: other
+// watchers hold the same event, and may change what it points to.
+type queuedEvent struct {
+	mcpvisor.Event
+	bytes int
 }
 
-// at returns the place of event number i, from the oldest.
-func (r *ring) at(i int) *queuedEvent { return &r.events[(r.first+i)%len(r.events)] }
-
-func (r *ring) dropOldest() {
-	oldest := r.at(0)
-	r.bytes -= oldest.bytes
-	*oldest = queuedEvent{}
-	r.first = (r.first + 1) % len(r.events)
-	r.count--
+func (q *eventQueue) push(e mcpvisor.Event, bytes int) {
+	q.events = append(q.events, queuedEvent{e, bytes})
+	q.bytes += bytes
 }
 
-// grow makes room for more events. It moves the oldest to the front.
-func (r *ring) grow() {
-	larger := make([]queuedEvent, min(max(2*len(r.events), 8), retention.Events))
-	for i := range r.count {
-		larger[i] = *r.at(i)
-	}
-	r.events, r.first = larger, 0
-}
-
-// after returns the events with a higher Seq than seq, in order.
-func (r *ring) after(seq uint64) (events []mcpvisor.Event) {
-	for i := range r.count {
-		if e := r.at(i); e.Seq > seq {
-			events = append(events, e.Event)
-		}
-	}
-	return events
+// pop removes the oldest event.
+func (q *eventQueue) pop() mcpvisor.Event {
+	first := q.events[0]
+	q.events[0] = queuedEvent{} // the array stays until the queue grows
+	q.events = q.events[1:]
+	q.bytes -= first.bytes
+	return first.Event
 }

@@ -84,11 +84,9 @@ func (l *Logger) Line(write func(*zerolog.Logger)) {
 // AwaitClose waits until everything is written, or the writer takes too long. Call it
 // after [Hub.Close].
 func (l *Logger) AwaitClose() {
-	t := time.NewTimer(CloseTimeout)
-	defer t.Stop()
 	select {
 	case <-l.written:
-	case <-t.C:
+	case <-time.After(CloseTimeout):
 	}
 }
 

@@ -26,21 +26,13 @@ type watcher struct {
 	mu sync.Mutex
 	// supervisionEvents are about the life of servers. serverEvents were sent by
 	// servers (log lines, resource updates); they wait apart, and are dropped first.
-	supervisionEvents, serverEvents []queuedEvent
-	bytes                           int    // of both queues
+	supervisionEvents, serverEvents eventQueue
 	missed                          uint64 // dropped since the watcher last received their number
 	slow                            uint64 // dropped because the watcher was slow, all together
 	ended                           bool
 	wake                            chan struct{} // buffered: one signal may wait
 	// kinds are what the watcher receives; an empty list means all. It does not change.
 	kinds []mcpvisor.EventKind
-}
-
-// queuedEvent is an event that waits, with its size at the time of publication: other
-// watchers hold the same event, and may change what it points to.
-type queuedEvent struct {
-	mcpvisor.Event
-	bytes int
 }
 
 func newWatcher(kinds ...mcpvisor.EventKind) *watcher {
@@ -56,31 +48,31 @@ func (w *watcher) enqueue(e mcpvisor.Event) {
 	defer w.signal()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	queue, limit := &w.supervisionEvents, maxEvents
+	supervision, server := &w.supervisionEvents, &w.serverEvents
+	queue, limit := supervision, maxEvents
 	if e.Kind.FromServer() {
-		queue, limit = &w.serverEvents, maxServerEvents
+		queue, limit = server, maxServerEvents
 	}
 	size := bytesOf(&e)
-	for w.bytes+size > maxBytes && len(w.supervisionEvents)+len(w.serverEvents) > 0 {
-		if len(w.serverEvents) > 0 {
-			w.drop(&w.serverEvents)
+	for supervision.bytes+server.bytes+size > maxBytes && len(supervision.events)+len(server.events) > 0 {
+		if len(server.events) > 0 {
+			w.drop(server)
 		} else {
-			w.drop(&w.supervisionEvents)
+			w.drop(supervision)
 		}
 	}
-	full := len(w.supervisionEvents)+len(w.serverEvents) >= maxEvents
+	full := len(supervision.events)+len(server.events) >= maxEvents
 	switch {
-	case full && len(w.serverEvents) > 0:
-		w.drop(&w.serverEvents)
-	case len(*queue) >= limit:
+	case full && len(server.events) > 0:
+		w.drop(server)
+	case len(queue.events) >= limit:
 		w.drop(queue)
 	case full: // of supervision events, and this is a server event
 		w.missed++
 		w.slow++
 		return
 	}
-	*queue = append(*queue, queuedEvent{e, size})
-	w.bytes += size
+	queue.push(e, size)
 }
 
 // eventSize and stringHeader are the bytes of an event, and of a string without its text.
@@ -113,8 +105,8 @@ func bytesOf(e *mcpvisor.Event) int {
 const errorData = 1 << 10
 
 // drop makes room: it removes the oldest event of a queue and counts it.
-func (w *watcher) drop(queue *[]queuedEvent) {
-	w.pop(queue)
+func (w *watcher) drop(queue *eventQueue) {
+	queue.pop()
 	w.missed++
 	w.slow++
 }
@@ -124,15 +116,6 @@ func (w *watcher) totalMissed() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.slow
-}
-
-// pop removes the oldest event of a queue.
-func (w *watcher) pop(queue *[]queuedEvent) mcpvisor.Event {
-	first := (*queue)[0]
-	(*queue)[0] = queuedEvent{} // the array stays until the queue grows
-	*queue = (*queue)[1:]
-	w.bytes -= first.bytes
-	return first.Event
 }
 
 func (w *watcher) signal() {
@@ -155,16 +138,16 @@ func (w *watcher) end() {
 func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch supervision, server := w.supervisionEvents, w.serverEvents; {
+	switch supervision, server := w.supervisionEvents.events, w.serverEvents.events; {
 	case w.missed > 0:
 		e = mcpvisor.Event{Kind: mcpvisor.EventMissed, Time: time.Now(), Missed: w.missed}
 		w.missed = 0
 	case len(supervision) > 0 && (len(server) == 0 || supervision[0].Seq <= server[0].Seq): // in the order of publication
-		e = w.pop(&w.supervisionEvents)
+		e = w.supervisionEvents.pop()
 	case len(server) > 0:
-		e = w.pop(&w.serverEvents)
+		e = w.serverEvents.pop()
 	default:
-		w.supervisionEvents, w.serverEvents = nil, nil
+		w.supervisionEvents, w.serverEvents = eventQueue{}, eventQueue{}
 		return e, false, w.ended
 	}
 	return e, true, false

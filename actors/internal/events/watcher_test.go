@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // take returns all waiting events.
@@ -64,7 +65,7 @@ func TestWatcherDropsTheOldest(t *testing.T) {
 		}
 		w.enqueue(mcpvisor.Event{Kind: kind, FailedCalls: i})
 	}
-	require.Empty(t, w.serverEvents)
+	require.Empty(t, w.serverEvents.events)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].FailedCalls)
@@ -155,38 +156,36 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			continue
 		}
 	})
-	t.Run("receives_the_number_of_missed_events_once_its_bytes_are_used_up", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			const size = 1 << 20
-			h := NewHub()
-			events := h.Watch(t.Context())
-			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
-			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: 7})
-			synctest.Wait() // it is receiving that one
-			for i := range 100 {
-				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, FailedCalls: i})
-				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: i})
+	testutil.RunInBubble(t, "receives_the_number_of_missed_events_once_its_bytes_are_used_up", func(t *testing.T) {
+		const size = 1 << 20
+		h := NewHub()
+		events := h.Watch(t.Context())
+		line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
+		h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: 7})
+		synctest.Wait() // it is receiving that one
+		for i := range 100 {
+			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, FailedCalls: i})
+			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: i})
+		}
+		h.Close()
+		got := []mcpvisor.Event{}
+		for e := range events {
+			got = append(got, e)
+		}
+		require.Equal(t, 7, got[0].FailedCalls)
+		require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
+		require.EqualValues(t, 93, got[1].Missed)
+		logs, supervision := 0, 0
+		for _, e := range got[2:] {
+			if e.Kind == mcpvisor.EventLog {
+				logs++
+				continue
 			}
-			h.Close()
-			got := []mcpvisor.Event{}
-			for e := range events {
-				got = append(got, e)
-			}
-			require.Equal(t, 7, got[0].FailedCalls)
-			require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
-			require.EqualValues(t, 93, got[1].Missed)
-			logs, supervision := 0, 0
-			for _, e := range got[2:] {
-				if e.Kind == mcpvisor.EventLog {
-					logs++
-					continue
-				}
-				require.Equal(t, supervision, e.FailedCalls)
-				supervision++
-			}
-			require.Equal(t, 7, logs)
-			require.Equal(t, 100, supervision, "supervision events are dropped last")
-		})
+			require.Equal(t, supervision, e.FailedCalls)
+			supervision++
+		}
+		require.Equal(t, 7, logs)
+		require.Equal(t, 100, supervision, "supervision events are dropped last")
 	})
 	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {
 		w := newWatcher()
@@ -197,7 +196,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 		events, _ := w.take()
 		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large
 		require.EqualValues(t, 2, events[0].Missed)
-		require.Zero(t, w.bytes)
+		require.Zero(t, w.supervisionEvents.bytes+w.serverEvents.bytes)
 	})
 }
 

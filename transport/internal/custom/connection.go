@@ -121,8 +121,7 @@ func (p *Connection) end(kind supervisor.CauseKind, what string, err error) {
 
 func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) *supervisor.Cause {
 	redactor := p.connector.redactor
-	var own *supervisor.Cause
-	if errors.As(err, &own) && own != nil {
+	if own, ok := errors.AsType[*supervisor.Cause](err); ok && own != nil {
 		c := own.Clone()
 		c.Message, c.Err = redactor.Text(c.Message), redactor.Error(c.Err)
 		for i, line := range c.Stderr {
@@ -218,12 +217,10 @@ const evidenceTimeout = 50 * time.Millisecond
 
 // awaitLastMessages waits until Read has failed, too, or the connection ends.
 func (p *Connection) awaitLastMessages(readEnded <-chan struct{}) {
-	t := time.NewTimer(evidenceTimeout)
-	defer t.Stop()
 	select {
 	case <-readEnded:
 	case <-p.ctx.Done():
-	case <-t.C:
+	case <-time.After(evidenceTimeout):
 	}
 }
 
@@ -249,11 +246,9 @@ func (p *Connection) ExitCause() *supervisor.Cause {
 func (p *Connection) Terminate(grace time.Duration) {
 	p.cancel()
 	p.Process.Terminate(grace)
-	t := time.NewTimer(grace)
-	defer t.Stop()
 	select {
 	case <-p.returned:
-	case <-t.C:
+	case <-time.After(grace):
 	}
 }
 
@@ -366,8 +361,7 @@ func appendID(b []byte, id sdkrpc.ID) []byte {
 // a *jsonrpc.Error has its code.
 func appendError(b []byte, err error) []byte {
 	wire := sdkrpc.Error{Message: err.Error()}
-	var wrapped *sdkrpc.Error
-	if errors.As(err, &wrapped) && wrapped != nil {
+	if wrapped, ok := errors.AsType[*sdkrpc.Error](err); ok && wrapped != nil {
 		wire.Code = wrapped.Code
 		if json.Valid(wrapped.Data) {
 			wire.Data = wrapped.Data

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // fake is a transport and its connection. A nil function waits for the end of its context.
@@ -116,30 +117,28 @@ func TestConnection_ends(t *testing.T) {
 		"Close panics": {server: &fake{read: func(context.Context) (sdkrpc.Message, error) { return nil, errBroken }, close: func() error { panic("oh") }},
 			kind: supervisor.CauseClosed, text: "the connection ended: the cable is broken"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &mcpvisor.Transport{New: c.with}
-				if c.with == nil {
-					server = c.server.spec()
-				}
-				p := start(t, server)
-				go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
-				_, err := io.Copy(io.Discard, p.Stdout())
-				require.NoError(t, err, "stdout ends")
-				<-p.Exited()
-				cause := p.ExitCause()
-				require.Equal(t, c.kind, cause.Kind)
-				require.Equal(t, c.text, cause.Message)
-				require.Equal(t, cause.Permanent, name == "Connect is final")
-				if c.is != nil {
-					require.ErrorIs(t, cause, c.is)
-				}
-				p.Terminate(time.Hour)
-				require.NoError(t, p.Release())
-				if c.server != nil && c.server.connect == nil {
-					require.EqualValues(t, 1, c.server.closed.Load(), "Close is called once")
-				}
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			server := &mcpvisor.Transport{New: c.with}
+			if c.with == nil {
+				server = c.server.spec()
+			}
+			p := start(t, server)
+			go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
+			_, err := io.Copy(io.Discard, p.Stdout())
+			require.NoError(t, err, "stdout ends")
+			<-p.Exited()
+			cause := p.ExitCause()
+			require.Equal(t, c.kind, cause.Kind)
+			require.Equal(t, c.text, cause.Message)
+			require.Equal(t, cause.Permanent, name == "Connect is final")
+			if c.is != nil {
+				require.ErrorIs(t, cause, c.is)
+			}
+			p.Terminate(time.Hour)
+			require.NoError(t, p.Release())
+			if c.server != nil && c.server.connect == nil {
+				require.EqualValues(t, 1, c.server.closed.Load(), "Close is called once")
+			}
 		})
 	}
 }
@@ -211,20 +210,18 @@ func TestConnection_Terminate(t *testing.T) {
 		"closing": {read: func(context.Context) (sdkrpc.Message, error) { <-stuck; return nil, io.EOF },
 			close: func() error { close(stuck); return nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if name == "closing" {
-					stuck = make(chan struct{})
-				}
-				p := start(t, f.spec())
-				go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
-				time.Sleep(time.Second)
-				began := time.Now()
-				p.Terminate(time.Hour)
-				require.Zero(t, time.Since(began))
-				require.NoError(t, p.Release())
-				require.Equal(t, "the connection was closed", p.ExitCause().Message)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			if name == "closing" {
+				stuck = make(chan struct{})
+			}
+			p := start(t, f.spec())
+			go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
+			time.Sleep(time.Second)
+			began := time.Now()
+			p.Terminate(time.Hour)
+			require.Zero(t, time.Since(began))
+			require.NoError(t, p.Release())
+			require.Equal(t, "the connection was closed", p.ExitCause().Message)
 		})
 	}
 }
@@ -247,30 +244,28 @@ func TestConnection_left_behind(t *testing.T) {
 		}},
 		"Close": {"Read, Write or Close", func(stuck <-chan struct{}) *fake { return &fake{close: func() error { <-stuck; return nil }} }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				stuck := make(chan struct{})
-				f := c.make(stuck)
-				connector := NewConnector(f.spec(), nil)
-				const connections = 3
-				for range connections {
-					p, cause := connector.Start()
-					require.Nil(t, cause)
-					go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
-					time.Sleep(time.Second)
-					began := time.Now()
-					p.Terminate(time.Minute)
-					require.Equal(t, time.Minute, time.Since(began))
-					require.ErrorContains(t, p.Release(), c.text+" of the host's transport has not returned")
-				}
-				close(stuck)
-				time.Sleep(time.Second)
-				require.EqualValues(t, connections, f.closed.Load(), "each connection is closed once")
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			stuck := make(chan struct{})
+			f := c.make(stuck)
+			connector := NewConnector(f.spec(), nil)
+			const connections = 3
+			for range connections {
 				p, cause := connector.Start()
 				require.Nil(t, cause)
+				go func() { _, _ = io.WriteString(p.Stdin(), ping) }()
+				time.Sleep(time.Second)
+				began := time.Now()
 				p.Terminate(time.Minute)
-				require.NoError(t, p.Release())
-			})
+				require.Equal(t, time.Minute, time.Since(began))
+				require.ErrorContains(t, p.Release(), c.text+" of the host's transport has not returned")
+			}
+			close(stuck)
+			time.Sleep(time.Second)
+			require.EqualValues(t, connections, f.closed.Load(), "each connection is closed once")
+			p, cause := connector.Start()
+			require.Nil(t, cause)
+			p.Terminate(time.Minute)
+			require.NoError(t, p.Release())
 		})
 	}
 }

@@ -33,8 +33,7 @@ const maxRetryAfter = 24 * time.Hour
 // connectError makes the error of a request for which the RoundTripper returned err. sent
 // says whether the request had got a connection, so that the server may have seen it.
 func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the text of wrapped contains the URL with its secrets
 	}
 	if dial := dialError(err); dial != nil {
@@ -93,8 +92,7 @@ func (e *Endpoint) certificateError(cert *x509.Certificate, err error) *HTTPErro
 // Call it only for a request whose context has not ended. Otherwise err is the cause of
 // that context, which may be the failed connection attempt of another request.
 func dialError(err error) *net.OpError {
-	var op *net.OpError
-	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return op
 	}
 	return nil

@@ -10,6 +10,9 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/internal/argcheck"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The modes of an elicitation (MCP, client, elicitation). A missing mode means a form.
@@ -27,10 +30,6 @@ const MethodElicited = "notifications/elicitation/complete"
 func (h *Handler) checkElicitation(by answerer, p *mcp.ElicitParams) error {
 	form, link := by.offer.ElicitForm, by.offer.ElicitURL
 	switch {
-	case !form && !link:
-		return by.noElicitation()
-	case p == nil:
-		return errInvalidParams("the parameters are missing")
 	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:
 		return errInvalidParams("this client does not declare that mode of elicitation")
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
@@ -39,7 +38,7 @@ func (h *Handler) checkElicitation(by answerer, p *mcp.ElicitParams) error {
 	if err := h.Pool.checkForm(p.RequestedSchema); err != nil {
 		return errInvalidParams("requestedSchema: " + err.Error())
 	}
-	return nil // the go-sdk checks the rest
+	return checkMode(p)
 }
 
 // isWebAddress reports whether text is an http or https URL with a host.
@@ -48,18 +47,11 @@ func isWebAddress(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != ""
 }
 
-// elicit implements mcp.ClientOptions.ElicitationHandler. The go-sdk has checked the
-// parameters, and checks the result against the requested schema.
-func (h *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	return h.elicitBy(ctx, h.Pool.Handlers.ElicitForm, h.Pool.Handlers.ElicitURL, *req.Params)
-}
-
-// elicitBy is elicit with the handlers of the host for both modes.
-func (h *Handler) elicitBy(ctx context.Context, handler, link elicitFunc, p mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	if p.Mode == elicitURL {
-		handler = link
-	} else {
-		p.Mode = elicitForm
+// elicit answers elicitation/create by the handler of its mode.
+func (h *Handler) elicit(ctx context.Context, by *transport.CallHandlers, p mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	handler := by.ElicitURL
+	if p.Mode != elicitURL {
+		handler, p.Mode = by.ElicitForm, elicitForm
 	}
 	res, err := runHandler(ctx, h, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, h.Pool.serverName, &p) })
 	if err != nil {
@@ -71,10 +63,48 @@ func (h *Handler) elicitBy(ctx context.Context, handler, link elicitFunc, p mcp.
 		return nil, h.hideError(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
-	if res.Action == "accept" && p.Mode == elicitForm {
-		whole.Content = applyDefaults(res.Content, p.RequestedSchema)
+	if res.Action != "accept" || p.Mode != elicitForm {
+		return whole, nil
 	}
-	return whole, nil
+	whole.Content = applyDefaults(res.Content, p.RequestedSchema)
+	return whole, checkContent(ctx, whole, p.RequestedSchema)
+}
+
+// checkMode returns what is wrong with the parameters of an elicitation for its mode.
+func checkMode(p *mcp.ElicitParams) error {
+	switch link := p.Mode == elicitURL; {
+	case p.Mode != "" && p.Mode != elicitForm && !link:
+		return errInvalidParams(fmt.Sprintf("unsupported elicitation mode: %.40q", p.Mode))
+	case link && p.RequestedSchema != nil:
+		return errInvalidParams("requestedSchema must not be set for URL elicitation")
+	case link && p.URL == "":
+		return errInvalidParams("URL must be set for URL elicitation")
+	case !link && p.URL != "":
+		return errInvalidParams("URL must not be set for form elicitation")
+	}
+	return nil
+}
+
+// checkContent compares what the user entered into a form with its schema, which is a flat form
+// (CheckForm).
+func checkContent(ctx context.Context, res *mcp.ElicitResult, form any) error {
+	if res.Action != "accept" || res.Content == nil || form == nil {
+		return nil
+	}
+	schema, err := json.Marshal(form)
+	var content []byte
+	if err == nil {
+		content, err = json.Marshal(res.Content)
+	}
+	if err != nil {
+		return err // not of the server
+	}
+	var checker argcheck.Checker
+	if found := checker.Check(ctx, schema, content, argcheck.Options{}); len(found.Violations) > 0 {
+		v := found.Violations[0]
+		return errInvalidParams(fmt.Sprintf("elicitation result content does not match requested schema: %s %s", v.Path, v.Reason))
+	}
+	return nil
 }
 
 // applyDefaults returns a copy of content in which missing fields have the defaults of the
@@ -94,25 +124,16 @@ func applyDefaults(content map[string]any, schema any) map[string]any {
 	return whole
 }
 
-// elicited implements mcp.ClientOptions.ElicitationCompleteHandler. The go-sdk handles
-// notifications one by one, so it must not wait.
-func (h *Handler) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-	h.notifyElicited(req.Params.ElicitationID)
-}
-
-// HandleNotification handles a notification that does not pass through the go-sdk.
+// HandleNotification runs the Elicited handler of the host in a goroutine of its own, for a notification that
+// has one.
 func (h *Handler) HandleNotification(r *sdkrpc.Request) {
 	var p mcp.ElicitationCompleteParams
-	if r.Method == MethodElicited && h.Pool.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
-		h.notifyElicited(p.ElicitationID)
+	if r.Method != MethodElicited || h.Pool.Handlers.Elicited == nil || json.Unmarshal(r.Params, &p) != nil {
+		return
 	}
-}
-
-// notifyElicited runs the Elicited handler of the host in a goroutine of its own.
-func (h *Handler) notifyElicited(id string) {
 	go func() {
 		_, _ = runHandler(context.Background(), h, MethodElicited, func(ctx context.Context) (*struct{}, error) {
-			h.Pool.Handlers.Elicited(ctx, h.Pool.serverName, id)
+			h.Pool.Handlers.Elicited(ctx, h.Pool.serverName, p.ElicitationID)
 			return &struct{}{}, nil
 		})
 	}()

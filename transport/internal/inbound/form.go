@@ -11,10 +11,10 @@ import (
 )
 
 // The schema of a form is a flat object with primitive fields (MCP, elicitation, "Requested
-// Schema"). The go-sdk checks little of it and passes it to a JSON Schema validator that
-// follows references. A reference to itself overflows the stack, which cannot be
-// recovered, and nested references can take hours. So this file accepts only the keywords
-// of the flat form. They cannot refer to anything, and they nest to a fixed depth.
+// Schema"). A host may pass it to a JSON Schema validator that follows references: a reference
+// to itself overflows its stack, which cannot be recovered, and nested references can take
+// hours. So this file accepts only the keywords of the flat form. They cannot refer to
+// anything, and they nest to a fixed depth.
 
 const (
 	// formEntries bounds the fields, options and other list entries of one form together.
@@ -63,6 +63,9 @@ var (
 	}
 )
 
+// fieldTypes are the types of the fields of a form.
+var fieldTypes = []string{"string", "number", "integer", "boolean", "array"}
+
 // CheckForm returns why a schema is not a flat form or exceeds the limits of a form; nil if
 // it may be used. A missing schema is valid.
 func CheckForm(schema any) error {
@@ -103,6 +106,11 @@ func (f *formChecker) checkFields(value any, allowed fieldRules) error {
 		err := f.countEntry()
 		if err == nil {
 			err = f.checkObject(field, allowed)
+		}
+		if err == nil {
+			if name, _ := field.(map[string]any)["type"].(string); !slices.Contains(fieldTypes, name) {
+				err = fmt.Errorf("unsupported type %.40q; it is one of %q", name, fieldTypes)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%.40q: %w", name, err)
@@ -156,8 +164,7 @@ func (f *formChecker) checkPrimitive(value any) error {
 
 func (f *formChecker) checkText(value any) error { return checkTextLength(value, formText) }
 
-// checkDefault checks the default of a field. The go-sdk validates it against the field when
-// the answer leaves the field out.
+// checkDefault checks the default of a field, which the answer gets if it leaves the field out.
 func (f *formChecker) checkDefault(value any) error {
 	switch v := value.(type) {
 	case string:
@@ -169,7 +176,7 @@ func (f *formChecker) checkDefault(value any) error {
 }
 
 // checkPattern checks a regular expression and counts it against formSteps. It is not
-// compiled: the go-sdk does that, with the answer of the user.
+// compiled: checkContent does that, with the answer of the user.
 func (f *formChecker) checkPattern(value any) error {
 	text, ok := value.(string)
 	if !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/internal/pattern"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -52,7 +53,12 @@ func TestCheckForm_invalid(t *testing.T) {
 		transporttest.FormWith(`"a":{"pattern":"("}`), transporttest.FormWith(`"a":{"pattern":1}`), transporttest.FormWith(`"a":{"pattern":"` + long[:pattern.MaxBytes+1] + `"}`),
 		transporttest.FormWith(`"a":{"pattern":"` + strings.Repeat(".{1000}", 6) + `"}`),
 	} {
-		require.Error(t, CheckForm(transporttest.DecodeJSON(t, schema)), "%.200s", schema)
+		err := CheckForm(transporttest.DecodeJSON(t, schema))
+		require.Error(t, err, "%.200s", schema)
+		require.NotContains(t, err.Error(), "unsupported type", "%.200s", schema)
+	}
+	for _, field := range []string{`{}`, `{"type":"object"}`, `{"type":"null"}`, `{"enum":["a"]}`} {
+		require.ErrorContains(t, CheckForm(transporttest.DecodeJSON(t, transporttest.FormWith(`"a":`+field))), "unsupported type")
 	}
 }
 
@@ -104,10 +110,10 @@ func TestApplyDefaults(t *testing.T) {
 func TestHandler_elicit_content(t *testing.T) {
 	h := newTestHandler()
 	for action, want := range map[string]map[string]any{"accept": {"a": 1.0, "b": 3.0}, "decline": nil, "cancel": nil} {
-		h.Pool.Handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		by := &transport.CallHandlers{ElicitForm: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: action, Content: map[string]any{"a": 1.0}}, nil
-		}
-		res, err := h.elicit(t.Context(), &mcp.ElicitRequest{Params: &mcp.ElicitParams{RequestedSchema: formWithDefaults}})
+		}}
+		res, err := h.elicit(t.Context(), by, mcp.ElicitParams{RequestedSchema: formWithDefaults})
 		require.NoError(t, err)
 		require.Equal(t, want, res.Content, action)
 	}

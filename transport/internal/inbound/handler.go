@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -21,15 +20,12 @@ import (
 )
 
 // Handler answers the requests of the server of one session. They come as JSON-RPC requests
-// (legacy era, [Requests]) or in the result of a call (modern era, rounds.go). Either way a
-// request passes through the go-sdk (Next), which knows the rules of each method. Safe for
-// concurrent use.
+// (legacy era, [Requests]) or in the result of a call (modern era, rounds.go). None passes
+// through the go-sdk, whose client knows one set of handlers. Safe for concurrent use.
 type Handler struct {
 	// Pool runs the handlers of the host. The sessions of a registration share it.
 	Pool     *HandlerPool
 	lifetime *jsonrpc.Lifetime // of the session; its end ends every request
-	// Next passes a request to the go-sdk. NewClient sets it, before the session opens.
-	Next mcp.MethodHandler
 	// Redactor masks the secrets of the server in errors that repeat its texts. Set before
 	// the session opens.
 	Redactor redact.Redactor
@@ -41,12 +37,6 @@ type Handler struct {
 	// rootsRevisions are the revisions of the roots when the session was made. The server
 	// could not read an older one. Never changed.
 	rootsRevisions [2]uint64
-
-	// session is the session of the go-sdk; nil if no handler of the host needs it. It is
-	// set once, before sessionSet is closed, and read after that.
-	session    *mcp.ClientSession
-	sessionSet chan struct{}
-	setOnce    sync.Once
 }
 
 // roots are the roots of the host, and those of who answers else; nil: there are none.
@@ -70,55 +60,37 @@ func (h *Handler) FollowRoots(changed func()) (unfollow func()) {
 	}
 }
 
-// NewClient makes the go-sdk client of the session and routes its requests through dispatch.
-func (h *Handler) NewClient(info *mcp.Implementation) *mcp.Client {
-	c := mcp.NewClient(info, h.clientOptions())
-	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		h.Next = next
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			res, _, err := h.dispatch(ctx, h.host(), method, req, nil)
-			return res, err
-		}
-	})
-	return c
-}
-
-// Ready returns a channel that is closed when SetSession is called.
-func (h *Handler) Ready() <-chan struct{} { return h.sessionSet }
-
-// SetSession sets the session of the go-sdk. Requests of the server wait for it.
-func (h *Handler) SetSession(session *mcp.ClientSession) {
-	h.setOnce.Do(func() {
-		if hosts := &h.Pool.Handlers; hosts.Sample != nil || hosts.ElicitForm != nil || hosts.ElicitURL != nil {
-			h.session = session
-		}
-		close(h.sessionSet)
-	})
+// Negotiate lets the go-sdk negotiate with the server, with the capabilities of the handlers. Then the go-sdk
+// has nothing left to do, and its session ends. version is the protocol version that it proposes; empty means
+// the newest, which begins with server/discover.
+func (h *Handler) Negotiate(ctx context.Context, info *mcp.Implementation, conn *jsonrpc.SDKConn, version string) (*mcp.InitializeResult, error) {
+	d := jsonrpc.Capabilities(&h.Pool.Handlers, true)
+	client := mcp.NewClient(info, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}})
+	session, err := client.Connect(ctx, conn, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.Close()
+	_ = session.Close() // does not wait: the go-sdk has no request in flight
+	return session.InitializeResult(), nil
 }
 
 // answer answers a request of a legacy server. The idle clocks of the calls that it may
 // belong to are paused while a handler runs. text is the result as JSON.
 func (h *Handler) answer(ctx context.Context, r *request, calls CallClocks) (text json.RawMessage, err error) {
-	select {
-	case <-h.sessionSet:
-	case <-ctx.Done():
-		return nil, errNoAnswer
-	case <-h.lifetime.Dead():
-		return nil, errNoAnswer
-	}
 	defer h.recoverPanic(r.method, &err)
-	req, err := h.requestFrom(r.by, r.method, r.params)
+	decoded, err := decodeRequest(r.by, r.method, r.params)
 	if err != nil {
 		return nil, err
 	}
 	restart := func(bool) {}
 	begin := func() { restart = calls.PauseClocks(r.call) }
 	defer func() { restart(err == nil) }()
-	return h.dispatchObserved(ctx, r.by, r.method, r.params, req, begin)
+	return h.dispatchObserved(ctx, r.by, r.method, r.params, decoded, begin)
 }
 
 // dispatchObserved is dispatch for a request, which it shows the observer.
-func (h *Handler) dispatchObserved(ctx context.Context, by answerer, method string, params []byte, req mcp.Request, begin func()) (text json.RawMessage, err error) {
+func (h *Handler) dispatchObserved(ctx context.Context, by answerer, method string, params []byte, decoded mcp.Params, begin func()) (text json.RawMessage, err error) {
 	if h.Observe != nil {
 		next, end := h.Observe(ctx, method, params)
 		ctx = next
@@ -133,27 +105,22 @@ func (h *Handler) dispatchObserved(ctx context.Context, by answerer, method stri
 	if by.raw() {
 		return h.answerRaw(ctx, by, method, params, begin)
 	}
-	_, text, err = h.dispatch(ctx, by, method, req, begin)
-	return text, err
+	return h.dispatch(ctx, by, method, decoded, begin)
 }
 
-// requestFrom decodes the parameters of a request, unless the handler gets them raw: that request has
-// none. The error is errUnknownMethod for a method that clients do not have.
-func (h *Handler) requestFrom(by answerer, method string, params []byte) (mcp.Request, error) {
+// decodeRequest decodes the parameters of a request, unless the handler gets them raw. The error is
+// errUnknownMethod for a method that clients do not have.
+func decodeRequest(by answerer, method string, params []byte) (mcp.Params, error) {
 	if by.raw() && by.checkMethod(method) == nil {
-		return &mcp.ListRootsRequest{}, nil
+		return &mcp.ListRootsParams{}, nil // not used
 	}
 	switch method {
 	case methodSample:
-		return decodeParams(params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
-			return &mcp.CreateMessageWithToolsRequest{Session: h.session, Params: p}
-		})
+		return decodeParams(params, new(mcp.CreateMessageWithToolsParams))
 	case methodElicit:
-		return decodeParams(params, func(p *mcp.ElicitParams) mcp.Request {
-			return &mcp.ElicitRequest{Session: h.session, Params: p}
-		})
+		return decodeParams(params, new(mcp.ElicitParams))
 	case methodRoots:
-		return &mcp.ListRootsRequest{Session: h.session, Params: &mcp.ListRootsParams{}}, nil
+		return &mcp.ListRootsParams{}, nil
 	}
 	return nil, errUnknownMethod
 }
@@ -166,74 +133,59 @@ func (h *Handler) recoverPanic(method string, err *error) {
 	}
 }
 
-// needsHandler reports whether a handler of the host answers the method.
-func needsHandler(method string) bool {
-	return method == methodSample || method == methodElicit
-}
-
 const (
 	methodSample = "sampling/createMessage"
 	methodElicit = "elicitation/create"
 	methodRoots  = "roots/list"
 )
 
-// dispatch serves one request or notification of the server. A panic of the go-sdk, or of a
-// host type that is written as JSON, fails only this request. text is the result as JSON;
-// nil for a notification. begin, if set, is called before a handler of the host runs.
-func (h *Handler) dispatch(ctx context.Context, by answerer, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.logPanic(method, v)
-			res, text, err = nil, nil, errNoAnswer
-		}
-	}()
-	if refused := h.checkRequest(by, method, req); refused != nil {
-		return nil, nil, refused
+// dispatch serves one request of the server. A panic of a host type that is written as JSON fails only this
+// request. text is the result as JSON. begin, if set, is called before a handler runs.
+func (h *Handler) dispatch(ctx context.Context, by answerer, method string, params mcp.Params, begin func()) (text json.RawMessage, err error) {
+	defer h.recoverPanic(method, &err)
+	if err := h.checkRequest(by, method, params); err != nil {
+		return nil, err
 	}
-	if begin != nil && (needsHandler(method) || by.handlers != nil) {
-		begin()
-	}
-	if by.handlers != nil {
-		if res, err = h.answerCall(ctx, by.handlers, req); err != nil {
-			return nil, nil, err
-		}
-	} else if method == methodRoots {
+	var res mcp.Result
+	if by.handlers == nil && method == methodRoots { // known, without a handler
 		list, _ := h.Pool.Handlers.Roots.Current()
-		res = &mcp.ListRootsResult{Roots: append([]*mcp.Root{}, list...)} // never null
-	} else if res, err = h.Next(ctx, method, req); err != nil {
-		return nil, nil, err
-	}
-	if !needsHandler(method) && method != methodRoots {
-		return res, nil, nil
+		res = rootsResult(list)
+	} else {
+		if begin != nil {
+			begin()
+		}
+		if res, err = h.runHandlers(ctx, by.handlers, params); err != nil {
+			return nil, err
+		}
 	}
 	if text, err = json.Marshal(res); err != nil {
-		return nil, nil, h.hideError(zerolog.WarnLevel, method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
+		return nil, h.hideError(zerolog.WarnLevel, method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
 	}
-	return res, text, nil
+	return text, nil
 }
 
-// checkRequest returns why a request cannot be served; nil if it can. The go-sdk and the
-// handlers of the host rely on these checks and would dereference nil otherwise.
-func (h *Handler) checkRequest(by answerer, method string, req mcp.Request) error {
-	switch method {
-	case methodRoots:
-		if !by.offer.Roots {
-			return by.noRoots()
-		}
-	case methodSample:
-		p, _ := req.GetParams().(*mcp.CreateMessageWithToolsParams)
+// rootsResult returns the result of roots/list, which is never null.
+func rootsResult(roots []*mcp.Root) *mcp.ListRootsResult {
+	return &mcp.ListRootsResult{Roots: append([]*mcp.Root{}, roots...)}
+}
+
+// checkRequest returns why a request cannot be served; nil if it can. The handlers of the host rely on
+// these checks and would dereference nil otherwise.
+func (h *Handler) checkRequest(by answerer, method string, params mcp.Params) error {
+	if err := by.checkMethod(method); err != nil {
+		return err
+	}
+	switch p := params.(type) {
+	case *mcp.CreateMessageWithToolsParams:
 		switch {
-		case !by.offer.Sample:
-			return by.noSampling()
-		case p == nil || slices.ContainsFunc(p.Messages, isEmptyMessage):
+		case slices.ContainsFunc(p.Messages, isEmptyMessage):
 			return errInvalidParams("a message is null or has no content")
 		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !by.offer.SampleTools:
 			return errInvalidParams("this client declares no tools in sampling")
 		case slices.Contains(p.Tools, nil):
 			return errInvalidParams("a tool is null")
 		}
-	case methodElicit:
-		p, _ := req.GetParams().(*mcp.ElicitParams)
+	case *mcp.ElicitParams:
 		return h.checkElicitation(by, p)
 	}
 	return nil
@@ -244,14 +196,35 @@ func isEmptyMessage(m *mcp.SamplingMessageV2) bool {
 	return m == nil || len(m.Content) == 0 || slices.Contains(m.Content, nil)
 }
 
-// sample implements mcp.ClientOptions.CreateMessageWithToolsHandler. A result without a role
-// gets the role assistant.
-func (h *Handler) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
-	return h.sampleBy(ctx, h.Pool.Handlers.Sample, req.Params)
+// runHandlers answers a request, which was checked, by the handlers of a call; nil: those of the client.
+func (h *Handler) runHandlers(ctx context.Context, by *transport.CallHandlers, params mcp.Params) (mcp.Result, error) {
+	if by == nil {
+		hosts := &h.Pool.Handlers
+		by = &transport.CallHandlers{Sample: hosts.Sample, ElicitForm: hosts.ElicitForm, ElicitURL: hosts.ElicitURL}
+	}
+	switch p := params.(type) {
+	case *mcp.CreateMessageWithToolsParams:
+		return nilOnError(h.sample(ctx, by.Sample, p))
+	case *mcp.ElicitParams:
+		return nilOnError(h.elicit(ctx, by, *p))
+	default:
+		return nilOnError(runHandler(ctx, h, methodRoots, func(ctx context.Context) (*mcp.ListRootsResult, error) {
+			roots, err := by.Roots(ctx, h.Pool.serverName)
+			return rootsResult(roots), err
+		}))
+	}
 }
 
-// sampleBy is sample with a handler of the host.
-func (h *Handler) sampleBy(ctx context.Context, handler sampleFunc, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+// nilOnError returns a result as an interface, which is nil if there is an error.
+func nilOnError[R mcp.Result](res R, err error) (mcp.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// sample answers sampling/createMessage. A result without a role gets the role assistant.
+func (h *Handler) sample(ctx context.Context, handler sampleFunc, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	res, err := runHandler(ctx, h, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
 		return handler(ctx, h.Pool.serverName, p)
 	})
@@ -364,7 +337,7 @@ func (h *Handler) hideError(level zerolog.Level, method string, err error) error
 	return &hiddenError{err}
 }
 
-// logPanic logs a panic of a handler or of the go-sdk.
+// logPanic logs a panic of a handler, or of what it returned.
 func (h *Handler) logPanic(method string, v any) {
 	h.Pool.Log().Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
 }

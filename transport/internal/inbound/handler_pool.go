@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -61,28 +60,11 @@ func (p *HandlerPool) Waiting() int { return int(p.waiting.Load()) }
 
 // NewHandler makes the handler of one session. life is the lifetime of the session.
 func (p *HandlerPool) NewHandler(life *jsonrpc.Lifetime) *Handler {
-	h := &Handler{Pool: p, lifetime: life, sessionSet: make(chan struct{})}
+	h := &Handler{Pool: p, lifetime: life}
 	for i, roots := range h.roots() {
 		if roots != nil {
 			_, h.rootsRevisions[i] = roots.Current()
 		}
 	}
 	return h
-}
-
-// clientOptions returns the options of a go-sdk client that declares the capabilities of
-// the handlers and routes requests to them.
-func (h *Handler) clientOptions() *mcp.ClientOptions {
-	d := jsonrpc.Capabilities(&h.Pool.Handlers, true)
-	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}}
-	if d.Sampling != nil {
-		o.CreateMessageWithToolsHandler = h.sample
-	}
-	if d.Elicitation != nil {
-		o.ElicitationHandler = h.elicit
-	}
-	if h.Pool.Handlers.Elicited != nil {
-		o.ElicitationCompleteHandler = h.elicited
-	}
-	return o
 }

@@ -62,34 +62,34 @@ func TestRunHandler_session_ends(t *testing.T) {
 	require.ErrorIs(t, <-failed, errNoAnswer)
 }
 
-// A panic of the go-sdk, and a result that cannot be written as JSON, fail only their own
+// A panic of a host type, and a result that cannot be written as JSON, fail only their own
 // request.
 func TestHandler_dispatch_panic_or_invalid_result(t *testing.T) {
 	h := newTestHandler()
-	for name, next := range map[string]mcp.MethodHandler{
-		"a panic": func(context.Context, string, mcp.Request) (mcp.Result, error) { panic("of the go-sdk") },
-		"not JSON": func(context.Context, string, mcp.Request) (mcp.Result, error) {
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"f": func() {}}}, nil
-		},
-	} {
-		h.Next = next
-		res, text, err := h.dispatch(t.Context(), h.host(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
-		require.Nil(t, res, name)
+	for name, value := range map[string]any{"a panic": panics{}, "not JSON": func() {}} {
+		h.Pool.Handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"f": value}}, nil
+		}
+		text, err := h.dispatch(t.Context(), h.host(), methodElicit, &mcp.ElicitParams{}, nil)
 		require.Nil(t, text, name)
 		require.ErrorIs(t, err, errNoAnswer, name)
 	}
 }
+
+// panics is a value that panics when it is written as JSON.
+type panics struct{}
+
+func (panics) MarshalJSON() ([]byte, error) { panic("of the host") }
 
 // A sampling result without content is not an answer. The result of the handler is not
 // changed.
 func TestHandler_sample(t *testing.T) {
 	h := newTestHandler()
 	var answer mcp.CreateMessageWithToolsResult
-	h.Pool.Handlers.Sample = func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-		return &answer, nil
-	}
 	sample := func() (*mcp.CreateMessageWithToolsResult, error) {
-		return h.sample(t.Context(), &mcp.CreateMessageWithToolsRequest{Params: &mcp.CreateMessageWithToolsParams{}})
+		return h.sample(t.Context(), func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+			return &answer, nil
+		}, &mcp.CreateMessageWithToolsParams{})
 	}
 	for _, content := range [][]mcp.Content{nil, {}, {nil}} {
 		answer.Content = content
@@ -108,11 +108,10 @@ func TestHandler_checkRequest_sampling_tools(t *testing.T) {
 	h := newTestHandler()
 	h.Pool.Handlers.Sample = transporttest.AnySample
 	for _, p := range []*mcp.CreateMessageWithToolsParams{{Tools: []*mcp.Tool{{Name: "t"}}}, {ToolChoice: &mcp.ToolChoice{Mode: "auto"}}} {
-		req := &mcp.CreateMessageWithToolsRequest{Params: p}
 		h.Pool.Handlers.SampleTools = false
-		require.ErrorContains(t, h.checkRequest(h.host(), methodSample, req), "declares no tools")
+		require.ErrorContains(t, h.checkRequest(h.host(), methodSample, p), "declares no tools")
 		h.Pool.Handlers.SampleTools = true
-		require.NoError(t, h.checkRequest(h.host(), methodSample, req))
+		require.NoError(t, h.checkRequest(h.host(), methodSample, p))
 	}
 }
 

@@ -197,8 +197,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		result, err = send(ctx, r)
 		h.Waiting.add(call)
 		if err != nil {
-			var e *mcpvisor.Error
-			if errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
+			if e, ok := errors.AsType[*mcpvisor.Error](err); ok && e.Outcome == mcpvisor.OutcomeNotSent {
 				seen := *e
 				seen.Outcome = mcpvisor.OutcomeUnknown // the server has seen the earlier rounds
 				return nil, &seen
@@ -263,13 +262,13 @@ func (h *Handler) answerInput(ctx context.Context, by answerer, r inputRequest) 
 	if by.raw() && by.handlers.For(r.method) == nil {
 		by = h.host()
 	}
-	req, err := h.requestFrom(by, r.method, r.params)
+	params, err := decodeRequest(by, r.method, r.params)
 	if err == errUnknownMethod {
 		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), hintServerFault)
 	}
 	var text []byte
 	if err == nil {
-		text, err = h.dispatchObserved(ctx, by, r.method, r.params, req, nil)
+		text, err = h.dispatchObserved(ctx, by, r.method, r.params, params, nil)
 	}
 	if err == nil {
 		return text, nil
@@ -288,19 +287,18 @@ func (h *Handler) answerInput(ctx context.Context, by answerer, r inputRequest) 
 	return nil, inputError(fmt.Errorf("%.60q requests %s: %w", h.Redactor.Text(r.key), r.method, err), hint)
 }
 
-// decodeParams decodes the parameters of a request, which must be present.
-func decodeParams[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
+// decodeParams decodes the parameters of a request, which must be present, into p.
+func decodeParams(params []byte, p mcp.Params) (mcp.Params, error) {
 	if err := CheckParams(params); err != nil {
 		return nil, err
 	}
-	p := new(P)
 	if len(params) == 0 || string(params) == "null" {
 		return nil, errInvalidParams("the parameters are missing")
 	}
 	if err := json.Unmarshal(params, p); err != nil {
 		return nil, errInvalidParams("the parameters cannot be read: " + err.Error())
 	}
-	return request(p), nil
+	return p, nil
 }
 
 // inputError returns the error of a request whose input could not be supplied.

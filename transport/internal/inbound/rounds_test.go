@@ -3,13 +3,10 @@ package inbound
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -26,12 +23,8 @@ func TestHandler_answerInputs_handler_hangs(t *testing.T) {
 	defer close(stop)
 	wants := []inputRequest{{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}}
 	stuck := func() *Handler {
-		q := NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()})
-		h := q.NewHandler(jsonrpc.NewLifetime())
-		h.Next = func(context.Context, string, mcp.Request) (mcp.Result, error) {
-			<-stop
-			return nil, errors.New("too late")
-		}
+		h := newTestHandler()
+		h.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-stop })
 		return h
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,11 +47,10 @@ func TestHandler_answerInputs_handler_hangs(t *testing.T) {
 func TestHandler_answerInputs_cancels_after_a_failure(t *testing.T) {
 	h := newTestHandler()
 	ended := make(chan struct{})
-	h.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+	h.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(ctx context.Context) {
 		<-ctx.Done()
 		close(ended)
-		return nil, errors.New("too late")
-	}
+	})
 	_, err := h.answerInputs(t.Context(), hostAnswers, []inputRequest{
 		{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}, {key: "g", method: "tools/list"}})
 	require.ErrorContains(t, err, "which clients do not have")

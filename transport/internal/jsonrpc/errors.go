@@ -36,8 +36,7 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	if died != nil {
 		return died.Clone() // its errors may be in the hands of callers already
 	}
-	var already *supervisor.Cause
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[*supervisor.Cause](err); ok {
 		return already.Clone()
 	}
 	c := &supervisor.Cause{Kind: supervisor.CauseHandshake, Err: err, Message: "handshake failed: " + err.Error()}

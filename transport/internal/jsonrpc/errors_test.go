@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -45,8 +46,7 @@ func TestOpenCause_unusable_answer(t *testing.T) {
 func TestServerError(t *testing.T) {
 	read := func(raw string) *sdkrpc.Error {
 		line := []byte(raw)
-		var rpc *sdkrpc.Error
-		require.ErrorAs(t, ServerError(line), &rpc)
+		rpc := testutil.AsError[*sdkrpc.Error](t, ServerError(line))
 		for i := range line {
 			line[i] = '#'
 		}

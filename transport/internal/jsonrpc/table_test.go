@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -142,12 +143,10 @@ func TestTable_Remove(t *testing.T) {
 func TestTable_deadline(t *testing.T) {
 	// inBubble runs a case in virtual time.
 	inBubble := func(name string, f func(t *testing.T, table *Table)) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var table Table
-				defer endTable(&table, errTableEnded)
-				f(t, &table)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			var table Table
+			defer endTable(&table, errTableEnded)
+			f(t, &table)
 		})
 	}
 	inBubble("each request at its own", func(t *testing.T, table *Table) {
@@ -309,71 +308,61 @@ func TestTable_PauseClocks(t *testing.T) {
 		"answered":     {true, 10 * time.Second},
 		"not answered": {false, 6 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var table Table
-				defer endTable(&table, errTableEnded)
-				e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second})
-				time.Sleep(4 * time.Second)
-				restart := table.PauseClocks(0)
-				time.Sleep(time.Hour)
-				require.Empty(t, owner.expiries(&table), "the idle clock is paused")
-				resumed := time.Now()
-				restart(c.answered)
-				require.Equal(t, resumed.Add(c.left), e.Deadline)
-				time.Sleep(time.Hour)
-				require.Equal(t, []time.Time{resumed.Add(c.left)}, owner.expiries(&table), "the timer is armed again")
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			var table Table
+			defer endTable(&table, errTableEnded)
+			e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second})
+			time.Sleep(4 * time.Second)
+			restart := table.PauseClocks(0)
+			time.Sleep(time.Hour)
+			require.Empty(t, owner.expiries(&table), "the idle clock is paused")
+			resumed := time.Now()
+			restart(c.answered)
+			require.Equal(t, resumed.Add(c.left), e.Deadline)
+			time.Sleep(time.Hour)
+			require.Equal(t, []time.Time{resumed.Add(c.left)}, owner.expiries(&table), "the timer is armed again")
 		})
 	}
-	t.Run("the total clock goes on", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table Table
-			defer endTable(&table, errTableEnded)
-			began := time.Now()
-			e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second, TotalTimeout: time.Minute})
-			table.PauseClocks(e.ID)
-			time.Sleep(time.Hour)
-			require.Equal(t, []time.Time{began.Add(time.Minute)}, owner.expiries(&table))
-		})
+	testutil.RunInBubble(t, "the total clock goes on", func(t *testing.T) {
+		var table Table
+		defer endTable(&table, errTableEnded)
+		began := time.Now()
+		e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second, TotalTimeout: time.Minute})
+		table.PauseClocks(e.ID)
+		time.Sleep(time.Hour)
+		require.Equal(t, []time.Time{began.Add(time.Minute)}, owner.expiries(&table))
 	})
-	t.Run("only the known call", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table Table
-			defer endTable(&table, errTableEnded)
-			paused, pausedOwner := addRequest(t, &table, transport.Request{Timeout: time.Second})
-			_, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
-			table.PauseClocks(paused.ID)
-			time.Sleep(time.Hour)
-			require.Empty(t, pausedOwner.expiries(&table))
-			require.Len(t, owner.expiries(&table), 1)
-		})
+	testutil.RunInBubble(t, "only the known call", func(t *testing.T) {
+		var table Table
+		defer endTable(&table, errTableEnded)
+		paused, pausedOwner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+		_, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+		table.PauseClocks(paused.ID)
+		time.Sleep(time.Hour)
+		require.Empty(t, pausedOwner.expiries(&table))
+		require.Len(t, owner.expiries(&table), 1)
 	})
-	t.Run("the entry serves another request by then", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table Table
-			defer endTable(&table, errTableEnded)
-			e, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
-			restart := table.PauseClocks(e.ID)
-			table.Remove(e)
-			*e = Entry{Owner: owner}
-			require.NoError(t, table.Add(e, true, &transport.Request{Timeout: time.Minute}))
-			table.PauseClocks(e.ID)
-			restart(true)
-			require.True(t, e.Clocks.Paused(), "the pause of the other request stays")
-			require.Zero(t, e.Deadline, "and its idle clock does not start")
-		})
+	testutil.RunInBubble(t, "the entry serves another request by then", func(t *testing.T) {
+		var table Table
+		defer endTable(&table, errTableEnded)
+		e, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+		restart := table.PauseClocks(e.ID)
+		table.Remove(e)
+		*e = Entry{Owner: owner}
+		require.NoError(t, table.Add(e, true, &transport.Request{Timeout: time.Minute}))
+		table.PauseClocks(e.ID)
+		restart(true)
+		require.True(t, e.Clocks.Paused(), "the pause of the other request stays")
+		require.Zero(t, e.Deadline, "and its idle clock does not start")
 	})
-	t.Run("the session ended by then", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table Table
-			e, _ := addRequest(t, &table, transport.Request{Timeout: time.Second})
-			restart := table.PauseClocks(e.ID)
-			time.Sleep(time.Minute) // the timer fires, and no deadline is left
-			endTable(&table, errTableEnded)
-			restart(true)
-			require.True(t, table.TimerStopped(), "the timer is not armed again")
-		})
+	testutil.RunInBubble(t, "the session ended by then", func(t *testing.T) {
+		var table Table
+		e, _ := addRequest(t, &table, transport.Request{Timeout: time.Second})
+		restart := table.PauseClocks(e.ID)
+		time.Sleep(time.Minute) // the timer fires, and no deadline is left
+		endTable(&table, errTableEnded)
+		restart(true)
+		require.True(t, table.TimerStopped(), "the timer is not armed again")
 	})
 }
 

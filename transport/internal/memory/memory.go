@@ -105,12 +105,10 @@ func (r *Process) StderrTail() mcpvisor.ServerStderr {
 func (r *Process) Terminate(grace time.Duration) {
 	_ = r.stdin.Close()
 	for _, step := range []func(){r.cancel, func() {}} {
-		t := time.NewTimer(grace / 2)
 		select {
 		case <-r.exited.Done():
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(grace / 2):
 		}
 		step()
 	}

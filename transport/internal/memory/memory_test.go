@@ -4,13 +4,13 @@ import (
 	"context"
 	"io"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // Terminate closes stdin first, and ends the context after half of the grace. It does not wait
@@ -26,29 +26,27 @@ func TestProcess_Terminate(t *testing.T) {
 		"context ends it": {func(ctx context.Context, _ io.Reader, _ <-chan struct{}) { <-ctx.Done() }, grace / 2, false},
 		"nothing ends it": {func(_ context.Context, _ io.Reader, never <-chan struct{}) { <-never }, grace, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				never := make(chan struct{})
-				r := Start(&mcpvisor.InMemory{
-					Serve: func(ctx context.Context, stdin io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
-						c.serve(ctx, stdin, never)
-						return nil
-					}}, 5, nil)
-				require.Equal(t, "server is running", r.ExitCause().Error())
-				start := time.Now()
-				r.Terminate(grace)
-				r.Release()
-				require.Equal(t, c.after, time.Since(start))
-				select {
-				case <-r.Exited():
-					require.False(t, c.left)
-					require.Equal(t, "server ended", r.ExitCause().Error())
-				default:
-					require.True(t, c.left)
-				}
-				close(never)
-				<-r.Exited()
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			never := make(chan struct{})
+			r := Start(&mcpvisor.InMemory{
+				Serve: func(ctx context.Context, stdin io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
+					c.serve(ctx, stdin, never)
+					return nil
+				}}, 5, nil)
+			require.Equal(t, "server is running", r.ExitCause().Error())
+			start := time.Now()
+			r.Terminate(grace)
+			r.Release()
+			require.Equal(t, c.after, time.Since(start))
+			select {
+			case <-r.Exited():
+				require.False(t, c.left)
+				require.Equal(t, "server ended", r.ExitCause().Error())
+			default:
+				require.True(t, c.left)
+			}
+			close(never)
+			<-r.Exited()
 		})
 	}
 }

@@ -106,11 +106,9 @@ func (c *Child) awaitStderr() {
 		return
 	default:
 	}
-	t := time.NewTimer(drainTime)
-	defer t.Stop()
 	select {
 	case <-c.stderrIn.done:
-	case <-t.C:
+	case <-time.After(drainTime):
 	}
 }
 
@@ -182,12 +180,10 @@ func (c *Child) Terminate(grace time.Duration) {
 		wait time.Duration
 	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.killGroup, killGrace}} {
 		c.whileHeld(step.act)
-		t := time.NewTimer(step.wait)
 		select {
 		case <-c.exited:
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(step.wait):
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -169,30 +170,26 @@ func TestBuffer_released_between_rounds(t *testing.T) {
 		"later_round_fails":     {`{` + pad + transporttest.SingleLine(transporttest.FormRequired)[1:], true},
 		"input_is_not_readable": {`{` + pad + `"resultType":"input_required"}`, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPartner(t, true)
-				var b *budget.Budget
-				used := make(chan int64, 1)
-				d := p.Dialer(transport.Handlers{ElicitForm: func(ctx context.Context, server string, ask *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-					used <- b.Used()
-					return transporttest.AcceptAtOnce(ctx, server, ask)
-				}})
-				b = d.(*dialer).buffer
-				s := d.NewSession()
-				transporttest.ReleaseAtEnd(t, s)
-				require.NoError(t, s.Open(t.Context()))
-				var held budget.Share
-				done := transporttest.StartRequest(t.Context(), s, &held)
-				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
-				if row.handler {
-					require.Zero(t, <-used, "memory held while the handler runs")
-					p.Send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
-				}
-				require.Error(t, (<-done).Err)
-				require.Zero(t, b.Used(), "memory held after the error")
-				transporttest.EndSession(t, s)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			p := newPartner(t, true)
+			var b *budget.Budget
+			used := make(chan int64, 1)
+			d := p.Dialer(transport.Handlers{ElicitForm: func(ctx context.Context, server string, ask *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				used <- b.Used()
+				return transporttest.AcceptAtOnce(ctx, server, ask)
+			}})
+			b = d.(*dialer).buffer
+			s := transporttest.OpenSession(t, d)
+			var held budget.Share
+			done := transporttest.StartRequest(t.Context(), s, &held)
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
+			if row.handler {
+				require.Zero(t, <-used, "memory held while the handler runs")
+				p.Send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
+			}
+			require.Error(t, (<-done).Err)
+			require.Zero(t, b.Used(), "memory held after the error")
+			transporttest.EndSession(t, s)
 		})
 	}
 }

@@ -163,12 +163,10 @@ func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.S
 	if stream.Cancelled != nil {
 		stream.Cancelled()
 	}
-	t := time.NewTimer(stream.CancelGrace)
-	defer t.Stop()
 	select {
 	case a := <-p.answer:
 		a.settleShare(transport.Request{})
-	case <-t.C:
+	case <-time.After(stream.CancelGrace):
 		if a := c.endWait(ctx, p); a.needsCancel {
 			return answer{err: a.err} // the server has been notified above
 		}

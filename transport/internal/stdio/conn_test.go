@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -112,8 +113,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
 		require.Equal(t, want, got.err.Outcome)
 		require.Equal(t, []string{"bye"}, got.err.Stderr)
-		var cause *supervisor.Cause
-		require.ErrorAs(t, got.err, &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, got.err)
 		require.Same(t, errEnded, cause)
 	}
 	check(<-seen, mcpvisor.OutcomeUnknown)
@@ -364,18 +364,16 @@ func TestSplitMessage(t *testing.T) {
 		require.Equal(t, mcpvisor.OutcomeAnswered, failed.err.Outcome)
 		require.Equal(t, outcome{result: "2"}, served)
 	})
-	t.Run("in_the_handshake", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
-				return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
-			})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-			require.NoError(t, err)
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			began := time.Now()
-			require.ErrorContains(t, s.Open(t.Context()), "over several lines")
-			require.Less(t, time.Since(began), time.Second)
-		})
+	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
+		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+			return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
+		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+		require.NoError(t, err)
+		s := d.NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		began := time.Now()
+		require.ErrorContains(t, s.Open(t.Context()), "over several lines")
+		require.Less(t, time.Since(began), time.Second)
 	})
 	t.Run("cut_short", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
@@ -430,65 +428,59 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, outcome{result: "1"}, <-ended)
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1}, p.discarded.Counts(), "the second one is only recorded")
 	})
-	t.Run("before_progress", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+	testutil.RunInBubble(t, "before_progress", func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
+		id := p.readMessage().ID
+		p.writeLine(parseError)
+		p.writeProgress(id, 1) // the tool runs
+		time.Sleep(30 * time.Second)
+		p.writeLine(`{"id":%d,"result":1}`, id)
+		require.Equal(t, outcome{result: "1"}, <-ended)
+
+		ended = p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
+		id = p.readMessage().ID
+		p.writeLine(parseError)
+		p.writeProgress(id, 1)
+		go p.readMessage()
+		require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+		synctest.Wait()
+	})
+	testutil.RunInBubble(t, "before_a_handler_of_the_host", func(t *testing.T) {
+		for _, answered := range []bool{true, false} {
 			p := newPeer(t, memoryPipe, 1<<20)
-			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
+			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
 			id := p.readMessage().ID
 			p.writeLine(parseError)
-			p.writeProgress(id, 1) // the tool runs
-			time.Sleep(30 * time.Second)
-			p.writeLine(`{"id":%d,"result":1}`, id)
-			require.Equal(t, outcome{result: "1"}, <-ended)
-
-			ended = p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
-			id = p.readMessage().ID
-			p.writeLine(parseError)
-			p.writeProgress(id, 1)
-			go p.readMessage()
-			require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
 			synctest.Wait()
-		})
+			restart := p.table.PauseClocks(0) // the server requests an input: it works on the call
+			time.Sleep(300 * time.Millisecond)
+			restart(answered)
+			time.Sleep(59 * time.Second)
+			p.writeLine(`{"id":%d,"result":1}`, id)
+			require.Equal(t, outcome{result: "1"}, <-ended, "the idle limit is what it was")
+		}
 	})
-	t.Run("before_a_handler_of_the_host", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			for _, answered := range []bool{true, false} {
-				p := newPeer(t, memoryPipe, 1<<20)
-				ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
-				id := p.readMessage().ID
-				p.writeLine(parseError)
-				synctest.Wait()
-				restart := p.table.PauseClocks(0) // the server requests an input: it works on the call
-				time.Sleep(300 * time.Millisecond)
-				restart(answered)
-				time.Sleep(59 * time.Second)
-				p.writeLine(`{"id":%d,"result":1}`, id)
-				require.Equal(t, outcome{result: "1"}, <-ended, "the idle limit is what it was")
-			}
-		})
-	})
-	t.Run("several_in_flight", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPeer(t, memoryPipe, 1<<20)
-			var log strings.Builder
-			p.serverRequests.Handler = inbound.NewHandlerPool("s", transport.Options{Logger: zerolog.New(&log)}).NewHandler(jsonrpc.NewLifetime())
-			first := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
-			p.readMessage()
-			second := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
-			p.readMessage()
-			for range 10 {
-				p.writeLine(parseError)
-			}
-			go func() { p.readMessage(); p.readMessage() }()
-			defer synctest.Wait()
-			for _, ended := range []<-chan outcome{first, second} {
-				got := <-ended
-				require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
-				require.ErrorContains(t, got.err, "an error that names no request: Parse error")
-			}
-			require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.discarded.Counts())
-			require.Equal(t, 1, strings.Count(log.String(), "Parse error"))
-		})
+	testutil.RunInBubble(t, "several_in_flight", func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		var log strings.Builder
+		p.serverRequests.Handler = inbound.NewHandlerPool("s", transport.Options{Logger: zerolog.New(&log)}).NewHandler(jsonrpc.NewLifetime())
+		first := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
+		p.readMessage()
+		second := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
+		p.readMessage()
+		for range 10 {
+			p.writeLine(parseError)
+		}
+		go func() { p.readMessage(); p.readMessage() }()
+		defer synctest.Wait()
+		for _, ended := range []<-chan outcome{first, second} {
+			got := <-ended
+			require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+			require.ErrorContains(t, got.err, "an error that names no request: Parse error")
+		}
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.discarded.Counts())
+		require.Equal(t, 1, strings.Count(log.String(), "Parse error"))
 	})
 	t.Run("beside_an_open_stream", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
@@ -512,17 +504,15 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, outcome{result: "1"}, <-ended)
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.discarded.Counts())
 	})
-	t.Run("in_the_handshake", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
-				return parseError
-			})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-			require.NoError(t, err)
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			began := time.Now()
-			require.ErrorContains(t, s.Open(t.Context()), "Parse error")
-			require.Less(t, time.Since(began), time.Second)
-		})
+	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
+		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
+			return parseError
+		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+		require.NoError(t, err)
+		s := d.NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		began := time.Now()
+		require.ErrorContains(t, s.Open(t.Context()), "Parse error")
+		require.Less(t, time.Since(began), time.Second)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -83,18 +84,16 @@ func openOnce(t *testing.T, d *dialer) (era mcpvisor.Era, cause *supervisor.Caus
 func TestEra_slow_discover_response(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": transporttest.UnknownMethod, "no such version": unknownVersion} {
 		for _, late := range []time.Duration{defaults.NegotiateTimeout - time.Millisecond, defaults.NegotiateTimeout + evidenceTimeout/2} {
-			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
-					era, cause := openOnce(t, d)
-					require.Nil(t, cause)
-					require.Equal(t, mcpvisor.EraModern, era)
-					want := int64(1)
-					if late > defaults.NegotiateTimeout {
-						want = 2
-					}
-					require.Equal(t, want, started.Load())
-				})
+			testutil.RunInBubble(t, fmt.Sprint(name, " ", late), func(t *testing.T) {
+				d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
+				era, cause := openOnce(t, d)
+				require.Nil(t, cause)
+				require.Equal(t, mcpvisor.EraModern, era)
+				want := int64(1)
+				if late > defaults.NegotiateTimeout {
+					want = 2
+				}
+				require.Equal(t, want, started.Load())
 			})
 		}
 	}
@@ -159,14 +158,12 @@ func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 		"era is fixed":      {mcpvisor.EraLegacy, transporttest.ModernAnswer, 0, true},
 		"unknown version":   {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, _ := newServerDialer(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
-				_, cause := openOnce(t, d)
-				require.NotNil(t, cause)
-				require.Equal(t, supervisor.CauseVersion, cause.Kind)
-				require.Equal(t, c.permanent, cause.Permanent)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, _ := newServerDialer(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
+			_, cause := openOnce(t, d)
+			require.NotNil(t, cause)
+			require.Equal(t, supervisor.CauseVersion, cause.Kind)
+			require.Equal(t, c.permanent, cause.Permanent)
 		})
 	}
 }
@@ -188,22 +185,20 @@ func TestEra_changes_between_sessions(t *testing.T) {
 		"legacy, then modern":                      {legacy, modern, 1, mcpvisor.EraModern},
 		"legacy, then of another version":          {legacy, eraServer(transporttest.ModernAnswer, unknownVersion, 0), 1, mcpvisor.EraModern},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.first, c.later)
-				_, cause := openOnce(t, d)
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, _ := newServerDialer(t, mcpvisor.EraAuto, c.first, c.later)
+			_, cause := openOnce(t, d)
+			require.Nil(t, cause)
+			for range c.fails {
+				_, cause = openOnce(t, d)
+				require.NotNil(t, cause)
+				require.False(t, cause.Permanent)
+			}
+			for range 2 {
+				era, cause := openOnce(t, d)
 				require.Nil(t, cause)
-				for range c.fails {
-					_, cause = openOnce(t, d)
-					require.NotNil(t, cause)
-					require.False(t, cause.Permanent)
-				}
-				for range 2 {
-					era, cause := openOnce(t, d)
-					require.Nil(t, cause)
-					require.Equal(t, c.want, era)
-				}
-			})
+				require.Equal(t, c.want, era)
+			}
 		})
 	}
 }
@@ -254,17 +249,15 @@ func TestEra_answer_after_the_handshake(t *testing.T) {
 		"refusal during the session": {eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 30*time.Second), mcpvisor.EraLegacy},
 		"refusal with the handshake": {afterDelay(10*time.Second, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0)), mcpvisor.EraLegacy},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.serve)
-				s := d.NewSession()
-				require.NoError(t, s.Open(t.Context()))
-				require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
-				time.Sleep(time.Minute)
-				next := d.era.Load()
-				transporttest.EndSession(t, s)
-				require.Equal(t, c.want, next)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, _ := newServerDialer(t, mcpvisor.EraAuto, c.serve)
+			s := d.NewSession()
+			require.NoError(t, s.Open(t.Context()))
+			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
+			time.Sleep(time.Minute)
+			next := d.era.Load()
+			transporttest.EndSession(t, s)
+			require.Equal(t, c.want, next)
 		})
 	}
 }
@@ -281,22 +274,20 @@ func TestEra_fixed_to_modern(t *testing.T) {
 		"legacy":      {eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0), supervisor.CauseVersion, true},
 		"ends itself": {eraServer(exits, transporttest.LegacyAnswer, 0), supervisor.CauseExit, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, started := newServerDialer(t, mcpvisor.EraModern, c.serve)
-				for try := range maxProbeExits + 2 { // more exits than change the era without a fixed one
-					era, cause := openOnce(t, d)
-					require.EqualValues(t, 1+try, started.Load())
-					if c.kind == "" {
-						require.Nil(t, cause)
-						require.Equal(t, mcpvisor.EraModern, era)
-						continue
-					}
-					require.NotNil(t, cause)
-					require.Equal(t, c.kind, cause.Kind)
-					require.Equal(t, c.permanent, cause.Permanent)
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, started := newServerDialer(t, mcpvisor.EraModern, c.serve)
+			for try := range maxProbeExits + 2 { // more exits than change the era without a fixed one
+				era, cause := openOnce(t, d)
+				require.EqualValues(t, 1+try, started.Load())
+				if c.kind == "" {
+					require.Nil(t, cause)
+					require.Equal(t, mcpvisor.EraModern, era)
+					continue
 				}
-			})
+				require.NotNil(t, cause)
+				require.Equal(t, c.kind, cause.Kind)
+				require.Equal(t, c.permanent, cause.Permanent)
+			}
 		})
 	}
 }

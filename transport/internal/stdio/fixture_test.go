@@ -216,9 +216,7 @@ func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
 		Timeouts: mcpvisor.Timeouts{Shutdown: 100 * time.Millisecond}}, transporttest.MemoryOptions)
 	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(t.Context()))
+	s := transporttest.OpenSession(t, d)
 	return s
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -160,44 +161,41 @@ func TestRounds_clocks(t *testing.T) {
 		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
 		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPartner(t, true)
-				s := p.Open(slowForm(tc.takes))
-				defer transporttest.EndSession(t, s)
-				ctx := t.Context()
-				if tc.patience > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.patience)
-					defer cancel()
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			p := newPartner(t, true)
+			s := p.Open(slowForm(tc.takes))
+			defer transporttest.EndSession(t, s)
+			ctx := t.Context()
+			if tc.patience > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, tc.patience)
+				defer cancel()
+			}
+			r := transporttest.ToolCall
+			r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+			began := time.Now()
+			failed := make(chan error, 1)
+			go func() { _, err := s.Request(ctx, r); failed <- err }()
+			first := p.Next("tools/call")
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
+			if tc.patience == 0 {
+				second := p.Next("tools/call")
+				answer := transporttest.DoneResult
+				if tc.err != nil {
+					answer = transporttest.SingleLine(transporttest.FormRequired)
 				}
-				r := transporttest.ToolCall
-				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
-				began := time.Now()
-				failed := make(chan error, 1)
-				go func() { _, err := s.Request(ctx, r); failed <- err }()
-				first := p.Next("tools/call")
-				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
-				if tc.patience == 0 {
-					second := p.Next("tools/call")
-					answer := transporttest.DoneResult
-					if tc.err != nil {
-						answer = transporttest.SingleLine(transporttest.FormRequired)
-					}
-					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
-				}
-				err := <-failed
-				if tc.err == nil {
-					require.NoError(t, err)
-					return
-				}
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, e, tc.err)
-				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-				require.Equal(t, tc.ends, time.Since(began))
-				require.Empty(t, p.Received)
-			})
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+			}
+			err := <-failed
+			if tc.err == nil {
+				require.NoError(t, err)
+				return
+			}
+			e := testutil.AsError[*mcpvisor.Error](t, err)
+			require.ErrorIs(t, e, tc.err)
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+			require.Equal(t, tc.ends, time.Since(began))
+			require.Empty(t, p.Received)
 		})
 	}
 }
@@ -216,8 +214,7 @@ func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
 		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
 		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
 		p.Next("tools/call")
-		var e *mcpvisor.Error
-		require.ErrorAs(t, <-failed, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 		require.ErrorIs(t, e, mcpvisor.ErrTimeout)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
@@ -233,8 +230,7 @@ func TestRounds_unsent_later_round(t *testing.T) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
 	_, err := s.(*session).open.Load().sender.Handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.False(t, e.Retryable())
 }
@@ -256,8 +252,7 @@ func TestRounds_empty(t *testing.T) {
 		}
 		err := <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		require.GreaterOrEqual(t, time.Since(began), 3*500*time.Millisecond)
 	})
@@ -281,8 +276,7 @@ func TestRounds_session_ends_between(t *testing.T) {
 	p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
 	<-began
 	transporttest.EndSession(t, s)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, <-failed, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorIs(t, <-ended, s.Cause())
 }

@@ -174,12 +174,10 @@ func (h *handshake) isUnanswered() bool {
 // and in any order, so the answer may still be on its way.
 func (h *handshake) awaitLateAnswer() bool {
 	if h.state() == probeGivenUp {
-		t := time.NewTimer(evidenceTimeout)
-		defer t.Stop()
 		select {
 		case <-h.answered:
 		case <-h.conn.lifetime.Dead():
-		case <-t.C:
+		case <-time.After(evidenceTimeout):
 		}
 	}
 	h.mu.Lock()

@@ -155,11 +155,9 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 		return c
 	}
 	if p.lifetime.Cause() == nil && ctx.Err() == nil {
-		t := time.NewTimer(2 * evidenceTimeout)
-		defer t.Stop()
 		select {
 		case <-p.lifetime.Dead():
-		case <-t.C:
+		case <-time.After(2 * evidenceTimeout):
 		}
 	}
 	c := jsonrpc.OpenCause(ctx, err, p.lifetime.Cause())

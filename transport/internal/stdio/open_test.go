@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -64,8 +65,7 @@ func failingOpen(t *testing.T, serve func(ctx context.Context, stdin io.ReadClos
 	transporttest.ReleaseAtEnd(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var cause *supervisor.Cause
-	require.ErrorAs(t, s.Open(ctx), &cause)
+	cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
 	return cause
 }
 
@@ -100,20 +100,17 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 		"stderr": {"hello\n", "at main\nError: no key\n    at f (x.js:1:2)\n", `Error: no key; the server wrote to its stdout what is not JSON-RPC: "hello" (`},
 		"stdout": {"Please log in first\n", "Server running on stdio\n", `the server wrote to its stdout what is not JSON-RPC: "Please log in first" (`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-					_, _ = io.WriteString(stderr, c.stderr)
-					_, _ = io.WriteString(stdout, c.stdout)
-					return nil
-				}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-				require.NoError(t, err)
-				s := d.NewSession()
-				transporttest.ReleaseAtEnd(t, s)
-				var cause *supervisor.Cause
-				require.ErrorAs(t, s.Open(t.Context()), &cause)
-				require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				_, _ = io.WriteString(stderr, c.stderr)
+				_, _ = io.WriteString(stdout, c.stdout)
+				return nil
+			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+			require.NoError(t, err)
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			cause := testutil.AsError[*supervisor.Cause](t, s.Open(t.Context()))
+			require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
 		})
 	}
 }
@@ -288,8 +285,7 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, transporttest.LegacyServer(c.end))
 			_, err := s.Request(t.Context(), transporttest.TinyCall("end"))
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			transporttest.RequireClosed(t, s.Released(), "the session is not released")
@@ -342,8 +338,7 @@ func TestMemoryServer_reads_nothing(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err = s.Open(ctx)
-		var cause *supervisor.Cause
-		require.ErrorAs(t, err, &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, err)
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Same(t, cause, s.Cause())
 		<-s.Released()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -226,21 +227,19 @@ func TestRequest_whose_caller_could_not_write(t *testing.T) {
 func TestRequest_that_could_not_be_written(t *testing.T) {
 	for _, size := range []int{1, 2 * maxBatchBytes} {
 		for takes, want := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown} {
-			t.Run(fmt.Sprint(size, " bytes, ", takes, " taken"), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					p := newPeer(t, memoryPipe, 1<<20)
-					p.conn.out.out = brokenPipe{takes}
-					failed := make(chan struct{})
-					p.onWriteError = func(error) { close(failed) }
-					r := transport.Request{Method: "m", Params: []byte(`"` + strings.Repeat("a", size) + `"`)}
-					first := p.startRequest(t.Context(), r)
-					<-failed
-					second := p.startRequest(t.Context(), r)
-					synctest.Wait()
-					p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
-					require.Equal(t, want, (<-first).err.Outcome)
-					require.Equal(t, mcpvisor.OutcomeNotSent, (<-second).err.Outcome)
-				})
+			testutil.RunInBubble(t, fmt.Sprint(size, " bytes, ", takes, " taken"), func(t *testing.T) {
+				p := newPeer(t, memoryPipe, 1<<20)
+				p.conn.out.out = brokenPipe{takes}
+				failed := make(chan struct{})
+				p.onWriteError = func(error) { close(failed) }
+				r := transport.Request{Method: "m", Params: []byte(`"` + strings.Repeat("a", size) + `"`)}
+				first := p.startRequest(t.Context(), r)
+				<-failed
+				second := p.startRequest(t.Context(), r)
+				synctest.Wait()
+				p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
+				require.Equal(t, want, (<-first).err.Outcome)
+				require.Equal(t, mcpvisor.OutcomeNotSent, (<-second).err.Outcome)
 			})
 		}
 	}

@@ -79,15 +79,12 @@ func newProcessConn(proc process.Process, s *session) *processConn {
 // streams is of no use, and is ended.
 func (p *processConn) streamEnded(name string, err error) {
 	for wait := true; wait; wait = p.proc.Exiting() {
-		t := time.NewTimer(evidenceTimeout)
 		select {
 		case <-p.lifetime.Dead():
-			t.Stop()
 			return
 		case <-p.proc.Exited():
-			t.Stop()
 			return
-		case <-t.C:
+		case <-time.After(evidenceTimeout):
 		}
 	}
 	what := "closed its " + name
@@ -113,12 +110,10 @@ func (p *processConn) onExited() {
 	default:
 	}
 	go func() {
-		t := time.NewTimer(evidenceTimeout)
-		defer t.Stop()
 		select {
 		case <-p.readDone:
 		case <-p.lifetime.Dead():
-		case <-t.C:
+		case <-time.After(evidenceTimeout):
 		}
 		p.conn.end(p.exitCause())
 	}()
@@ -139,36 +134,14 @@ func (p *processConn) shutdown() {
 	p.lifetime.Release()
 }
 
-// connect performs the handshake. The go-sdk then has nothing left to do, and its session
-// ends: callers use the call channel, and the handler answers the server. version is the
-// protocol version that the go-sdk proposes; empty means the newest, which begins with
-// server/discover.
+// connect performs the handshake. version is the protocol version that is proposed; empty means the newest.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
 	p.handshake.discoverTimeout = discoverTimeout
 	defer p.conn.reader.AllowIdle()
-	client := p.handler.NewClient(info)
-	client.AddSendingMiddleware(p.registerClientSession)
 	conn := jsonrpc.NewSDKConn(p.handshake.call, p.handshake.notify)
-	session, err := client.Connect(ctx, conn, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		return nil, err
-	}
-	result := session.InitializeResult()
-	p.speaksLegacy = conn.SpeaksLegacy()
-	_ = conn.Close()
-	_ = session.Close() // does not wait: the go-sdk has no request in flight
-	return result, nil
-}
-
-// registerClientSession passes the go-sdk's session to the handler before the go-sdk
-// sends its first message: some servers send requests before they answer initialize.
-func (p *processConn) registerClientSession(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if session, ok := req.GetSession().(*mcp.ClientSession); ok {
-			p.handler.SetSession(session)
-		}
-		return next(ctx, method, req)
-	}
+	result, err := p.handler.Negotiate(ctx, info, conn, version)
+	p.speaksLegacy = err == nil && conn.SpeaksLegacy()
+	return result, err
 }
 
 // followRootChanges notifies a legacy server whenever the roots change. The modern era

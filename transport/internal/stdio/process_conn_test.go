@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -79,32 +80,30 @@ func TestProcessConn_streams_end_before_exit(t *testing.T) {
 // stdout is ended.
 func TestProcessConn_streams_end_without_exit(t *testing.T) {
 	for name, want := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // ends at the first call
-				d, _ := newServerDialer(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-					_ = handshake(ctx, stdin, stdout, stderr)
-					if name == "stdout" {
-						_ = stdout.Close()
-					} else {
-						_ = stdin.Close()
-					}
-					<-ctx.Done()
-					return nil
-				})
-				s := d.NewSession()
-				require.NoError(t, s.Open(t.Context()))
-				defer transporttest.EndSession(t, s)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				go func() { _, _ = s.Request(ctx, transporttest.TinyCall("end")) }()
-				synctest.Wait()
-				go func() { _, _ = s.Request(ctx, transporttest.TinyCall("any")) }() // its line is written to a closed pipe
-				<-s.Dead()
-				require.NoError(t, ctx.Err())
-				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
-				require.Contains(t, s.Cause().Error(), want)
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // ends at the first call
+			d, _ := newServerDialer(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				_ = handshake(ctx, stdin, stdout, stderr)
+				if name == "stdout" {
+					_ = stdout.Close()
+				} else {
+					_ = stdin.Close()
+				}
+				<-ctx.Done()
+				return nil
 			})
+			s := d.NewSession()
+			require.NoError(t, s.Open(t.Context()))
+			defer transporttest.EndSession(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			go func() { _, _ = s.Request(ctx, transporttest.TinyCall("end")) }()
+			synctest.Wait()
+			go func() { _, _ = s.Request(ctx, transporttest.TinyCall("any")) }() // its line is written to a closed pipe
+			<-s.Dead()
+			require.NoError(t, ctx.Err())
+			require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+			require.Contains(t, s.Cause().Error(), want)
 		})
 	}
 }

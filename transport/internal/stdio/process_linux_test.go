@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -118,8 +119,7 @@ func TestHangingExec(t *testing.T) {
 		s := d.NewSession()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		var cause *supervisor.Cause
-		require.ErrorAs(t, s.Open(ctx), &cause)
+		cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Contains(t, cause.Message, "file system that does not answer")
 		transporttest.RequireClosed(t, s.Released(), "the release waits for the operating system")
@@ -169,8 +169,7 @@ func TestOpenFailure_installing(t *testing.T) {
 			transporttest.ReleaseAtEnd(t, s)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			var cause *supervisor.Cause
-			require.ErrorAs(t, s.Open(ctx), &cause)
+			cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
 			require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 			require.Equal(t, c.want, cause.Message)
 		})

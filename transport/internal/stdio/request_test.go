@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -84,19 +85,17 @@ func TestRequest_timeouts_count_from_Began(t *testing.T) {
 		"idle":  {Method: "m", Timeout: time.Minute, TotalTimeout: time.Hour},
 		"total": {Method: "m", Timeout: time.Hour, TotalTimeout: time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPeer(t, memoryPipe, 1<<20)
-				r.Began = time.Now()
-				time.Sleep(20 * time.Second)
-				ended := p.startRequest(t.Context(), r)
-				p.readMessage()
-				read := make(chan transporttest.Message, 1)
-				go func() { read <- p.readMessage() }()
-				require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
-				require.InDelta(t, time.Minute, time.Since(r.Began), float64(jsonrpc.SweepGrain))
-				require.Equal(t, "notifications/cancelled", (<-read).Method)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			p := newPeer(t, memoryPipe, 1<<20)
+			r.Began = time.Now()
+			time.Sleep(20 * time.Second)
+			ended := p.startRequest(t.Context(), r)
+			p.readMessage()
+			read := make(chan transporttest.Message, 1)
+			go func() { read <- p.readMessage() }()
+			require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+			require.InDelta(t, time.Minute, time.Since(r.Began), float64(jsonrpc.SweepGrain))
+			require.Equal(t, "notifications/cancelled", (<-read).Method)
 		})
 	}
 }
@@ -144,8 +143,7 @@ func TestRequest_session_not_open(t *testing.T) {
 	s := d.NewSession()
 	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.KindUnavailable, mcpvisor.KindClosed} {
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, kind, e.Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		s.Abort(transporttest.ErrGivenUp)

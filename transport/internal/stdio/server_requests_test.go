@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -73,10 +74,8 @@ func TestServerRequests(t *testing.T) {
 		"for_roots":                 {transport.Handlers{Roots: transport.NewRoots(nil)}, `"method":"roots/list"`, 2 * time.Second},
 		"that_are_answered":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, elicit, (jsonrpc.MaxRounds + 2) * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
 		})
 	}
 }
@@ -105,7 +104,6 @@ func TestServerRequests_are_refused_unread(t *testing.T) {
 func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	roots := inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{Roots: transport.NewRoots(nil)}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
-	roots.SetSession(nil)
 	p.serverRequests.Handler = roots
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
 	call := p.readMessage()
@@ -176,9 +174,7 @@ func TestServerRequests_in_the_handshake(t *testing.T) {
 		return ""
 	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: transport.NewRoots(nil), ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
+	transporttest.OpenSession(t, d)
 	require.ElementsMatch(t, []string{`"q0"`, `"q1"`, `"q2"`}, []string{<-answered, <-answered, <-answered})
 }
 
@@ -232,11 +228,6 @@ func TestServerMessages_limits_server_requests(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	p.serverRequests.Handler = newPipeHandler()
 	p.serverRequests.Handler.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-leave })
-	p.serverRequests.Handler.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
-		<-leave
-		return &mcp.ElicitResult{Action: "accept"}, nil
-	}
-	p.serverRequests.Handler.SetSession(nil)
 	elicit := func(id string) {
 		p.writeLine(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"?"}}`, id)
 	}
@@ -376,9 +367,7 @@ func TestRoots_changed_in_the_handshake(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + transporttest.UnknownMethod + `}`
 	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: roots}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(t.Context()))
+	transporttest.OpenSession(t, d)
 	select {
 	case <-received:
 	case <-time.After(transporttest.Patience):

@@ -235,15 +235,13 @@ func (s *session) acceptProcess(r spawnResult) (*processConn, *supervisor.Cause)
 // was started. The session is released after Timeouts.Shutdown at the latest, even if
 // the operating system has not returned by then.
 func (s *session) abandonSpawn(result <-chan spawnResult) {
-	t := time.NewTimer(s.dialer.spec.Timeouts.Shutdown)
-	defer t.Stop()
 	select {
 	case r := <-result:
 		if p, _ := s.acceptProcess(r); p != nil {
 			p.conn.end(errStartGivenUp) // Open is about to call Abort
 		}
 		return
-	case <-t.C:
+	case <-time.After(s.dialer.spec.Timeouts.Shutdown):
 	}
 	s.dialer.hangingStarts.Add(1)
 	defer s.dialer.hangingStarts.Add(-1)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -131,8 +132,7 @@ func TestStdio_killed_with_call_in_flight(t *testing.T) {
 	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	err = <-failed
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
 	require.Equal(t, "killed", s.Cause().Signal)

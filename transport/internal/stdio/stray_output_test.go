@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -52,30 +53,27 @@ func TestStrayOutput(t *testing.T) {
 		"long":                     {strings.Repeat("long ", 1000) + "\n", "long long", jsonrpc.StrayLog},
 		"several_lines":            {"{\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"x\"\n}\n", "{", reasonSplit},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
-					go func() { _, _ = io.Copy(io.Discard, stdin) }()
-					_, _ = io.WriteString(stdout, tc.output)
-					<-ctx.Done()
-					return nil
-				}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-				require.NoError(t, err)
-				d.(*dialer).redactor = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
-				s := d.NewSession()
-				transporttest.ReleaseAtEnd(t, s)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				var cause *supervisor.Cause
-				require.ErrorAs(t, s.Open(ctx), &cause)
-				require.Equal(t, supervisor.CauseTimeout, cause.Kind)
-				out := s.Info().StrayOutput
-				require.Equal(t, tc.reason, out.Reason)
-				require.LessOrEqual(t, len(out.Text), jsonrpc.MaxStrayShown)
-				require.Truef(t, strings.HasPrefix(out.Text, tc.shown), "%q", out.Text)
-				require.Contains(t, cause.Message, fmt.Sprintf("%q (%s)", out.Text, tc.reason))
-				require.NotContains(t, cause.Message, "hunter2")
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+				go func() { _, _ = io.Copy(io.Discard, stdin) }()
+				_, _ = io.WriteString(stdout, tc.output)
+				<-ctx.Done()
+				return nil
+			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+			require.NoError(t, err)
+			d.(*dialer).redactor = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cause := testutil.AsError[*supervisor.Cause](t, s.Open(ctx))
+			require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+			out := s.Info().StrayOutput
+			require.Equal(t, tc.reason, out.Reason)
+			require.LessOrEqual(t, len(out.Text), jsonrpc.MaxStrayShown)
+			require.Truef(t, strings.HasPrefix(out.Text, tc.shown), "%q", out.Text)
+			require.Contains(t, cause.Message, fmt.Sprintf("%q (%s)", out.Text, tc.reason))
+			require.NotContains(t, cause.Message, "hunter2")
 		})
 	}
 }

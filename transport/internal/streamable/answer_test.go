@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -55,8 +56,7 @@ func TestErrorStatus_errorWithRequestID(t *testing.T) {
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-			var rpc *sdkrpc.Error
-			require.ErrorAs(t, e, &rpc)
+			rpc := testutil.AsError[*sdkrpc.Error](t, e)
 			require.EqualValues(t, row.code, rpc.Code)
 			requireServing(t, s)
 		})
@@ -118,8 +118,7 @@ func TestErrorStatus_longBody(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no","data":%q}}`, id, data)
 	})
-	var rpc *sdkrpc.Error
-	require.ErrorAs(t, requireCallFails(t, openSession(t, specFor(web.URL))), &rpc)
+	rpc := testutil.AsError[*sdkrpc.Error](t, requireCallFails(t, openSession(t, specFor(web.URL))))
 	require.Len(t, rpc.Data, len(data)+2)
 }
 
@@ -169,8 +168,7 @@ func TestBody_answerBeforeItsEnd(t *testing.T) {
 				require.JSONEq(t, result, string(got))
 				return
 			}
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, row.kind, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		})
@@ -303,23 +301,20 @@ func TestErrorStatus_bodyStalls(t *testing.T) {
 		"a slow answer":     {slow, mcpvisor.KindRPC, 10 * endpoint.BodyTimeout},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				s := openSession(t, web.spec())
-				web.handle("tools/call", row.reply)
-				began := time.Now()
-				call := transporttest.ToolCall
-				call.Timeout = time.Minute
-				_, err := s.Request(t.Context(), call)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, row.kind, e.Kind, e.Error())
-				require.GreaterOrEqual(t, time.Since(began), row.after)
-				require.Less(t, time.Since(began), 3*row.after)
-				synctest.Wait() // the body is closed after its answer
-				require.Empty(t, web.unclosed())
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			s := openSession(t, web.spec())
+			web.handle("tools/call", row.reply)
+			began := time.Now()
+			call := transporttest.ToolCall
+			call.Timeout = time.Minute
+			_, err := s.Request(t.Context(), call)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
+			require.Equal(t, row.kind, e.Kind, e.Error())
+			require.GreaterOrEqual(t, time.Since(began), row.after)
+			require.Less(t, time.Since(began), 3*row.after)
+			synctest.Wait() // the body is closed after its answer
+			require.Empty(t, web.unclosed())
 		})
 	}
 }
@@ -403,8 +398,7 @@ func TestErrorText_ofServer(t *testing.T) {
 			_, err := s.Request(transporttest.Context(t), transport.Request{Method: "prompts/get"})
 			requireOneLine(t, err)
 			require.ErrorContains(t, err, "refused  level=info msg=forged")
-			var rpc *sdkrpc.Error
-			require.ErrorAs(t, err, &rpc)
+			rpc := testutil.AsError[*sdkrpc.Error](t, err)
 			require.Equal(t, forgedData, string(rpc.Data))
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		})

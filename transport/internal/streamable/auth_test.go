@@ -602,8 +602,7 @@ func TestAuth_userNeededAtStart(t *testing.T) {
 	cause := requireOpenFails(t, authSpec(a, oauth.Config{}))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.True(t, cause.Permanent)
-	var required *mcpvisor.AuthRequired
-	require.ErrorAs(t, cause, &required)
+	required := testutil.AsError[*mcpvisor.AuthRequired](t, cause)
 	require.Contains(t, required.URL, a.Issuer+"/authorize?")
 	require.NotContains(t, cause.Message, "state=")
 	require.Contains(t, cause.Message, "authorize")
@@ -621,8 +620,7 @@ func TestAuth_userNeededLater(t *testing.T) {
 	e := requireCallFails(t, session)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	var required *mcpvisor.AuthRequired
-	require.ErrorAs(t, e, &required)
+	required := testutil.AsError[*mcpvisor.AuthRequired](t, e)
 	require.NotEmpty(t, required.URL)
 	transporttest.RequireClosed(t, session.Dead(), "the session is alive without a token")
 	require.Equal(t, supervisor.CauseAuth, session.Cause().Kind)
@@ -634,14 +632,11 @@ func TestAuthorization(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
 	d := newTestDialer(authSpec(a, oauth.Config{}))
 	session := d.NewSession()
-	var required *mcpvisor.AuthRequired
-	require.ErrorAs(t, session.Open(transporttest.Context(t)), &required)
+	required := testutil.AsError[*mcpvisor.AuthRequired](t, session.Open(transporttest.Context(t)))
 	transporttest.RequireClosed(t, session.Released(), "session is not released")
 	redirect, err := approveAtOnce(transporttest.Context(t), required.URL)
 	require.NoError(t, err)
 	require.NoError(t, transport.Authorization(d).(mcpvisor.UserAuthorizer).Finish(transporttest.Context(t), redirect))
-	next := d.NewSession()
-	transporttest.ReleaseAtEnd(t, next)
-	require.NoError(t, next.Open(transporttest.Context(t)))
+	transporttest.OpenSession(t, d)
 	require.Nil(t, transport.Authorization(newTestDialer(specFor(a.URL))))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
@@ -163,8 +164,7 @@ func TestCall_canceled(t *testing.T) {
 	cancel(errors.New("not needed any more"))
 	err := <-failed
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	notice := <-cancelledBody
 	require.Contains(t, notice, `"requestId":`+id)
@@ -278,8 +278,7 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 		defer open.finish()
 		<-canceled.ctx.Done()
 		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
-		var e *mcpvisor.Error
-		require.ErrorAs(t, s.calls.callError(canceled, answered), &e)
+		e := testutil.AsError[*mcpvisor.Error](t, s.calls.callError(canceled, answered))
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 		require.ErrorAs(t, s.calls.callError(open, answered), &e)
@@ -407,9 +406,7 @@ func TestMaxMessageBytes_maxInt(t *testing.T) {
 
 	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
 		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
+	s := transporttest.OpenSession(t, d)
 	_, err := s.Request(transporttest.Context(t), transporttest.TinyCall("any"))
 	require.NoError(t, err)
 }

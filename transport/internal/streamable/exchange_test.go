@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -40,27 +41,25 @@ func requireEnd(t *testing.T, x *exchange, wantErr, wantCause error) {
 }
 
 func TestExchange(t *testing.T) {
-	t.Run("ends at its deadline", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table exchangeTable
-			began := time.Now()
-			late, early := table.start(context.Background(), time.Minute), table.start(context.Background(), time.Second)
-			endless := table.start(context.Background(), 0)
-			<-early.ctx.Done()
-			require.InDelta(t, time.Second, time.Since(began), float64(jsonrpc.SweepGrain))
-			requireEnd(t, early, context.DeadlineExceeded, mcpvisor.ErrTimeout)
-			require.NoError(t, late.ctx.Err())
-			<-late.ctx.Done()
-			require.InDelta(t, time.Minute, time.Since(began), float64(jsonrpc.SweepGrain))
-			time.Sleep(time.Hour)
-			require.NoError(t, endless.ctx.Err())
-			require.NoError(t, endless.cause())
-			for _, x := range []*exchange{late, early, endless} {
-				x.finish()
-				x.finish()
-			}
-			require.Zero(t, table.size())
-		})
+	testutil.RunInBubble(t, "ends at its deadline", func(t *testing.T) {
+		var table exchangeTable
+		began := time.Now()
+		late, early := table.start(context.Background(), time.Minute), table.start(context.Background(), time.Second)
+		endless := table.start(context.Background(), 0)
+		<-early.ctx.Done()
+		require.InDelta(t, time.Second, time.Since(began), float64(jsonrpc.SweepGrain))
+		requireEnd(t, early, context.DeadlineExceeded, mcpvisor.ErrTimeout)
+		require.NoError(t, late.ctx.Err())
+		<-late.ctx.Done()
+		require.InDelta(t, time.Minute, time.Since(began), float64(jsonrpc.SweepGrain))
+		time.Sleep(time.Hour)
+		require.NoError(t, endless.ctx.Err())
+		require.NoError(t, endless.cause())
+		for _, x := range []*exchange{late, early, endless} {
+			x.finish()
+			x.finish()
+		}
+		require.Zero(t, table.size())
 	})
 	t.Run("ends with its caller", func(t *testing.T) {
 		var table exchangeTable
@@ -79,17 +78,15 @@ func TestExchange(t *testing.T) {
 		x.finish()
 		require.Zero(t, table.size())
 	})
-	t.Run("ends with its parent exchange", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table exchangeTable
-			outer := table.start(t.Context(), time.Second)
-			inner := table.start(outer.ctx, time.Hour)
-			<-inner.ctx.Done()
-			requireEnd(t, inner, context.DeadlineExceeded, jsonrpc.ErrOverdue)
-			inner.finish()
-			outer.finish()
-			require.Zero(t, table.size())
-		})
+	testutil.RunInBubble(t, "ends with its parent exchange", func(t *testing.T) {
+		var table exchangeTable
+		outer := table.start(t.Context(), time.Second)
+		inner := table.start(outer.ctx, time.Hour)
+		<-inner.ctx.Done()
+		requireEnd(t, inner, context.DeadlineExceeded, jsonrpc.ErrOverdue)
+		inner.finish()
+		outer.finish()
+		require.Zero(t, table.size())
 	})
 	t.Run("ends with its session", func(t *testing.T) {
 		var table exchangeTable
@@ -104,22 +101,20 @@ func TestExchange(t *testing.T) {
 		requireEnd(t, x, context.Canceled, why)
 		x.finish()
 	})
-	t.Run("contexts derived from it end with it", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table exchangeTable
-			x := table.start(t.Context(), time.Second)
-			child, stop := context.WithCancel(x.ctx)
-			defer stop()
-			<-child.Done()
-			requireEnd(t, x, context.DeadlineExceeded, jsonrpc.ErrOverdue)
-			err, cause := jsonrpc.ContextEnd(child)
-			require.Equal(t, context.DeadlineExceeded, err)
-			require.Equal(t, jsonrpc.ErrOverdue, cause)
-			late, stopLate := context.WithCancel(x.ctx)
-			defer stopLate()
-			<-late.Done()
-			x.finish()
-		})
+	testutil.RunInBubble(t, "contexts derived from it end with it", func(t *testing.T) {
+		var table exchangeTable
+		x := table.start(t.Context(), time.Second)
+		child, stop := context.WithCancel(x.ctx)
+		defer stop()
+		<-child.Done()
+		requireEnd(t, x, context.DeadlineExceeded, jsonrpc.ErrOverdue)
+		err, cause := jsonrpc.ContextEnd(child)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, jsonrpc.ErrOverdue, cause)
+		late, stopLate := context.WithCancel(x.ctx)
+		defer stopLate()
+		<-late.Done()
+		x.finish()
 	})
 	t.Run("unregisters from its caller when finished", func(t *testing.T) {
 		var table exchangeTable
@@ -171,28 +166,26 @@ func TestExchange_detach(t *testing.T) {
 // An exchange that has ended stays in the table until it is finished, so that progress
 // reported before its answer still reaches the caller.
 func TestExchangeTable_progress(t *testing.T) {
-	t.Run("until the exchange is finished", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var table exchangeTable
-			reports := 0
-			report := func(mcpvisor.Progress) { reports++ }
-			died := table.startRequest(context.Background(), &transport.Request{Progress: report})
-			overdue := table.startRequest(context.Background(), &transport.Request{Progress: report, Timeout: time.Second})
-			<-overdue.ctx.Done()
-			table.endAll(errors.New("the session died"))
-			<-died.ctx.Done()
-			for _, x := range []*exchange{died, overdue} {
-				to, found := table.requests.Progressed(x.id())
-				require.True(t, found)
-				require.True(t, to.Push(mcpvisor.Progress{}))
-				to.Deliver()
-				x.finish()
-				_, found = table.requests.Progressed(x.id())
-				require.False(t, found)
-			}
-			require.Equal(t, 2, reports)
-			require.Zero(t, table.size())
-		})
+	testutil.RunInBubble(t, "until the exchange is finished", func(t *testing.T) {
+		var table exchangeTable
+		reports := 0
+		report := func(mcpvisor.Progress) { reports++ }
+		died := table.startRequest(context.Background(), &transport.Request{Progress: report})
+		overdue := table.startRequest(context.Background(), &transport.Request{Progress: report, Timeout: time.Second})
+		<-overdue.ctx.Done()
+		table.endAll(errors.New("the session died"))
+		<-died.ctx.Done()
+		for _, x := range []*exchange{died, overdue} {
+			to, found := table.requests.Progressed(x.id())
+			require.True(t, found)
+			require.True(t, to.Push(mcpvisor.Progress{}))
+			to.Deliver()
+			x.finish()
+			_, found = table.requests.Progressed(x.id())
+			require.False(t, found)
+		}
+		require.Equal(t, 2, reports)
+		require.Zero(t, table.size())
 	})
 }
 
@@ -208,22 +201,20 @@ func TestExchange_failAfterGrace(t *testing.T) {
 		"a handler":       {func(table *exchangeTable, x *exchange) { table.requests.PauseClocks(x.id())(false) }, false},
 		"finished":        {func(_ *exchangeTable, x *exchange) { x.finish() }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var table exchangeTable
-				x := table.startRequest(t.Context(), &transport.Request{Timeout: time.Minute})
-				defer x.finish()
-				var failed atomic.Bool
-				fail := func() { failed.Store(true) }
-				require.True(t, x.failAfterGrace(fail))
-				require.False(t, x.failAfterGrace(fail), "only the first one counts")
-				row.then(&table, x)
-				time.Sleep(30 * time.Second)
-				require.Equal(t, row.fails, failed.Load())
-				if name != "finished" {
-					require.NoError(t, x.cause(), "its deadline has not passed")
-				}
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			var table exchangeTable
+			x := table.startRequest(t.Context(), &transport.Request{Timeout: time.Minute})
+			defer x.finish()
+			var failed atomic.Bool
+			fail := func() { failed.Store(true) }
+			require.True(t, x.failAfterGrace(fail))
+			require.False(t, x.failAfterGrace(fail), "only the first one counts")
+			row.then(&table, x)
+			time.Sleep(30 * time.Second)
+			require.Equal(t, row.fails, failed.Load())
+			if name != "finished" {
+				require.NoError(t, x.cause(), "its deadline has not passed")
+			}
 		})
 	}
 }
@@ -269,26 +260,24 @@ func TestDrain_bounded(t *testing.T) {
 		},
 	}
 	for name, prepare := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				spec := web.spec()
-				spec.HTTP.SSE = prepare(web)
-				s := openSession(t, spec)
-				time.Sleep(2 * drainTimeout) // so that the responses of the handshake are closed
-				before := s.exchanger.table.size()
-				for range 3 * maxDrains {
-					requireServing(t, s)
-				}
-				synctest.Wait()
-				require.Equal(t, before+maxDrains, s.exchanger.table.size())
-				time.Sleep(2 * drainTimeout)
-				synctest.Wait()
-				require.Equal(t, before, s.exchanger.table.size())
-				require.Zero(t, s.exchanger.draining.Load())
-				require.Len(t, web.unclosed(), before, "the event stream of HTTP+SSE")
-				require.Nil(t, s.Cause())
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			spec := web.spec()
+			spec.HTTP.SSE = prepare(web)
+			s := openSession(t, spec)
+			time.Sleep(2 * drainTimeout) // so that the responses of the handshake are closed
+			before := s.exchanger.table.size()
+			for range 3 * maxDrains {
+				requireServing(t, s)
+			}
+			synctest.Wait()
+			require.Equal(t, before+maxDrains, s.exchanger.table.size())
+			time.Sleep(2 * drainTimeout)
+			synctest.Wait()
+			require.Equal(t, before, s.exchanger.table.size())
+			require.Zero(t, s.exchanger.draining.Load())
+			require.Len(t, web.unclosed(), before, "the event stream of HTTP+SSE")
+			require.Nil(t, s.Cause())
 		})
 	}
 }
@@ -451,8 +440,7 @@ func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 
 	call.Timeout = 50 * time.Millisecond
 	_, err = s.Request(context.Background(), call)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 	require.NotErrorIs(t, err, mcpvisor.ErrCanceled)
 }

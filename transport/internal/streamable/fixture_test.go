@@ -21,6 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -140,8 +141,7 @@ func requireOpenFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause 
 	s := newTestDialer(spec).NewSession()
 	err := s.Open(transporttest.Context(t))
 	require.Error(t, err)
-	var cause *supervisor.Cause
-	require.ErrorAs(t, err, &cause)
+	cause := testutil.AsError[*supervisor.Cause](t, err)
 	require.Same(t, s.Cause(), cause)
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 	return cause
@@ -152,8 +152,7 @@ func requireCallFails(t *testing.T, s transport.Session) *mcpvisor.Error {
 	t.Helper()
 	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 	require.Error(t, err)
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	return e
 }
 
@@ -507,9 +506,7 @@ func (b *memoryBody) Close() error {
 // over both transports.
 func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	t.Helper()
-	s := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions).NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
+	s := transporttest.OpenSession(t, stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions))
 	return s
 }
 

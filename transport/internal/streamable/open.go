@@ -57,12 +57,12 @@ type negotiation struct {
 	version string
 
 	began atomic.Bool // open was called
-	// connected is closed when the go-sdk's Connect has returned or will not be called. sdkSession,
+	// connected is closed when the go-sdk's Connect has returned or will not be called. initialized,
 	// speaksLegacy and attached are written before that.
 	connected    chan struct{}
-	sdkSession   *mcp.ClientSession // nil: Connect has failed
-	speaksLegacy bool               // the server has said that it speaks the legacy era, too
-	attached     bool               // this session is attached to the authorizer of the endpoint
+	initialized  *mcp.InitializeResult // nil: Connect has failed
+	speaksLegacy bool                  // the server has said that it speaks the legacy era, too
+	attached     bool                  // this session is attached to the authorizer of the endpoint
 }
 
 // open negotiates the session. It returns why that failed; nil if it succeeded. Connect of
@@ -95,8 +95,8 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 			_ = hostcall.Call("Auth", func() error { auth.Attach(opening.ctx); return nil })
 			n.attached = true
 		}
-		session, err := n.connect(opening.ctx)
-		n.sdkSession = session
+		initialized, err := n.connect(opening.ctx)
+		n.initialized = initialized
 		failed <- err
 	}()
 	var err error
@@ -116,11 +116,8 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 	return nil
 }
 
-// connect lets the go-sdk negotiate, and ends its session, which the handlers of the host need
-// nevertheless.
-func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := n.receiver.handler.NewClient(n.dialer.opts.ClientInfo)
-	var options mcp.ClientSessionOptions
+// connect lets the go-sdk negotiate.
+func (n *negotiation) connect(ctx context.Context) (*mcp.InitializeResult, error) {
 	sse := n.server.spec.HTTP.SSE || n.dialer.sse.Load()
 	if sse {
 		if httpErr := n.openSSE(ctx, false); httpErr != nil {
@@ -128,18 +125,14 @@ func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 			return nil, httpErr
 		}
 	}
+	version := ""
 	if sse || n.era == mcpvisor.EraLegacy {
-		options.ProtocolVersion = jsonrpc.LegacyVersion
+		version = jsonrpc.LegacyVersion
 	}
 	conn := jsonrpc.NewSDKConn(n.sendRequest, n.sendNotification)
-	session, err := client.Connect(ctx, conn, &options)
-	if err != nil {
-		return nil, err
-	}
-	n.speaksLegacy = conn.SpeaksLegacy()
-	_ = conn.Close()
-	_ = session.Close() // does not wait: the go-sdk has no request in flight
-	return session, nil
+	result, err := n.receiver.handler.Negotiate(ctx, n.dialer.opts.ClientInfo, conn, version)
+	n.speaksLegacy = err == nil && conn.SpeaksLegacy()
+	return result, err
 }
 
 // sendRequest sends a request of the go-sdk, and returns its answer.
@@ -262,11 +255,9 @@ func (n *negotiation) openStream(ctx context.Context) {
 	if negotiate := n.server.spec.Timeouts.Negotiate; negotiate > 0 {
 		limit = min(limit, negotiate)
 	}
-	wait := time.NewTimer(limit)
-	defer wait.Stop()
 	select {
 	case <-stream.ready:
-	case <-wait.C:
+	case <-time.After(limit):
 	case <-ctx.Done():
 	}
 }
@@ -284,7 +275,7 @@ func (n *negotiation) header(method, version string) http.Header {
 
 // record stores the result of the negotiation. It reports false if the session has ended.
 func (n *negotiation) record(send sendFunc) bool {
-	result := n.sdkSession.InitializeResult()
+	result := n.initialized
 	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, n.server.endpoint.Redact)}
 	a.info.BothEras = a.modern && n.speaksLegacy
 	n.recordSSE(&a.info)
@@ -300,7 +291,7 @@ func (n *negotiation) record(send sendFunc) bool {
 	a.sender = inbound.RequestSender{Modern: a.modern, Tasks: inbound.OffersTasks(a.info), Handler: n.receiver.handler, Handshake: &n.watch, Send: send, Abort: n.life.end,
 		Go: func(check func(context.Context)) { n.life.goTask(func() { check(n.life.ctx) }) }}
 	n.server.agreed.Store(a)
-	n.receiver.handler.SetSession(n.sdkSession)
+	close(n.receiver.opened)
 	if !n.eraUncertain {
 		n.dialer.era.Store(a.info.Era)
 	}
@@ -320,8 +311,8 @@ func (n *negotiation) close(deadline time.Time) {
 	}
 	<-n.connected // Connect returns soon: its context has ended
 	version := ""
-	if n.sdkSession != nil {
-		version = n.sdkSession.InitializeResult().ProtocolVersion // the session may have ended before it was recorded
+	if n.initialized != nil {
+		version = n.initialized.ProtocolVersion // the session may have ended before it was recorded
 	}
 	if n.life.serverGone.Load() || n.exchanger.sessionRef() != endpoint.HeaderSession {
 		return

@@ -22,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -356,22 +357,20 @@ func TestEra_remembered(t *testing.T) {
 		"broken, speaks legacy": {replyStatus(500, "", ""), mcpvisor.EraLegacy},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				d := newTestDialer(web.spec())
-				web.handle("server/discover", replyModern)
-				for _, want := range []mcpvisor.Era{mcpvisor.EraModern, row.want} {
-					s := d.NewSession()
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					defer cancel()
-					require.NoError(t, s.Open(ctx))
-					require.Equal(t, want, s.Info().Era)
-					s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-					<-s.Released()
-					web.handle("server/discover", row.discover)
-				}
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			d := newTestDialer(web.spec())
+			web.handle("server/discover", replyModern)
+			for _, want := range []mcpvisor.Era{mcpvisor.EraModern, row.want} {
+				s := d.NewSession()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.NoError(t, s.Open(ctx))
+				require.Equal(t, want, s.Info().Era)
+				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+				<-s.Released()
+				web.handle("server/discover", row.discover)
+			}
 		})
 	}
 }
@@ -393,31 +392,29 @@ func TestEra_forgotten(t *testing.T) {
 		"unreachable": {nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}, false, supervisor.CauseSpawn, mcpvisor.EraModern},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				web.handle("server/discover", row.reply)
-				web.handle("initialize", row.reply)
-				spec := web.spec()
-				spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-					if row.fails != nil {
-						return nil, row.fails
-					}
-					return web.RoundTrip(r)
-				})}
-				d := newTestDialer(spec)
-				d.era.Store(mcpvisor.EraModern)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				if row.canceled {
-					time.AfterFunc(time.Second, cancel)
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			web.handle("server/discover", row.reply)
+			web.handle("initialize", row.reply)
+			spec := web.spec()
+			spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if row.fails != nil {
+					return nil, row.fails
 				}
-				s := d.NewSession()
-				require.Error(t, s.Open(ctx))
-				require.Equal(t, row.kind, s.Cause().Kind, s.Cause().Message)
-				require.Equal(t, row.want, d.knownEra())
-				<-s.Released()
-			})
+				return web.RoundTrip(r)
+			})}
+			d := newTestDialer(spec)
+			d.era.Store(mcpvisor.EraModern)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if row.canceled {
+				time.AfterFunc(time.Second, cancel)
+			}
+			s := d.NewSession()
+			require.Error(t, s.Open(ctx))
+			require.Equal(t, row.kind, s.Cause().Kind, s.Cause().Message)
+			require.Equal(t, row.want, d.knownEra())
+			<-s.Released()
 		})
 	}
 }
@@ -541,26 +538,24 @@ func TestHandshakeLost_falseAlarm(t *testing.T) {
 		"wrong parameters, why": {`{"code":-32602,"message":"Invalid request parameters: path is missing"}`, 1},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &restartableServer{refusal: row.refusal, listWorks: true}
-				s := openPipes(t, server.serve)
-				_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
-				require.NoError(t, err)
-				server.restarted.Store(true)
-				for range 20 {
-					requireCallFails(t, s)
-					synctest.Wait()
-				}
-				require.Equal(t, row.lists, server.lists.Load())
-				time.Sleep(time.Hour)
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			server := &restartableServer{refusal: row.refusal, listWorks: true}
+			s := openPipes(t, server.serve)
+			_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
+			require.NoError(t, err)
+			server.restarted.Store(true)
+			for range 20 {
 				requireCallFails(t, s)
 				synctest.Wait()
-				require.Equal(t, 2*row.lists-1, server.lists.Load(), "after some time the server is checked again")
-				require.Nil(t, s.Cause())
-				server.restarted.Store(false)
-				requireServing(t, s)
-			})
+			}
+			require.Equal(t, row.lists, server.lists.Load())
+			time.Sleep(time.Hour)
+			requireCallFails(t, s)
+			synctest.Wait()
+			require.Equal(t, 2*row.lists-1, server.lists.Load(), "after some time the server is checked again")
+			require.Nil(t, s.Cause())
+			server.restarted.Store(false)
+			requireServing(t, s)
 		})
 	}
 }

@@ -27,6 +27,7 @@ const maxServerRequests = 256
 type receiver struct {
 	exchanger *exchanger
 	handler   *inbound.Handler
+	opened    chan struct{} // closed when the session is open
 	// requests are those of the server that are being served. It has its own mutex.
 	requests inbound.Requests
 	// notifications passes notifications of the server to the function of OnNotice. It has
@@ -38,7 +39,7 @@ type receiver struct {
 
 // newReceiver makes the receiver of a session. The endpoint of the session must be set.
 func newReceiver(e *exchanger, handler *inbound.Handler) *receiver {
-	r := &receiver{exchanger: e, handler: handler}
+	r := &receiver{exchanger: e, handler: handler, opened: make(chan struct{})}
 	r.requests = inbound.Requests{Handler: handler, Calls: &e.table.requests, Go: e.life.goTask, Reply: r.postReply,
 		Room: inbound.Allowance{Max: maxServerRequests}}
 	r.notifications.OnProgress = e.life.received.Note
@@ -186,7 +187,7 @@ func (r *receiver) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) 
 func (r *receiver) postReply(line []byte) {
 	e := r.exchanger
 	select {
-	case <-r.handler.Ready():
+	case <-r.opened:
 	case <-e.life.lifetime.Dead():
 		return
 	}

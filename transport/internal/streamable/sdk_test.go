@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -84,8 +85,7 @@ func TestAgainstSDK(t *testing.T) {
 				}
 
 				_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "nope", Params: json.RawMessage(`{"name":"nope"}`)})
-				var rpc *sdkrpc.Error
-				require.ErrorAs(t, err, &rpc)
+				testutil.AsError[*sdkrpc.Error](t, err)
 				require.ErrorIs(t, err, mcpvisor.ErrRPC)
 				require.Nil(t, s.Cause())
 			})
@@ -105,8 +105,7 @@ func TestAgainstSDK_paramHeaders(t *testing.T) {
 
 	_, err = s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"` + strings.Repeat("z", 1<<20) + `"}}`)})
-	var e *mcpvisor.Error
-	require.ErrorAs(t, err, &e)
+	e := testutil.AsError[*mcpvisor.Error](t, err)
 	require.Equal(t, mcpvisor.KindInvalid, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }

@@ -82,9 +82,7 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 				transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
 			web.handle("GET", echo(403))
 
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			require.NoError(t, s.Open(transporttest.Context(t)))
+			s := transporttest.OpenSession(t, d)
 			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the spec contains no secret")
 			require.Equal(t, "Bearer canary-token", web.requests("initialize")[0].header.Get("Authorization"))
 			web.handle("tools/call", reply)
@@ -243,9 +241,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 				web.handle("notifications/initialized", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 					respond(w, 400, receivedSecrets(r))
 				})
-				s := d.NewSession()
-				transporttest.ReleaseAtEnd(t, s)
-				require.NoError(t, s.Open(transporttest.Context(t)))
+				s := transporttest.OpenSession(t, d)
 				web.handle("tools/call", reply)
 				e := requireCallFails(t, s)
 				requireNoEcho(t, allTexts(e))
@@ -288,8 +284,7 @@ func TestSecrets_errorDataVerbatim(t *testing.T) {
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"m","data":%s}}`, id, data)
 	})
-	var rpc *sdkrpc.Error
-	require.ErrorAs(t, requireCallFails(t, openSession(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
+	rpc := testutil.AsError[*sdkrpc.Error](t, requireCallFails(t, openSession(t, echoSpec(web.Listener.Addr().String(), true))))
 	require.Equal(t, data, string(rpc.Data))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -171,9 +172,7 @@ func withRounds(t *testing.T, h transport.Handlers, round func(n int) string, te
 	spec := specFor(web.URL)
 	spec.HTTP.Headers = map[string]string{"X-Key": transporttest.Secret}
 	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()})
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(t.Context()))
+	s := transporttest.OpenSession(t, d)
 	var ids []string
 	seen := func() (all []map[string]json.RawMessage) {
 		ids = nil
@@ -268,8 +267,7 @@ func TestInputRounds_fail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withRounds(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r roundsServer) {
 				_, err := r.session.Request(transporttest.Context(t), transporttest.ToolCall)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
+				e := testutil.AsError[*mcpvisor.Error](t, err)
 				require.ErrorIs(t, e, mcpvisor.ErrInputRequired)
 				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.ErrorContains(t, e, tc.want)

@@ -22,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -117,8 +118,7 @@ func TestServerDies_duringCall(t *testing.T) {
 	}
 	require.NoError(t, server.Close())
 	for range calls {
-		var e *mcpvisor.Error
-		require.ErrorAs(t, <-failed, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	}
@@ -149,9 +149,7 @@ func TestServerRestarted_samePort(t *testing.T) {
 	first := newHTTPServer(t)
 	server, addr := newClosableServer(t, "127.0.0.1:0", first)
 	d := newTestDialer(specFor("http://" + addr))
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
+	s := transporttest.OpenSession(t, d)
 	requireServing(t, s)
 	require.NoError(t, server.Close())
 
@@ -174,9 +172,7 @@ func TestServerRestarted_samePort(t *testing.T) {
 	require.ErrorContains(t, e, "forgot the session")
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 
-	again := d.NewSession()
-	transporttest.ReleaseAtEnd(t, again)
-	require.NoError(t, again.Open(transporttest.Context(t)))
+	again := transporttest.OpenSession(t, d)
 	requireServing(t, again)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -132,8 +133,7 @@ func TestSSE_call(t *testing.T) {
 				require.Contains(t, string(got), "hello")
 			} else {
 				require.ErrorIs(t, err, tc.kind)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
+				e := testutil.AsError[*mcpvisor.Error](t, err)
 				require.Equal(t, tc.outcome, e.Outcome)
 				require.Contains(t, err.Error(), tc.want)
 				require.NotContains(t, err.Error(), sseSecret)
@@ -238,8 +238,7 @@ func TestSSE_crashWithCallsInFlight(t *testing.T) {
 	for range cap(failed) {
 		err := <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-		var e *mcpvisor.Error
-		require.ErrorAs(t, err, &e)
+		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	}
 	transporttest.RequireClosed(t, s.Released(), "session is not released")

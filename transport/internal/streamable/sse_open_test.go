@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
@@ -38,9 +39,7 @@ func TestSSE_againstSDK(t *testing.T) {
 		spec.HTTP.SSE = inSpec
 		d := newTestDialer(spec)
 		for range 2 {
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			require.NoError(t, s.Open(transporttest.Context(t)))
+			s := transporttest.OpenSession(t, d)
 			require.Contains(t, s.Info().Deprecated, "HTTP+SSE")
 			require.Equal(t, "sdk", s.Info().ServerName)
 			requireServing(t, s)
@@ -82,8 +81,7 @@ func TestSSE_startFails(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			err := s.Open(ctx)
-			var cause *supervisor.Cause
-			require.ErrorAs(t, err, &cause)
+			cause := testutil.AsError[*supervisor.Cause](t, err)
 			transporttest.RequireClosed(t, s.Released(), "session is not released")
 			require.Contains(t, cause.Message, tc.want)
 			require.NotContains(t, cause.Message, sseSecret)
@@ -265,9 +263,7 @@ func TestSSEFallback(t *testing.T) {
 		web := newSSEServer(t)
 		d := newTestDialer(specFor(web.URL + "/sse"))
 		for range 2 {
-			s := d.NewSession()
-			transporttest.ReleaseAtEnd(t, s)
-			require.NoError(t, s.Open(transporttest.Context(t)))
+			s := transporttest.OpenSession(t, d)
 			requireServing(t, s)
 		}
 		require.Len(t, web.requests("POST"), 2, "server/discover and initialize, refused once each")
@@ -331,13 +327,11 @@ func TestSSEFallback(t *testing.T) {
 	t.Run("forgotten after a failed start", func(t *testing.T) {
 		web := newSSEServer(t)
 		d := newTestDialer(specFor(web.URL + "/sse"))
-		s := d.NewSession()
-		transporttest.ReleaseAtEnd(t, s)
-		require.NoError(t, s.Open(transporttest.Context(t)))
+		transporttest.OpenSession(t, d)
 		web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		})
-		s = d.NewSession()
+		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		require.Error(t, s.Open(transporttest.Context(t)))
 		require.False(t, d.sse.Load())

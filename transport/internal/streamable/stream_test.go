@@ -208,8 +208,7 @@ func TestStreamAnswer_errorWithoutID(t *testing.T) {
 			}
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			require.ErrorContains(t, err, "Parse error, ***")
-			var e *mcpvisor.Error
-			require.ErrorAs(t, err, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		})
 	}
@@ -276,18 +275,16 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 		}), []time.Duration{reopenDelay, reopenDelay, reopenDelay}},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web, spec, requested := newResumingServer(t, row.first, row.again)
-				session := openSession(t, spec)
-				got, err := session.Request(t.Context(), transporttest.ToolCall)
-				require.NoError(t, err)
-				require.JSONEq(t, helloResult, string(got))
-				for i, want := range row.waits {
-					require.InDelta(t, want+want/8, (*requested)[i+1].Sub((*requested)[i]), float64(want/8+1), "wait %d", i+1)
-				}
-				require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web, spec, requested := newResumingServer(t, row.first, row.again)
+			session := openSession(t, spec)
+			got, err := session.Request(t.Context(), transporttest.ToolCall)
+			require.NoError(t, err)
+			require.JSONEq(t, helloResult, string(got))
+			for i, want := range row.waits {
+				require.InDelta(t, want+want/8, (*requested)[i+1].Sub((*requested)[i]), float64(want/8+1), "wait %d", i+1)
+			}
+			require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
 		})
 	}
 }
@@ -312,27 +309,24 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 		"no new event":                    {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web, spec, _ := newResumingServer(t, "id: a\n\n", row.again)
-				tries := 0
-				spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Header.Get("Last-Event-ID") != "" {
-						if tries++; row.fails != nil {
-							return nil, row.fails
-						}
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web, spec, _ := newResumingServer(t, "id: a\n\n", row.again)
+			tries := 0
+			spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Header.Get("Last-Event-ID") != "" {
+					if tries++; row.fails != nil {
+						return nil, row.fails
 					}
-					return web.RoundTrip(r)
-				})}
-				s := openSession(t, spec)
-				_, err := s.Request(t.Context(), transporttest.ToolCall)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
-				require.Equal(t, row.tries, tries)
-				require.Equal(t, row.crashed, s.Cause() != nil)
-				require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
-			})
+				}
+				return web.RoundTrip(r)
+			})}
+			s := openSession(t, spec)
+			_, err := s.Request(t.Context(), transporttest.ToolCall)
+			e := testutil.AsError[*mcpvisor.Error](t, err)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
+			require.Equal(t, row.tries, tries)
+			require.Equal(t, row.crashed, s.Cause() != nil)
+			require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
 		})
 	}
 }
@@ -420,44 +414,42 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 		"resumed after the last event":  {[]handler{replyEvents(eventWithID), replyEvents(event), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				requested := make(chan time.Time, 16)
-				n := 0 // one stream at a time
-				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-					requested <- time.Now()
-					if n++; n <= len(row.replies) {
-						row.replies[n-1](w, r, id)
-						return
-					}
-					startEvents(w)
-					web.hang(r)
-				})
-				s := newTestDialer(web.spec()).NewSession().(*session)
-				transporttest.ReleaseAtEnd(t, s)
-				gaps := make(chan transport.Notice, 16)
-				s.OnNotice(func(n transport.Notice) {
-					if n.Kind == transport.Gap {
-						gaps <- n
-					}
-				})
-				require.NoError(t, s.Open(transporttest.Context(t)))
-				last := <-requested
-				for i, want := range row.waits {
-					now := <-requested
-					require.InDelta(t, want+want/8, now.Sub(last), float64(want/8+1), "wait %d", i+1)
-					last = now
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			requested := make(chan time.Time, 16)
+			n := 0 // one stream at a time
+			web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				requested <- time.Now()
+				if n++; n <= len(row.replies) {
+					row.replies[n-1](w, r, id)
+					return
 				}
-				time.Sleep(time.Hour)
-				require.Empty(t, requested, "a stream was requested while one was open")
-				require.Len(t, gaps, row.gaps)
-				for i, r := range web.requests("GET")[1:] {
-					require.Equal(t, row.ids[i], r.header.Get("Last-Event-ID"))
-				}
-				require.Equal(t, []string{"GET /mcp"}, web.unclosed())
-				require.Nil(t, s.Cause())
+				startEvents(w)
+				web.hang(r)
 			})
+			s := newTestDialer(web.spec()).NewSession().(*session)
+			transporttest.ReleaseAtEnd(t, s)
+			gaps := make(chan transport.Notice, 16)
+			s.OnNotice(func(n transport.Notice) {
+				if n.Kind == transport.Gap {
+					gaps <- n
+				}
+			})
+			require.NoError(t, s.Open(transporttest.Context(t)))
+			last := <-requested
+			for i, want := range row.waits {
+				now := <-requested
+				require.InDelta(t, want+want/8, now.Sub(last), float64(want/8+1), "wait %d", i+1)
+				last = now
+			}
+			time.Sleep(time.Hour)
+			require.Empty(t, requested, "a stream was requested while one was open")
+			require.Len(t, gaps, row.gaps)
+			for i, r := range web.requests("GET")[1:] {
+				require.Equal(t, row.ids[i], r.header.Get("Last-Event-ID"))
+			}
+			require.Equal(t, []string{"GET /mcp"}, web.unclosed())
+			require.Nil(t, s.Cause())
 		})
 	}
 }
@@ -477,32 +469,30 @@ func TestStandaloneStream_notOpenedAgain(t *testing.T) {
 		"rejected without an id":  {[]handler{replyEvents("id: e1\n" + event), replyRetryLater(400, ""), replyRetryLater(400, "")}, 1},
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				n := 0 // one stream at a time
-				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-					n++
-					row.replies[min(n, len(row.replies))-1](w, r, id)
-				})
-				log := new(testutil.LockedBuffer)
-				s := NewDialer(web.spec().WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log).Level(zerolog.WarnLevel)}).NewSession().(*session)
-				transporttest.ReleaseAtEnd(t, s)
-				var gaps atomic.Int32
-				s.OnNotice(func(n transport.Notice) {
-					if n.Kind == transport.Gap {
-						gaps.Add(1)
-					}
-				})
-				require.NoError(t, s.Open(transporttest.Context(t)))
-				time.Sleep(time.Hour)
-				require.Len(t, web.requests("GET"), len(row.replies))
-				require.EqualValues(t, row.gaps, gaps.Load())
-				require.Equal(t, row.gaps, strings.Count(log.String(), "does not open its event stream again"), log.String())
-				requireServing(t, s)
-				synctest.Wait() // the body is closed after its answer
-				require.Empty(t, web.unclosed())
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			n := 0 // one stream at a time
+			web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				n++
+				row.replies[min(n, len(row.replies))-1](w, r, id)
 			})
+			log := new(testutil.LockedBuffer)
+			s := NewDialer(web.spec().WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log).Level(zerolog.WarnLevel)}).NewSession().(*session)
+			transporttest.ReleaseAtEnd(t, s)
+			var gaps atomic.Int32
+			s.OnNotice(func(n transport.Notice) {
+				if n.Kind == transport.Gap {
+					gaps.Add(1)
+				}
+			})
+			require.NoError(t, s.Open(transporttest.Context(t)))
+			time.Sleep(time.Hour)
+			require.Len(t, web.requests("GET"), len(row.replies))
+			require.EqualValues(t, row.gaps, gaps.Load())
+			require.Equal(t, row.gaps, strings.Count(log.String(), "does not open its event stream again"), log.String())
+			requireServing(t, s)
+			synctest.Wait() // the body is closed after its answer
+			require.Empty(t, web.unclosed())
 		})
 	}
 }
@@ -570,28 +560,26 @@ func TestExchange_bodiesClosed(t *testing.T) {
 		"timed out":                            {"tools/call": func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }},
 	}
 	for name, replies := range rows {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web := newMemoryTransport(t)
-				spec := web.spec()
-				spec.Limits.MaxMessageBytes = 4096
-				s := openSession(t, spec)
-				for what, reply := range replies {
-					web.handle(what, reply)
-				}
-				call := transporttest.ToolCall
-				call.Timeout = time.Minute
-				_, _ = s.Request(t.Context(), call)
-				synctest.Wait()
-				if name == "answered on a stream that ends" {
-					require.Empty(t, web.unclosed(), "the body is closed at once")
-				}
-				time.Sleep(drainTimeout + time.Millisecond)
-				require.Empty(t, web.unclosed())
-				require.Zero(t, s.exchanger.table.size())
-				require.Nil(t, s.Cause())
-				time.Sleep(drainTimeout) // so that the handlers of the server return
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			spec := web.spec()
+			spec.Limits.MaxMessageBytes = 4096
+			s := openSession(t, spec)
+			for what, reply := range replies {
+				web.handle(what, reply)
+			}
+			call := transporttest.ToolCall
+			call.Timeout = time.Minute
+			_, _ = s.Request(t.Context(), call)
+			synctest.Wait()
+			if name == "answered on a stream that ends" {
+				require.Empty(t, web.unclosed(), "the body is closed at once")
+			}
+			time.Sleep(drainTimeout + time.Millisecond)
+			require.Empty(t, web.unclosed())
+			require.Zero(t, s.exchanger.table.size())
+			require.Nil(t, s.Cause())
+			time.Sleep(drainTimeout) // so that the handlers of the server return
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -105,20 +106,18 @@ func TestVerify_withoutPings(t *testing.T) {
 	for name, row := range map[string]struct {
 		listed, ends bool
 	}{"listed": {true, true}, "nothing known": {false, false}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web, refusing := refusesCalls(t)
-				s := openSession(t, web.spec())
-				if row.listed {
-					_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
-					require.NoError(t, err)
-				}
-				refusing.Store(true)
-				requireCallFails(t, s)
-				time.Sleep(time.Minute)
-				require.Equal(t, row.ends, s.Cause() != nil)
-				require.LessOrEqual(t, len(web.requests("ping")), 2)
-			})
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web, refusing := refusesCalls(t)
+			s := openSession(t, web.spec())
+			if row.listed {
+				_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
+				require.NoError(t, err)
+			}
+			refusing.Store(true)
+			requireCallFails(t, s)
+			time.Sleep(time.Minute)
+			require.Equal(t, row.ends, s.Cause() != nil)
+			require.LessOrEqual(t, len(web.requests("ping")), 2)
 		})
 	}
 }
@@ -234,42 +233,40 @@ func TestVerify_refusal_of_a_moment(t *testing.T) {
 // and then refuses everything for a moment, keeps its session.
 func TestVerify_between_two_refusals(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"result": 0, "slow refusal": verifyPause * 9 / 10} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web, refusing := refusesCalls(t)
-				s := openSession(t, web.spec())
-				require.NoError(t, transport.Probe(t.Context(), s))
-				web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-					writeResult(w, id, `{"messages":[]}`)
-				})
-				if refuse := replyStatus(410, "text/plain", "Gone"); slow > 0 {
-					web.handle("ping", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-						if !refusing.Load() {
-							writeResult(w, id, `{}`)
-							return
-						}
-						time.Sleep(slow)
-						refuse(w, r, id)
-					})
-				}
-				refusing.Store(true)
-				requireCallFails(t, s)
-				time.Sleep(slow + verifyPause/2)
-				if slow > 0 {
-					refusing.Store(false)
-				} else {
-					_, err := s.Request(t.Context(), transport.Request{Method: "prompts/get", Target: "p"})
-					require.NoError(t, err)
-				}
-				time.Sleep(time.Minute)
-				require.Nil(t, s.Cause())
-				require.Zero(t, s.calls.refusals.Load(), "the check is over")
-				require.Len(t, web.requests("ping"), 3, "the probe, and two checks")
-				refusing.Store(true)
-				requireCallFails(t, s)
-				time.Sleep(time.Minute)
-				require.NotNil(t, s.Cause(), "an earlier result does not count")
+		testutil.RunInBubble(t, name, func(t *testing.T) {
+			web, refusing := refusesCalls(t)
+			s := openSession(t, web.spec())
+			require.NoError(t, transport.Probe(t.Context(), s))
+			web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				writeResult(w, id, `{"messages":[]}`)
 			})
+			if refuse := replyStatus(410, "text/plain", "Gone"); slow > 0 {
+				web.handle("ping", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+					if !refusing.Load() {
+						writeResult(w, id, `{}`)
+						return
+					}
+					time.Sleep(slow)
+					refuse(w, r, id)
+				})
+			}
+			refusing.Store(true)
+			requireCallFails(t, s)
+			time.Sleep(slow + verifyPause/2)
+			if slow > 0 {
+				refusing.Store(false)
+			} else {
+				_, err := s.Request(t.Context(), transport.Request{Method: "prompts/get", Target: "p"})
+				require.NoError(t, err)
+			}
+			time.Sleep(time.Minute)
+			require.Nil(t, s.Cause())
+			require.Zero(t, s.calls.refusals.Load(), "the check is over")
+			require.Len(t, web.requests("ping"), 3, "the probe, and two checks")
+			refusing.Store(true)
+			requireCallFails(t, s)
+			time.Sleep(time.Minute)
+			require.NotNil(t, s.Cause(), "an earlier result does not count")
 		})
 	}
 }
@@ -306,8 +303,7 @@ func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 			go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
 		}
 		for range calls {
-			var e *mcpvisor.Error
-			require.ErrorAs(t, <-failed, &e)
+			e := testutil.AsError[*mcpvisor.Error](t, <-failed)
 			require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}

@@ -44,6 +44,15 @@ func ReleaseAtEnd(t *testing.T, s transport.Session) {
 	})
 }
 
+// OpenSession opens a session of a dialer, and releases it at the end of the test.
+func OpenSession(t *testing.T, d transport.Dialer) transport.Session {
+	t.Helper()
+	s := d.NewSession()
+	ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(Context(t)))
+	return s
+}
+
 // Context returns a context that ends with the test, or after Patience.
 func Context(t *testing.T) context.Context {
 	t.Helper()

@@ -68,7 +68,7 @@ func (s survivors) Error() string {
 			break
 		}
 		st, _ := readStat(pid, buf)
-		names = append(names, fmt.Sprintf("process %d (%s): %v", pid, st.name, s[pid]))
+		names = append(names, fmt.Sprintf("process %d (%s): %v", pid, st.Name, s[pid]))
 	}
 	return strings.Join(names, "; ")
 }

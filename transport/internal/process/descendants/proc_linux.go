@@ -1,21 +1,18 @@
 package descendants
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// procPath returns the path of a file about a process, below /proc.
-func procPath(pid int, file string) string { return strconv.Itoa(pid) + "/" + file }
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
+)
 
 const (
 	// procBufferSize is room for any file about a process, except for a large environment.
@@ -30,11 +27,11 @@ const (
 	pageSize = 4096
 )
 
-// readProcFile reads a file below /proc, or as much of it as buf holds. It returns nil for
+// readProcFile reads a file below /proc, given by its path, or as much of it as buf holds. It returns nil for
 // a file that may not be read. The only error is a lack of descriptors.
 func readProcFile(path string, buf []byte) ([]byte, error) {
 	file, err := descriptors.open(func() (int, error) {
-		return unix.Open("/proc/"+path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		if isOutOfDescriptors(err) {
@@ -57,64 +54,24 @@ func readProcFile(path string, buf []byte) ([]byte, error) {
 	return buf[:size], nil
 }
 
-// procStat is the part of /proc/PID/stat that is used here.
-type procStat struct {
-	exists bool
-	name   string // of the program, at most 15 bytes
-	dead   bool   // a zombie without threads: only its id is left
-	parent int
-	group  int
-	start  string // start time in clock ticks since boot; identifies the process together with its id
-	// exiting: the first thread is in exit. The streams of the process are closed after
-	// that, and its status can be collected later still.
-	exiting bool
+// readStat reads the stat of a process. The only error is a lack of descriptors.
+func readStat(pid int, buf []byte) (procfs.Stat, error) {
+	text, err := readProcFile(procfs.Path(pid, "stat"), buf)
+	return procfs.ParseStat(text), err
 }
 
-// readStat reads /proc/PID/stat (proc_pid_stat(5)).
-func readStat(pid int, buf []byte) (st procStat, err error) {
-	text, err := readProcFile(procPath(pid, "stat"), buf)
-	// The name is in parentheses and may contain any character.
-	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if err != nil || open < 0 || end < open {
-		return st, err
-	}
-	fields := bytes.Fields(text[end+1:])
-	const state, ppid, pgrp, flags, threads, startTime = 0, 1, 2, 6, 17, 19
-	if len(fields) <= startTime {
-		return st, nil
-	}
-	st.name, st.exists = string(text[open+1:end]), true
-	st.parent, _ = strconv.Atoi(string(fields[ppid]))
-	st.group, _ = strconv.Atoi(string(fields[pgrp]))
-	st.start = string(fields[startTime])
-	const pfExiting = 0x4 // PF_EXITING, include/linux/sched.h
-	bits, _ := strconv.ParseUint(string(fields[flags]), 10, 64)
-	st.exiting = bits&pfExiting != 0
-	// The first thread may be a zombie while other threads still run.
-	st.dead = (fields[state][0] == 'Z' || fields[state][0] == 'X') && string(fields[threads]) <= "1"
-	return st, nil
-}
-
-// childrenOf lists the children of all threads of a process (proc_tid_children(5)). It
-// returns none on kernels without that file (CONFIG_PROC_CHILDREN).
-func childrenOf(pid int, buf []byte) (children []int) {
-	threads, _ := os.ReadDir("/proc/" + procPath(pid, "task"))
-	for _, thread := range threads {
-		text, _ := readProcFile(procPath(pid, "task/"+thread.Name()+"/children"), buf)
-		for _, field := range bytes.Fields(text) {
-			if child, err := strconv.Atoi(string(field)); err == nil {
-				children = append(children, child)
-			}
-		}
-	}
+// childrenOf lists the children of all threads of a process. It
+// returns none on kernels that do not tell.
+func childrenOf(pid int, buf []byte) []int {
+	children, _ := procfs.Children(pid, func(path string) ([]byte, error) { return readProcFile(path, buf) })
 	return children
 }
 
 // IsAlone reports whether a process has no child. It reports false on kernels that do not tell
 // (CONFIG_PROC_CHILDREN).
 func IsAlone(pid int) bool {
-	_, err := os.Stat("/proc/" + procPath(pid, "task/"+strconv.Itoa(pid)+"/children"))
-	return err == nil && len(childrenOf(pid, make([]byte, 64<<10))) == 0
+	children, known := procfs.Children(pid, os.ReadFile)
+	return known && len(children) == 0
 }
 
 // procList holds the processes that existed at one moment. It is immutable.

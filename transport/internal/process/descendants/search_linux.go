@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // table searches the process table for the tags of this host.
@@ -152,12 +154,10 @@ func (p *processTable) search(since *procList) (map[string][]int, error) {
 	}
 	p.searching.Lock()
 	if pause := time.Until(p.notBefore); pause > 0 {
-		t := time.NewTimer(pause)
 		select {
 		case <-shared.all:
-		case <-t.C:
+		case <-time.After(pause):
 		}
-		t.Stop()
 	}
 	p.mu.Lock()
 	p.next = nil // a call from now on needs a later search
@@ -223,7 +223,7 @@ func (p *processTable) candidates(list, since *procList) (procs []procRef) {
 type tagSearch struct {
 	table *processTable                                       // remembers the stuck processes
 	read  func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
-	stat  func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
+	stat  func(pid int, buf []byte) (procfs.Stat, error)      // is readStat, except in tests
 	queue []candidate
 	buf   []byte // for read and stat
 
@@ -308,8 +308,8 @@ func (s *tagSearch) readQueue() (again []candidate, err error) {
 			return nil, r.err
 		case r.state != envFinal && c.state != envArgsOnly:
 			again = append(again, candidate{c.procRef, r.state})
-		case r.tag == "" || !r.stat.exists:
-		case r.stat.dead:
+		case r.tag == "" || !r.stat.Exists():
+		case r.stat.Dead:
 			s.dead = append(s.dead, c.pid())
 		default:
 			s.found[r.tag] = append(s.found[r.tag], c.pid())
@@ -322,7 +322,7 @@ func (s *tagSearch) readQueue() (again []candidate, err error) {
 type reading struct {
 	tag   string
 	state envState
-	stat  procStat // set if it has a tag
+	stat  procfs.Stat // set if it has a tag
 	err   error
 }
 
@@ -339,12 +339,10 @@ func (s *tagSearch) readInTime(proc procRef) (r reading, ok bool) {
 		}
 		done <- r
 	}()
-	timeout := time.NewTimer(readTimeout)
-	defer timeout.Stop()
 	select {
 	case r = <-done:
 		return r, true
-	case <-timeout.C:
+	case <-time.After(readTimeout):
 	}
 	s.buf = nil // the reading still uses it
 	s.hung = append(s.hung, proc)

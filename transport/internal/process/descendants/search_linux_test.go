@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // A search skips the servers that live. After a server is reaped its id may be that of
@@ -200,8 +202,11 @@ func (p *fakeTable) search(t *testing.T, s *processTable) (map[string][]int, tim
 		tag, state := p.show(pid)
 		return tag, state, nil
 	}
-	search.stat = func(pid int, _ []byte) (procStat, error) {
-		return procStat{exists: p.inodes[pid] != 0}, nil
+	search.stat = func(pid int, _ []byte) (procfs.Stat, error) {
+		if p.inodes[pid] == 0 {
+			return procfs.Stat{}, nil
+		}
+		return procfs.Stat{Start: "1"}, nil
 	}
 	began := time.Now()
 	require.NoError(t, search.run())
@@ -300,7 +305,7 @@ func TestReadTag_reading_hangs(t *testing.T) {
 		s := newTagSearch(new(processTable), []procRef{newProcRef(1<<30, 1)})
 		answer := make(chan struct{})
 		s.read = func(int, []byte) (string, envState, error) { <-answer; return "tag", envFinal, nil }
-		s.stat = func(int, []byte) (procStat, error) { return procStat{exists: true}, nil }
+		s.stat = func(int, []byte) (procfs.Stat, error) { return procfs.Stat{Start: "1"}, nil }
 		tag, err := s.onlyTag()
 		require.EqualError(t, err, "its environment could not be read within 350ms")
 		require.Empty(t, tag)

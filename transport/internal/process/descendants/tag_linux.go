@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
 )
 
 // A process tag names one server of one host process. It is written in two places that all
@@ -73,7 +75,7 @@ func tagDescendants(pid int, tag string) {
 	}
 	buf := make([]byte, 4096)
 	treeTagger{
-		stat:     func(pid int) procStat { st, _ := readStat(pid, buf); return st },
+		stat:     func(pid int) procfs.Stat { st, _ := readStat(pid, buf); return st },
 		children: func(pid int) []int { return childrenOf(pid, buf) },
 		set:      setLimitTag,
 	}.run(pid, number)
@@ -87,7 +89,7 @@ func tagServer(pid int, tag string) {
 		return
 	}
 	setLimitTag(pid, number)
-	children, _ := readProcFile(procPath(pid, "task/"+strconv.Itoa(pid)+"/children"), make([]byte, 64))
+	children, _ := readProcFile(procfs.Path(pid, "task/"+strconv.Itoa(pid)+"/children"), make([]byte, 64))
 	if len(children) > 0 {
 		tagDescendants(pid, tag)
 	}
@@ -102,7 +104,7 @@ func limitTagOf(tag string) (number uint64, ok bool) {
 // treeTagger tags a process and its descendants. Its functions are those of the system,
 // or of a test.
 type treeTagger struct {
-	stat     func(pid int) procStat
+	stat     func(pid int) procfs.Stat
 	children func(pid int) []int
 	set      func(pid int, tag uint64) (changed bool)
 }
@@ -117,30 +119,30 @@ type startedProcess struct {
 // run tags a child of this process that is not reaped, and its descendants.
 func (t treeTagger) run(pid int, tag uint64) {
 	t.set(pid, tag)
-	for queue := []startedProcess{{pid, t.stat(pid).start}}; len(queue) > 0; queue = queue[1:] {
+	for queue := []startedProcess{{pid, t.stat(pid).Start}}; len(queue) > 0; queue = queue[1:] {
 		parent := queue[0]
 		for _, child := range t.childrenOf(parent) {
 			before := t.stat(child)
-			if before.parent != parent.pid {
+			if before.Parent != parent.pid {
 				continue // the child has ended, and its id may belong to another process
 			}
 			changed := t.set(child, tag)
-			if after := t.stat(child); changed && after.exists && after.start != before.start {
+			if after := t.stat(child); changed && after.Exists() && after.Start != before.Start {
 				t.set(child, unix.RLIM_INFINITY) // the id was reused meanwhile: undo
 				continue
 			}
-			queue = append(queue, startedProcess{child, before.start})
+			queue = append(queue, startedProcess{child, before.Start})
 		}
 	}
 }
 
 // childrenOf returns the children of a process; none if it ended before they were read.
 func (t treeTagger) childrenOf(parent startedProcess) []int {
-	if t.stat(parent.pid).start != parent.start {
+	if t.stat(parent.pid).Start != parent.start {
 		return nil
 	}
 	children := t.children(parent.pid)
-	if t.stat(parent.pid).start != parent.start {
+	if t.stat(parent.pid).Start != parent.start {
 		return nil
 	}
 	return children
@@ -189,7 +191,7 @@ func readTagOnce(pid int, buf []byte) (tag string, state envState, err error) {
 // limitTag returns the tag in the limits of a process (proc_pid_limits(5)). A zombie
 // still has it.
 func limitTag(pid int, buf []byte) (string, error) {
-	text, err := readProcFile(procPath(pid, "limits"), buf)
+	text, err := readProcFile(procfs.Path(pid, "limits"), buf)
 	if err != nil {
 		return "", err
 	}
@@ -206,12 +208,12 @@ const maxEnviron = 64 << 20
 
 // environTag returns the tag in the environment of a process (proc_pid_environ(5)).
 func environTag(pid int, buf []byte) (string, envState, error) {
-	whole, err := readProcFile(procPath(pid, "environ"), buf)
+	whole, err := readProcFile(procfs.Path(pid, "environ"), buf)
 	if err != nil {
 		return "", envFinal, err
 	}
 	if whole != nil && len(whole) == 0 && hasMemory(pid, buf) {
-		args, err := readProcFile(procPath(pid, "cmdline"), buf)
+		args, err := readProcFile(procfs.Path(pid, "cmdline"), buf)
 		if len(args) > 0 {
 			return "", envArgsOnly, err
 		}
@@ -219,7 +221,7 @@ func environTag(pid int, buf []byte) (string, envState, error) {
 	}
 	for len(whole) == len(buf) && len(buf) < maxEnviron { // a large one, which is rare
 		buf = make([]byte, 4*len(buf))
-		if whole, err = readProcFile(procPath(pid, "environ"), buf); err != nil {
+		if whole, err = readProcFile(procfs.Path(pid, "environ"), buf); err != nil {
 			return "", envFinal, err
 		}
 	}
@@ -234,6 +236,6 @@ func environTag(pid int, buf []byte) (string, envState, error) {
 // hasMemory reports whether a process has memory of its own: zombies and kernel
 // threads have none (proc_pid_statm(5)).
 func hasMemory(pid int, buf []byte) bool {
-	pages, _ := readProcFile(procPath(pid, "statm"), buf)
+	pages, _ := readProcFile(procfs.Path(pid, "statm"), buf)
 	return len(pages) > 0 && pages[0] != '0'
 }

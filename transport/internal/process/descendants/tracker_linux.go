@@ -86,13 +86,13 @@ func (t *Tracker) stopTagging() {
 // Exiting reports whether the server has begun to exit, or has exited.
 func (t *Tracker) Exiting() bool {
 	st, _ := readStat(t.pid, make([]byte, statBufferSize))
-	return st.exists && st.exiting
+	return st.Exists() && st.Exiting
 }
 
 // Dead reports whether nothing is left of the server but its process id.
 func (t *Tracker) Dead() bool {
 	st, err := readStat(t.pid, make([]byte, statBufferSize))
-	return err == nil && (!st.exists || st.dead)
+	return err == nil && (!st.Exists() || st.Dead)
 }
 
 // Kill kills every process with the tag of the server, which is dead, and waits until they
@@ -216,6 +216,6 @@ func (t *Tracker) livingMembers(pids []int) []int {
 	buf := make([]byte, statBufferSize)
 	return slices.DeleteFunc(pids, func(pid int) bool {
 		st, err := readStat(pid, buf)
-		return err != nil || !st.exists || st.dead || st.group != t.pid
+		return err != nil || !st.Exists() || st.Dead || st.Group != t.pid
 	})
 }

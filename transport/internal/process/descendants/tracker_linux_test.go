@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpvisor/mcpvisor/internal/procfs"
+
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
@@ -116,7 +118,7 @@ func startWithDaemon(t *testing.T) (s *server, daemon int) {
 	s = startShell(t, "setsid sleep 600 </dev/null >/dev/null 2>&1 & echo ready; cat")
 	require.Eventually(t, func() bool {
 		for _, pid := range childrenOf(s.pid, make([]byte, 4096)) {
-			if st, _ := readStat(pid, make([]byte, 4096)); st.name == "sleep" {
+			if st, _ := readStat(pid, make([]byte, 4096)); st.Name == "sleep" {
 				daemon = pid
 			}
 		}
@@ -248,24 +250,24 @@ func TestTagDescendants_keeps_a_real_limit(t *testing.T) {
 // two tests process 2 ends, and its id is given to a process of another program, which
 // then is the parent of 3.
 func TestTreeTagger(t *testing.T) {
-	processes := func() map[int]procStat {
-		return map[int]procStat{
-			1: {exists: true, start: "10"},
-			2: {exists: true, start: "20", parent: 1},
-			3: {exists: true, start: "30", parent: 2},
+	processes := func() map[int]procfs.Stat {
+		return map[int]procfs.Stat{
+			1: {Start: "10"},
+			2: {Start: "20", Parent: 1},
+			3: {Start: "30", Parent: 2},
 		}
 	}
-	other := procStat{exists: true, start: "25", parent: 99}
+	other := procfs.Stat{Start: "25", Parent: 99}
 	// newTagger reads the table, calls onRead before it returns children, and records
 	// the tags that are set.
-	newTagger := func(table map[int]procStat, onRead func(pid int)) (tagger treeTagger, tags map[int]uint64) {
+	newTagger := func(table map[int]procfs.Stat, onRead func(pid int)) (tagger treeTagger, tags map[int]uint64) {
 		tags = map[int]uint64{}
 		return treeTagger{
-			stat: func(pid int) procStat { return table[pid] },
+			stat: func(pid int) procfs.Stat { return table[pid] },
 			children: func(pid int) (children []int) {
 				onRead(pid)
 				for child, st := range table {
-					if st.parent == pid {
+					if st.Parent == pid {
 						children = append(children, child)
 					}
 				}
@@ -285,7 +287,7 @@ func TestTreeTagger(t *testing.T) {
 		set, stats := tagger.set, 0
 		tagger.set = func(pid int, tag uint64) bool { stats = 0; return set(pid, tag) }
 		stat := tagger.stat
-		tagger.stat = func(pid int) procStat {
+		tagger.stat = func(pid int) procfs.Stat {
 			defer func() {
 				if stats++; pid == 2 && tags[2] != 0 && stats == 1 {
 					table[2] = other // just after it was found to be the tagged one
@@ -334,7 +336,7 @@ func TestReadTag_empty_environment(t *testing.T) {
 	})
 	buf := make([]byte, 4096)
 	require.Eventually(t, func() bool {
-		args, err := readProcFile(procPath(cmd.Process.Pid, "cmdline"), buf)
+		args, err := readProcFile(procfs.Path(cmd.Process.Pid, "cmdline"), buf)
 		return err == nil && bytes.HasPrefix(args, []byte("sleep"))
 	}, 30*time.Second, time.Millisecond)
 	_, state, err := readTagOnce(cmd.Process.Pid, buf)

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // fault is something that happens to a server, and what follows.
@@ -97,6 +103,47 @@ func (d *demo) awaitExecution(ctx context.Context, server string) error {
 		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// kill ends the process of a server as kill -9 does. It is printed before it has effects.
+func (d *demo) kill(server, verb, what string) error {
+	status, _ := d.client.ServerStatus(server)
+	if status.State != supervisor.StateReady || status.Session == nil || status.Session.PID == 0 {
+		return fmt.Errorf("%s has no process to kill", server)
+	}
+	process, err := os.FindProcess(status.Session.PID)
+	if err != nil {
+		return err
+	}
+	d.p.printFact(bold, verb, server, "kill -9 %d%s", process.Pid, what)
+	return process.Kill()
+}
+
+// showTools prints the listed tools of a server and returns their names, sorted. none is printed if there are none.
+func (d *demo) showTools(server, none string) (names []string) {
+	for tool := range d.client.AllTools() {
+		if tool.Server == server {
+			names = append(names, tool.OriginalName)
+		}
+	}
+	slices.Sort(names)
+	d.p.printFact(dim, "tools", server, "%s", cmp.Or(strings.Join(names, " "), none))
+	return names
+}
+
+// await waits until an event of a server was printed: one of a kind, about an incarnation. It
+// fails if the server is evicted before.
+func (d *demo) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) error {
+	ev, err := d.events.await(ctx, func(ev mcpvisor.Event) bool {
+		return ev.Server == server && (ev.Kind == kind && ev.Epoch == epoch || ev.Kind == mcpvisor.EventEvicted)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, err)
+	case ev.Kind != kind:
+		return fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, ev.Cause)
 	}
 	return nil
 }

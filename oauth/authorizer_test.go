@@ -99,8 +99,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestDiscovery_temporary_error(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }}, Config{})
 	requireUnavailable(t, a)
 }
 

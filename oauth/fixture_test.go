@@ -38,6 +38,13 @@ func newAuthorizer(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
 	return a
 }
 
+// newServed starts an authorization server, and returns an authorizer with one session attached.
+func newServed(t *testing.T, rules oauthtest.Rules, o Config) (*oauthtest.Server, *authorizer) {
+	t.Helper()
+	s := newAuthServer(t, rules)
+	return s, newAuthorizer(t, s, o)
+}
+
 // newDetached returns an authorizer without a session. It stores tokens in memory.
 func newDetached(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
 	t.Helper()
@@ -70,6 +77,14 @@ func approve(ctx context.Context, url string) (string, error) {
 		return "", errors.New("not redirected: " + resp.Status)
 	}
 	return resp.Header.Get("Location"), nil
+}
+
+// consent is approve for an authorization that must be granted.
+func consent(t *testing.T, url string) (redirect string) {
+	t.Helper()
+	redirect, err := approve(t.Context(), url)
+	require.NoError(t, err)
+	return redirect
 }
 
 // sendRequest sends a request and repeats it with a new token, as the transport does. It
@@ -140,8 +155,7 @@ func requireUnavailable(t *testing.T, a *authorizer) *mcpvisor.AuthUnavailable {
 // newApproved starts an authorization server, and returns an authorizer whose user consents.
 func newApproved(t *testing.T, rules oauthtest.Rules) (*oauthtest.Server, *authorizer) {
 	t.Helper()
-	s := newAuthServer(t, rules)
-	return s, newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+	return newServed(t, rules, Config{FetchAuthorizationCode: approve})
 }
 
 // guardedBy makes the MCP server name these authorization servers.

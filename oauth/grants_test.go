@@ -386,8 +386,7 @@ func TestDPoP_onlyIfBothWantIt(t *testing.T) {
 		"the challenge: other algorithms": {oauthtest.Rules{DPoP: true, Challenge: challenge(`DPoP algs="RS256 PS256"`)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthServer(t, row.rules)
-			a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+			_, a := newApproved(t, row.rules)
 			requireOK(t, a)
 			require.Equal(t, row.bound, a.dpop != nil)
 		})

@@ -333,10 +333,8 @@ func (h hungStore) Load(context.Context, TokenKey) (*Authorization, error) {
 
 // A panic of a function of the host's is the error of that function.
 func TestHostFunction_panics(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{Store: panickyStore{}})
-	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
-	require.NoError(t, err)
+	s, a := newServed(t, oauthtest.Rules{}, Config{Store: panickyStore{}})
+	redirect := consent(t, requireAuthRequired(t, a, "").URL)
 	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
 	requireOK(t, a) // the token is in memory
 	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
@@ -345,7 +343,7 @@ func TestHostFunction_panics(t *testing.T) {
 	require.ErrorContains(t, requireAuthRequired(t, a, ""), "FetchAuthorizationCode panicked: of the host")
 	a = newAuthorizer(t, s, Config{Grant: GrantJWTBearer,
 		FetchAssertion: func(context.Context, AssertionRequest) (string, error) { panic("of the host") }})
-	_, err = sendRequest(t.Context(), a, "")
+	_, err := sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "FetchAssertion panicked: of the host")
 }
 
@@ -416,8 +414,7 @@ func TestHostClient_panics(t *testing.T) {
 			a.Attach(t.Context())
 			defer a.Detach(time.Second)
 			required := requireAuthRequired(t, a, "")
-			redirect, err := approve(t.Context(), required.URL)
-			require.NoError(t, err)
+			redirect := consent(t, required.URL)
 			now.Store(true)
 			require.ErrorContains(t, a.Finish(t.Context(), redirect), "panicked") // exchanges the code in a goroutine
 			require.ErrorContains(t, a.Authorize(t.Context(), openBrowser), "panicked")
@@ -434,8 +431,7 @@ func (panickyBody) Read([]byte) (int, error) { panic("of the host") }
 func (panickyBody) Close() error             { panic("of the host") }
 
 func TestAuthorize_open_fails(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{}, Config{})
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
 	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")

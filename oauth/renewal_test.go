@@ -343,8 +343,7 @@ func TestRenewals_bounded(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthServer(t, rules)
-			a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+			s, a := newServed(t, rules, Config{FetchAuthorizationCode: approve})
 			var last error
 			for range 3 * renewalBurst {
 				_, last = sendRequest(t.Context(), a, "")

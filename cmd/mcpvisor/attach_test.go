@@ -43,7 +43,7 @@ func recorded(t *testing.T, faults ...mcptest.Fault) (dir string, e map[string]a
 func TestAttach(t *testing.T) {
 	dir, server := recorded(t)
 	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	require.Len(t, mcptest.PIDs(dir), 1)
 	for args, want := range map[string]string{
 		"call one/echo {\"text\":\"hello\"}":        `^hello$`,
@@ -99,7 +99,7 @@ func TestAttach_errors(t *testing.T) {
 	servers := goodAndBad()
 	servers["odd"] = map[string]any{"comand": "x"}
 	b := startRun(t, servers, "run")
-	b.await("  bad   EVICTED")
+	b.await("  bad   evicted")
 	for args, want := range map[string]struct {
 		code int
 		errs string
@@ -204,7 +204,7 @@ func TestRestart_calls_in_flight(t *testing.T) {
 func TestRestart_asks(t *testing.T) {
 	program := buildProgram(t) // before the call, which ends after a minute
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	c, _, err := attach.Find(t.Context(), b.config)
 	require.NoError(t, err)
 	defer c.Close()
@@ -265,7 +265,7 @@ func TestLogs(t *testing.T) {
 func TestRun_twice(t *testing.T) {
 	dir, server := recorded(t)
 	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, out, errs := b.command("run")
 	require.Equal(t, cli.ExitFailed, code)
 	require.Empty(t, out)
@@ -283,7 +283,7 @@ func TestRun_without_socket(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o755))
 	b := startRunIn(t, runtimeDir, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.stop()
 	require.Zero(t, b.code)
 	require.Regexp(t, `^other commands cannot attach to this run: .* is open to other users \(mode 0755\); run: chmod 700 `, b.errs.String())
@@ -386,7 +386,7 @@ func TestAttach_exclusive(t *testing.T) {
 // ends at once prints what there is.
 func TestAttach_explains(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{}), "bad": map[string]any{"args": []string{"x"}}}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, args := range [][]string{{"call", "bad/x"}, {"read", "bad", "x://1"}, {"prompt", "bad", "p"}} {
 		code, _, errs := b.command(args...)
 		require.Equal(t, cli.ExitUnavailable, code, errs)
@@ -420,7 +420,7 @@ func TestTools_declare_forms(t *testing.T) {
 func TestLogs_follow(t *testing.T) {
 	server := entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "listening"}}})
 	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, ends := range []string{"interrupt", "end of the run"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()

@@ -30,14 +30,14 @@ func notAgain(s mcptest.Script) map[string]any {
 // gets the answer that the journal has.
 func TestCall_words_of_a_key_while_the_server_is_down(t *testing.T) {
 	b := startRun(t, map[string]any{"one": notAgain(mcptest.Script{})}, "run", "--journal", filepath.Join(t.TempDir(), "calls.db"))
-	b.await(" ready  ")
+	b.await(" ready: ")
 	sum := []string{"call", "one/add", "a=2", "b=3", "--key", "sum-1"}
 	code, out, errs := b.command(sum...)
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.JSONEq(t, `{"sum":5}`, out)
 	code, _, _ = b.command("call", "one/crash", "code=3", "--key", "crash-1")
 	require.Equal(t, cli.ExitFailed, code)
-	b.await("EVICTED")
+	b.await("evicted")
 
 	for _, name := range []string{"one/add", "mcp__one__add"} {
 		sum[1] = name
@@ -71,13 +71,13 @@ func TestCall_words_of_a_key_after_a_restart(t *testing.T) {
 	}
 	sum := []string{"call", "one/sum", "a=2", "text=4", "list=6", "--key", "sum-1"}
 	b := startRun(t, typed("number"), "run", "--journal", file)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, out, errs := b.command(sum...)
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "4", out)
 	b.stop()
 
-	for mark, servers := range map[string]map[string]any{" ready  ": typed("string"), "EVICTED": {"one": goodAndBad()["bad"]}} {
+	for mark, servers := range map[string]map[string]any{" ready: ": typed("string"), "evicted": {"one": goodAndBad()["bad"]}} {
 		t.Run(mark, func(t *testing.T) {
 			b := startRun(t, servers, "run", "--journal", file)
 			defer b.stop()
@@ -128,7 +128,7 @@ func TestCall_words_without_schema(t *testing.T) {
 func TestCall_dry(t *testing.T) {
 	dir := t.TempDir()
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{StateDir: dir}), "bad": goodAndBad()["bad"]}, "run")
-	b.await("EVICTED")
+	b.await("evicted")
 	code, _, errs := b.command("tools", "one") // waits for its start
 	require.Equal(t, cli.ExitOK, code, errs)
 	client, _, err := attach.Find(t.Context(), b.config)
@@ -206,7 +206,7 @@ func TestOutput_safe_for_terminals(t *testing.T) {
 		Templates: []mcptest.TemplateDef{{URITemplate: "x://{n}", Name: evil}},
 		Prompts:   []mcptest.PromptDef{{Name: "p", Description: evil, Text: evil}},
 	})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, args := range []string{"tools", "resources", "prompts", "status", "doctor", "call one/t", "read one x://1", "prompt one p"} {
 		for _, format := range []string{"", "--json"} {
 			t.Run(args+format, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestCall_form_attached(t *testing.T) {
 	refuses := mcptest.ToolDef{Name: "refuses", IsError: true, Text: "the client lacks the capability Elicitation"}
 	servers := map[string]any{"one": entry(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "consult"}, {Name: "fail"}, refuses}})}
 	b := startRun(t, servers, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for args, want := range map[string]string{
 		"call one/consult " + strings.ReplaceAll(formArguments, " ", ""): "(mcpvisor --fresh call asks on a terminal what a form or a URL needs)\n",
 		"call one/refuses":         "one/refuses reports an error; if it needs a form, mcpvisor --fresh call asks you on a terminal, and mcpvisor run asks nothing\n",
@@ -290,7 +290,7 @@ func TestStatus_colors_in_terminal(t *testing.T) {
 func TestAttach_hint_in_terminal(t *testing.T) {
 	program, dir := buildProgram(t), shortDir(t)
 	b := startRunIn(t, dir, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	command := fmt.Sprintf("export XDG_RUNTIME_DIR=%s; %s -c %s status; NO_COLOR=1 %s -c %s status; %s -c %s status 2>&1 | cat; echo ended; cat", dir, program, b.config, program, b.config, program, b.config)
 	term := newTerminal(t, dir, command)
 	term.await(`ended`)

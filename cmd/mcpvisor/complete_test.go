@@ -40,7 +40,7 @@ func TestComplete_names(t *testing.T) {
 	dir, server := recorded(t)
 	servers := map[string]any{"one": server, "odd": map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}}
 	b := startRun(t, servers, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	require.Equal(t, []string{"one/echo", "one/env"}, candidates(t, "-c", b.config, "call", "one/e"))
 	require.Equal(t, []string{"text="}, candidates(t, "-c", b.config, "call", "one/echo", ""))
 	require.Equal(t, []string{"one"}, candidates(t, "-c", b.config, "restart", ""))
@@ -88,7 +88,7 @@ func TestComplete_hostile_names(t *testing.T) {
 		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{}}}`)},
 		{Name: "x;touch evil"}, {Name: "$(touch evil)"}, {Name: "two\nlines"}}}
 	b := startRun(t, map[string]any{"one": entry(script)}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	var out strings.Builder
 	require.Zero(t, run(t.Context(), []string{completeName, "words", "-c", b.config, "call", ""}, strings.NewReader(""), &out, io.Discard))
 	require.Equal(t, "one/good\tOne[2J line and more\n", out.String())
@@ -99,7 +99,7 @@ func TestComplete_hostile_names(t *testing.T) {
 func TestComplete_shells(t *testing.T) {
 	program := buildProgram(t)
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	environment := fmt.Sprintf("env XDG_RUNTIME_DIR=%s MCPVISOR_CONFIG=%s PATH=%s:$PATH PS1='> ' ", os.Getenv("XDG_RUNTIME_DIR"), b.config, filepath.Dir(program))
 	for _, shell := range []struct{ name, command, setup string }{
 		{"bash", "bash --norc --noprofile -i", "source <(mcpvisor completion bash)"},

@@ -53,7 +53,7 @@ func TestRun_page(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, append([]string{"run", "--http", "127.0.0.1:0"}, c.args...)...)
 			page := pageOf(b)
-			b.await(" ready  ")
+			b.await(" ready: ")
 			status, body := request(t, http.MethodGet, page+"api/status", "")
 			require.Equal(t, http.StatusOK, status)
 			var answer api.Status

@@ -113,17 +113,17 @@ func TestRun_prints_changes_until_interrupted(t *testing.T) {
 	b := startRun(t, goodAndBad(), "run")
 	for ready, evicted := false, false; !ready || !evicted; {
 		line := b.await("  ")
-		ready, evicted = ready || strings.Contains(line, " ready  "), evicted || strings.Contains(line, "EVICTED")
+		ready, evicted = ready || strings.Contains(line, " ready: "), evicted || strings.Contains(line, "evicted")
 	}
 	all := b.stop()
 	require.Zero(t, b.code)
 	require.Empty(t, b.errs.String())
-	for _, want := range []string{`(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   start failed    server process ended with exit status 7$`,
-		`(?m)^\d\d:\d\d:\d\d\.\d{3}  good  ready           \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, `  bad   retry           attempt 1 of 2 in 10ms\n`, `  bad   retry           attempt 2 of 2 in 20ms\n`, `  bad   EVICTED         given up after 2 of 2 restarts: `,
+	for _, want := range []string{`(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   did not start: server process ended with exit status 7$`,
+		`(?m)^\d\d:\d\d:\d\d\.\d{3}  good  ready: \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, `  bad   retry 1/2 in 10ms\n`, `  bad   retry 2/2 in 20ms\n`, `  bad   evicted after 2 of 2 restarts: `,
 		`(?m)^stopped 2 servers in \S+$`} {
 		require.Regexp(t, want, all)
 	}
-	for _, unwanted := range []string{"unregistered", "epoch", "page:"} {
+	for _, unwanted := range []string{"registered", "connecting", "stable", "page:"} {
 		require.NotContains(t, all, unwanted)
 	}
 }
@@ -361,7 +361,7 @@ func TestReload_dry_run_changes_nothing(t *testing.T) {
 // The commands that change the file change what runs.
 func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.drain()
 	p := mcptest.Stdio(mcptest.Script{})
 	args := []string{"add", "two"}
@@ -396,7 +396,7 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 // What the run prints has no reader, and it reloads anyway.
 func TestReload_does_not_wait_for_the_output(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for n := range 5 {
 		b.write(map[string]any{"one": entry(mcptest.Script{Name: strings.Repeat("x", n+1)})})
 		code, out, errs := b.command("reload")
@@ -425,7 +425,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	b := startRun(t, servers, "run", "--http", "127.0.0.1:0")
 	require.Regexp(t, `^3 servers of `, b.await("servers of "))
 	page := pageOf(b)
-	for wanted := map[string]string{"  good   ready": `\([012] of 3 ready\)`, "  lacks  EVICTED": `MCPVISOR_TEST_NOT_SET is not set`, "  hasty  EVICTED": `timeouts\.call`}; len(wanted) > 0; {
+	for wanted := map[string]string{"  good   ready": `\([012] of 3 ready\)`, "  lacks  evicted": `MCPVISOR_TEST_NOT_SET is not set`, "  hasty  evicted": `timeouts\.call`}; len(wanted) > 0; {
 		line := b.await("  ")
 		for mark, pattern := range wanted {
 			if strings.Contains(line, mark) {
@@ -521,7 +521,7 @@ func TestRun_notifies_the_service_manager(t *testing.T) {
 	b := startRunIn(t, dir, goodAndBad(), "run")
 	awaitState("READY=1\nSTATUS=")
 	awaitState("WATCHDOG=1")
-	b.await("EVICTED")
+	b.await("evicted")
 	awaitState("STATUS=1 of 2 servers ready")
 	b.stop()
 	require.Zero(t, b.code)
@@ -533,7 +533,7 @@ func TestRun_notifies_the_service_manager(t *testing.T) {
 func TestRun_without_its_service_manager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 	b := startRun(t, goodAndBad(), "run")
-	b.await("EVICTED")
+	b.await("evicted")
 	b.stop()
 	require.Zero(t, b.code)
 	require.Contains(t, b.errs.String(), "the service manager cannot be reached")

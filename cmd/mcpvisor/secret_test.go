@@ -174,7 +174,7 @@ func TestLists_hide_secrets(t *testing.T) {
 	env["THE_TOKEN"], env["OTHER"] = "${PATHX}", "${file:"+secretFile+"}"
 	b := startRun(t, map[string]any{"one": server}, "run", "--http", "127.0.0.1:0")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, path := range []string{"api/servers/one/tools", "api/search?q=uses"} {
 		_, body := request(t, http.MethodGet, page+path, "")
 		require.Contains(t, body, "Uses *** and ***.")

@@ -34,7 +34,7 @@ func TestCall_with_key_over_two_runs(t *testing.T) {
 	for i := range 2 {
 		b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
 		page := pageOf(b)
-		b.await(" ready  ")
+		b.await(" ready: ")
 		for _, tool := range []string{"plain", "job"} {
 			code, out, errs := b.command("call", "s/"+tool, "key="+tool, "--key", "order-"+tool)
 			require.Equal(t, cli.ExitOK, code, errs)
@@ -95,7 +95,7 @@ func TestTasks(t *testing.T) {
 	dir := t.TempDir()
 	b := startRun(t, taskServer(dir, time.Hour), "run", "--journal", filepath.Join(dir, "calls.db"), "--http", "127.0.0.1:0", "--controls")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, _, errs := b.command("tasks")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, errs, "no server executes a call as a task")
@@ -143,7 +143,7 @@ func TestTasks(t *testing.T) {
 // A key needs a journal, and servers that mcpvisor run has.
 func TestCall_with_key_without_journal(t *testing.T) {
 	b := startRun(t, taskServer(t.TempDir(), 0), "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, _, errs := b.command("call", "s/plain", "key=a", "--key", "k")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, "--journal")
@@ -168,7 +168,7 @@ func TestTasks_resolve(t *testing.T) {
 	require.NoError(t, calls.Close())
 	b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, _, errs := b.command("call", "s/plain", "key=x", "--key", "ran")
 	require.NotZero(t, code)
 	require.Contains(t, errs, "say so with mcpvisor tasks resolve; another key executes it again")

@@ -75,7 +75,7 @@ func (term *terminal) await(pattern string) string {
 // Without a terminal top prints the table of status.
 func TestTop_without_terminal(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, out, errs := b.command("top")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `^SERVER +STATE +FOR .*\none +ready `, out)

@@ -86,12 +86,8 @@ func (inv *Invocation) ReportError(err error) {
 
 // WriteReport writes a report to stderr as an object in one line.
 func (inv *Invocation) WriteReport(r Report) {
-	data, err := json.Marshal(r)
-	if err == nil {
-		err = PrintRaw(inv.Err, data)
-	}
-	if err != nil { // stderr is where it would be reported
-		return
+	if data, err := json.Marshal(r); err == nil {
+		_ = PrintRaw(inv.Err, data) // stderr is where an error would be reported
 	}
 }
 

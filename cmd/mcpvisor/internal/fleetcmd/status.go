@@ -185,11 +185,8 @@ func (cmd *moveCmd) Run(inv *cli.Invocation) error {
 		if inv.Context.Err() != nil {
 			return cli.ErrInterrupted
 		}
-		switch {
-		case errors.Is(err, fleet.ErrUnknownNode):
-			return cli.UsageError("%v; mcpvisor fleet status lists the nodes", err)
-		case errors.Is(err, fleet.ErrUnknownServer):
-			return cli.UsageError("%v; mcpvisor fleet status lists the servers", err)
+		if errors.Is(err, fleet.ErrUnknownNode) || errors.Is(err, fleet.ErrUnknownServer) {
+			return cli.UsageError("%v; mcpvisor fleet status lists nodes and servers", err)
 		}
 		return err
 	}

@@ -52,9 +52,9 @@ func (k *quickKeyring) lookUp(service, account string) (string, error) {
 	if since := k.silent.Load(); since != 0 && time.Since(time.Unix(0, since)) < k.pause {
 		return "", errSilentKeyring
 	}
+	began := time.Now() // before the timer: a look-up that it ends has taken that long
 	timer := time.NewTimer(k.wait)
 	defer timer.Stop()
-	began := time.Now()
 	value, err := lookUpIn(service, account, k.get, timer.C)
 	if err != nil && time.Since(began) >= k.wait {
 		k.silent.Store(time.Now().UnixNano())

@@ -147,7 +147,7 @@ func (d *demo) startServers(ctx context.Context) error {
 	}
 	took := time.Since(start)
 	for _, spec := range specs {
-		if err := d.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
+		if err := d.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
 			return err
 		}
 	}

@@ -67,14 +67,14 @@ func (d *demo) loseSession(ctx context.Context) error {
 
 // failedStarts kills the server again; its next two starts fail.
 func (d *demo) failedStarts(ctx context.Context) error {
-	if err := d.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
+	if err := d.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
 		return err
 	}
 	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
 	if err := d.kill("files", "BREAK", ", and its next two starts will exit 1"); err != nil {
 		return err
 	}
-	return d.await(ctx, "files", mcpvisor.EventReady, 5)
+	return d.events.await(ctx, "files", mcpvisor.EventReady, 5)
 }
 
 // eviction kills the server whose policy is not to retry.
@@ -86,7 +86,7 @@ func (d *demo) eviction(ctx context.Context) error {
 	if err := d.kill("legacy", "KILL", "; its policy is: no retry"); err != nil {
 		return err
 	}
-	if err := d.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
+	if err := d.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
 		return err
 	}
 	err := d.call(ctx, "legacy/convert", nil)
@@ -94,7 +94,7 @@ func (d *demo) eviction(ctx context.Context) error {
 	d.expect("the tools of an evicted server leave the listing", len(before) == 2 && len(after) == 0, "%v were listed, and %v are", before, after)
 	d.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
 	// The storm begins with full retry budgets.
-	return d.await(ctx, "files", mcpvisor.EventStable, 5)
+	return d.events.await(ctx, "files", mcpvisor.EventStable, 5)
 }
 
 // awaitExecution waits until a server has begun to execute a call.
@@ -133,21 +133,6 @@ func (d *demo) showTools(server, none string) (names []string) {
 	return names
 }
 
-// await waits until an event of a server was printed: one of a kind, about an incarnation. It
-// fails if the server is evicted before.
-func (d *demo) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) error {
-	ev, err := d.events.await(ctx, func(ev mcpvisor.Event) bool {
-		return ev.Server == server && (ev.Kind == kind && ev.Epoch == epoch || ev.Kind == mcpvisor.EventEvicted)
-	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, err)
-	case ev.Kind != kind:
-		return fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, ev.Cause)
-	}
-	return nil
-}
-
 // suffer lets a fault happen, and checks what follows: a call in flight fails with an
 // outcome, what the server offers leaves the listing, further calls fail at once, the other
 // servers notice nothing, and the server comes back with what it offered.
@@ -176,7 +161,7 @@ func (d *demo) suffer(ctx context.Context, f fault) error {
 		d.expect("a call in flight of "+f.server+" fails as crashed, outcome unknown", errors.Is(err, mcpvisor.ErrCrashed) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", err)
 		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, e.Kind)
 	}
-	if err := d.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
+	if err := d.events.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
 		return err
 	}
 	during := chaos.Lists(d.client, f.server)
@@ -187,7 +172,7 @@ func (d *demo) suffer(ctx context.Context, f fault) error {
 		d.expect("a call of "+f.server+" fails at once while it is down", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
 	}
 	d.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
-	if err := d.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
+	if err := d.events.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
 		return err
 	}
 	d.showTools(f.server, "")

@@ -29,8 +29,7 @@ func TestRun_reloads_at_SIGHUP(t *testing.T) {
 	env, ok := server["env"].(map[string]string)
 	require.True(t, ok)
 	env["SECRET"] = "${file:" + file + "}"
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready: ")
+	b := startReady(t, map[string]any{"one": server}, "run")
 	require.NoError(t, os.WriteFile(file, []byte("after"), 0o600))
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	b.await("  reload: replace one")
@@ -61,8 +60,7 @@ func TestRun_ends_with_its_terminal(t *testing.T) {
 // A pipe in the place of the configuration is a problem like a broken file: it is said once, the servers stay,
 // a later file is read, and an interrupt ends the program.
 func TestRun_configuration_becomes_a_pipe(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready: ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	becomesPipe := func() {
 		require.NoError(t, syscall.Mkfifo(b.config+".pipe", 0o600))
 		require.NoError(t, os.Rename(b.config+".pipe", b.config))

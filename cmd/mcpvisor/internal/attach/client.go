@@ -150,21 +150,12 @@ func (c *Client) Tasks(ctx context.Context) (t api.Tasks, err error) {
 
 // CancelTask asks the server of a task to cancel it.
 func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer api.CancelAnswer, err error) {
-	data, err := c.post(ctx, "api/tasks/cancel", task)
-	if err != nil {
-		return answer, err
-	}
-	return answer, json.Unmarshal(data, &answer)
+	return postFor[api.CancelAnswer](ctx, c, "api/tasks/cancel", task)
 }
 
 // WaitForTask waits for the call of a key, and returns its result as the server sent it.
 func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json.RawMessage, error) {
-	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
-	if err != nil {
-		return nil, err
-	}
-	var answer api.CallAnswer
-	err = json.Unmarshal(data, &answer)
+	answer, err := postFor[api.CallAnswer](ctx, c, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
 	return answer.Result, err
 }
 
@@ -218,11 +209,7 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 // Reload makes `mcpvisor run` read its configuration again. With dryRun it only says what
 // would change.
 func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload, err error) {
-	data, err := c.post(ctx, "run/reload", control.ReloadRequest{DryRun: dryRun})
-	if err != nil {
-		return answer, err
-	}
-	return answer, json.Unmarshal(data, &answer)
+	return postFor[control.Reload](ctx, c, "run/reload", control.ReloadRequest{DryRun: dryRun})
 }
 
 // RestartDrained is Restart as soon as the calls in flight have ended, within the drain timeout of the server. No
@@ -266,6 +253,15 @@ func (c *Client) post(ctx context.Context, path string, body any) (json.RawMessa
 		return nil, err
 	}
 	return c.exchange(ctx, http.MethodPost, path, data)
+}
+
+// postFor is post with an answer of a type.
+func postFor[T any](ctx context.Context, c *Client, path string, body any) (answer T, err error) {
+	data, err := c.post(ctx, path, body)
+	if err == nil {
+		err = json.Unmarshal(data, &answer)
+	}
+	return answer, err
 }
 
 // exchange makes a request and reads the whole answer.

@@ -149,8 +149,7 @@ func TestStepUp(t *testing.T) {
 
 	s = newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, a)
+	newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	alone := newAuthorizer(t, s, Config{Store: store})
 	required := requireAuthRequired(t, alone, "tools/call")
 	require.Contains(t, required.URL, "scope=read+write")
@@ -171,8 +170,7 @@ func TestStepUp_for_granted_scope(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
 	for range 3 {
 		require.Contains(t, requireAuthRequired(t, a, "tools/call").Reason, "scopes that the token already has")
 	}
@@ -211,8 +209,7 @@ func TestFinish_during_renewal(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
 	s := newAuthServer(t, oauthtest.Rules{Rotate: true, Token: rule})
 	unlocked := struct{ TokenStore }{NewMemoryStore()}
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: unlocked})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: unlocked})
 	n, err := a.newAuthRequest(t.Context(), metadata.Challenge{}, nil, false)
 	require.NoError(t, err)
 	redirect := consent(t, n.url)
@@ -345,8 +342,7 @@ func TestFinish_of_fetched_code(t *testing.T) {
 
 // A request that was pending at Forget does not bring the tokens back.
 func TestForget_drops_pending_requests(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, Config{Store: store})
 	open := pendingWithCallback(t, a)
 	require.NoError(t, a.Forget(t.Context()))
@@ -357,8 +353,7 @@ func TestForget_drops_pending_requests(t *testing.T) {
 
 // Forget drops the tokens of a code exchange that completes meanwhile.
 func TestForget_during_code_exchange(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	rule, asked, free := hangGrant(t, "authorization_code")
 	s.Set(oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, Config{Store: store})
@@ -457,8 +452,7 @@ func TestFinish_canceled_during_exchange(t *testing.T) {
 // A registration that the authorization server has deleted is dropped when no redirect
 // comes, or when the server rejects the client.
 func TestAuthorize_forgotten_registration(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{NoRefresh: true})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{NoRefresh: true})
 	s.Revoke(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -514,8 +508,7 @@ func TestRenew_during_step_up(t *testing.T) {
 		}
 		return 0
 	}})
-	a := newAuthorizer(t, s, Config{Store: authorizedStore(t, s, "read")})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{Store: authorizedStore(t, s, "read")})
 	slow.Store(true)
 	stepUp, plain := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := sendRequest(context.Background(), a, "write"); stepUp <- err }()
@@ -546,8 +539,7 @@ func TestStepUp_same_URL(t *testing.T) {
 
 // The user may consent in another process, which knows only what is stored.
 func TestStepUp_in_another_process(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
-	store := authorizedStore(t, s, "read")
+	s, store := newServerWithTokens(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}}, "read")
 	host := newAuthorizer(t, s, Config{Store: store})
 	requireAuthRequired(t, host, "write")
 	requireOK(t, host)
@@ -562,8 +554,7 @@ func TestStepUp_in_another_process(t *testing.T) {
 
 // Missing scopes are requested until the authorization server refuses them.
 func TestStepUp_refused(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
-	store := authorizedStore(t, s, "read")
+	s, store := newServerWithTokens(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}}, "read")
 	host := newAuthorizer(t, s, Config{Store: store})
 	redirect := consent(t, requireAuthRequired(t, host, "write").URL)
 	require.ErrorContains(t, host.Finish(t.Context(), redirect+"&error=invalid_scope"), "invalid_scope")

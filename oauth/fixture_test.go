@@ -45,6 +45,14 @@ func newServed(t *testing.T, rules oauthtest.Rules, o Config) (*oauthtest.Server
 	return s, newAuthorizer(t, s, o)
 }
 
+// newWorking is newAuthorizer after a request that has succeeded.
+func newWorking(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
+	t.Helper()
+	a := newAuthorizer(t, s, o)
+	requireOK(t, a)
+	return a
+}
+
 // newDetached returns an authorizer without a session. It stores tokens in memory.
 func newDetached(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
 	t.Helper()
@@ -177,6 +185,13 @@ func authorizedStore(t *testing.T, s *oauthtest.Server, scopes ...string) TokenS
 	requireOK(t, first)
 	first.Detach(time.Second)
 	return store
+}
+
+// newServerWithTokens starts an authorization server, and returns a store with the tokens of an authorization there.
+func newServerWithTokens(t *testing.T, rules oauthtest.Rules, scopes ...string) (*oauthtest.Server, TokenStore) {
+	t.Helper()
+	s := newAuthServer(t, rules)
+	return s, authorizedStore(t, s, scopes...)
 }
 
 // openBrowser opens a URL like a browser whose user consents, and follows the redirect to

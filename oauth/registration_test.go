@@ -25,8 +25,7 @@ func TestPreregisteredClient(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
-		a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
-		requireOK(t, a)
+		a := newWorking(t, s, Config{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		require.Zero(t, s.Counts().Registrations)
 		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
 		s.Revoke(false, false)
@@ -39,8 +38,7 @@ func TestDynamicRegistration_auth_methods(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
 		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		store := NewMemoryStore()
-		a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-		requireOK(t, a)
+		newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 		s.Revoke(false, false)
 		requireOK(t, newAuthorizer(t, s, Config{Store: store}))
 		require.Equal(t, 1, s.Counts().Refreshes, method)
@@ -123,8 +121,7 @@ func TestCheckIssuer(t *testing.T) {
 
 	// Without Issuer the client is bound to the issuer that was used first.
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
-	requireOK(t, a)
+	a = newWorking(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	other := newAuthServer(t, oauthtest.Rules{})
 	other.AddClient("me", "my-secret")
 	s.Revoke(true, false)
@@ -150,8 +147,7 @@ func TestRefresh_secret_of_another_issuer(t *testing.T) {
 // If the server moves to another issuer, the client registers there again.
 func TestRegisterClient_at_new_issuer(t *testing.T) {
 	s, other := newAuthServer(t, oauthtest.Rules{}), newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
 	before := a.tokens
 	s.Revoke(true, false)
 	s.Set(oauthtest.Rules{Document: guardedBy(other.Issuer)})

@@ -126,6 +126,15 @@ func UsageError(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Report: Report{Kind: KindUsage, Message: fmt.Sprintf(format, args...)}}
 }
 
+// ParseHeader splits the value of a --header.
+func ParseHeader(header string) (name, value string, err error) {
+	name, value, found := strings.Cut(header, ":")
+	if name, value = strings.TrimSpace(name), strings.TrimSpace(value); !found || name == "" {
+		err = UsageError("a --header has no colon; write it as 'Name: value'")
+	}
+	return name, value, err
+}
+
 // UnavailableError is the error about a server that did not become ready. No request
 // was sent to it.
 func UnavailableError(s mcpvisor.ServerStatus, format string, args ...any) error {

@@ -150,10 +150,9 @@ func (cmd *Add) addFlags(inv *cli.Invocation, entry configfile.Object, preset pr
 		env.Set(name, value)
 	}
 	for _, header := range cmd.Header {
-		name, value, given := strings.Cut(header, ":")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !given || name == "" {
-			return nil, preset, cli.UsageError("a --header has no colon; write it as 'Name: value'")
+		name, value, err := cli.ParseHeader(header)
+		if err != nil {
+			return nil, preset, err
 		}
 		headers.Set(name, value)
 	}

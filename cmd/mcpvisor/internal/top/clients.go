@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,11 +154,7 @@ func (m *model) nodeLines() (lines []string) {
 		if n.Capacity > 0 {
 			count += "/" + number(int64(n.Capacity))
 		}
-		about := labels(n.Labels)
-		if n.Address != "" {
-			about = append(about, n.Address)
-		}
-		lines = append(lines, m.nodeRow(n.ID, style, state, count, strconv.FormatFloat(n.Weight, 'g', 4, 64), strings.Join(about, " ")))
+		lines = append(lines, m.nodeRow(n.ID, style, state, count, strconv.FormatFloat(n.Weight, 'g', 4, 64), strings.TrimSpace(plaintext.Labels(n.Labels)+" "+n.Address)))
 	}
 	title := true
 	for i := range f.Placements {
@@ -178,13 +173,6 @@ func (m *model) nodeLines() (lines []string) {
 		}
 	}
 	return lines
-}
-
-func labels(all map[string]string) (texts []string) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		texts = append(texts, name+"="+all[name])
-	}
-	return texts
 }
 
 // nodeState says how a node is, as the node that answers sees it.

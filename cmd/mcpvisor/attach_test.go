@@ -343,7 +343,7 @@ func TestStatus_wait(t *testing.T) {
 	b.stop()
 	_, errs = b.exits(cli.ExitUnavailable, "--wait", "any", "status", "--timeout", "60ms")
 	require.Contains(t, errs, "no mcpvisor run of ")
-	out, _ = b.exits(cli.ExitOK, "--fresh", "--wait", "any", "status")
+	b.exits(cli.ExitOK, "--fresh", "--wait", "any", "status")
 }
 
 // Commands that start copies start none of an exclusive server that mcpvisor run has.
@@ -353,10 +353,10 @@ func TestAttach_exclusive(t *testing.T) {
 	exclusive["exclusive"] = true
 	b := startRun(t, map[string]any{"one": exclusive, "two": entry(mcptest.Script{})}, "run")
 	b.await("(2 of 2 ready)")
-	out, errs := b.exits(cli.ExitOK, "call", "one/echo", `{"text":"attached"}`)
-	out, errs = b.exits(cli.ExitUsage, "--fresh", "call", "one/echo", `{"text":"own"}`)
+	b.exits(cli.ExitOK, "call", "one/echo", `{"text":"attached"}`)
+	_, errs := b.exits(cli.ExitUsage, "--fresh", "call", "one/echo", `{"text":"own"}`)
 	require.Contains(t, errs, "server one is exclusive, and mcpvisor run (pid ")
-	_, out, errs = b.command("doctor")
+	_, out, errs := b.command("doctor")
 	require.Contains(t, out+errs, "not started, because it is exclusive and mcpvisor run has it")
 	_, out, errs = b.command("--fresh", "tools")
 	require.Contains(t, out, "two/echo", errs)

@@ -31,17 +31,17 @@ func notAgain(s mcptest.Script) map[string]any {
 func TestCall_words_of_a_key_while_the_server_is_down(t *testing.T) {
 	b := startReady(t, map[string]any{"one": notAgain(mcptest.Script{})}, "run", "--journal", filepath.Join(t.TempDir(), "calls.db"))
 	sum := []string{"call", "one/add", "a=2", "b=3", "--key", "sum-1"}
-	out, errs := b.exits(cli.ExitOK, sum...)
+	out, _ := b.exits(cli.ExitOK, sum...)
 	require.JSONEq(t, `{"sum":5}`, out)
 	b.exits(cli.ExitFailed, "call", "one/crash", "code=3", "--key", "crash-1")
 	b.await("evicted")
 
 	for _, name := range []string{"one/add", "mcp__one__add"} {
 		sum[1] = name
-		out, errs = b.exits(cli.ExitOK, sum...)
+		out, _ = b.exits(cli.ExitOK, sum...)
 		require.JSONEq(t, `{"sum":5}`, out)
 	}
-	_, errs = b.exits(cli.ExitFailed, "call", "one/crash", "code=3", "--key", "crash-1")
+	_, errs := b.exits(cli.ExitFailed, "call", "one/crash", "code=3", "--key", "crash-1")
 	require.Contains(t, errs, "crashed")
 	require.Contains(t, errs, "outcome unknown")
 	code, _, errs := b.command("call", "one/add", "a=2", "b=4", "--key", "sum-1")
@@ -73,9 +73,9 @@ func TestCall_words_of_a_key_after_a_restart(t *testing.T) {
 			b := startRun(t, servers, "run", "--journal", file)
 			defer b.stop()
 			b.await(mark)
-			out, errs := b.exits(cli.ExitOK, sum...)
+			out, _ := b.exits(cli.ExitOK, sum...)
 			require.Equal(t, "4", out)
-			_, errs = b.exits(cli.ExitUsage, "call", "one/sum", "a=x", "--key", "sum-1")
+			_, errs := b.exits(cli.ExitUsage, "call", "one/sum", "a=x", "--key", "sum-1")
 			require.Contains(t, errs, "with other arguments: a must be a number")
 			_, errs = b.exits(cli.ExitUsage, "call", "one/sum", "a=2", "text=5", "--key", "sum-1")
 			require.Contains(t, errs, "with other arguments")

@@ -270,10 +270,6 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	if err != nil {
 		return nil, err
 	}
-	return c.readAll(ctx, response, method)
-}
-
-func (c *Client) readAll(ctx context.Context, response *http.Response, method string) ([]byte, error) {
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -298,9 +294,10 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 	case response.StatusCode < http.StatusBadRequest:
 		return response, nil
 	}
-	data, err := c.readAll(ctx, response, method)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, err
+		return nil, c.lost(ctx, method, err)
 	}
 	var answer api.ErrorAnswer
 	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {

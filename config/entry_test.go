@@ -20,12 +20,27 @@ import (
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
+// mustParse is Parse of a file that can be read.
+func mustParse(t *testing.T, text []byte, name string, opts ...Option) *File {
+	t.Helper()
+	f, err := Parse(text, name, opts...)
+	require.NoError(t, err)
+	return f
+}
+
+// mustLoadFiles is LoadFiles of files that can be read.
+func mustLoadFiles(t *testing.T, paths []string, opts ...Option) *File {
+	t.Helper()
+	f, err := LoadFiles(paths, opts...)
+	require.NoError(t, err)
+	return f
+}
+
 // readEntry reads a file with one entry, and returns its problems as text.
 func readEntry(t *testing.T, members string) (*File, string) {
 	t.Helper()
 	text := []byte(`{"servers": {"s": {` + members + `}}}`)
-	f, err := Parse(text, "mcp.json", env(map[string]string{"HOST": "h"}))
-	require.NoError(t, err)
+	f := mustParse(t, text, "mcp.json", env(map[string]string{"HOST": "h"}))
 	checkSchema(t, text, f)
 	var problems []string
 	for _, p := range f.Problems {
@@ -266,8 +281,7 @@ func TestAuth_rejected(t *testing.T) {
 func parse(t *testing.T, dir, text string) *File {
 	t.Helper()
 	t.Setenv("SECRET", "hush")
-	f, err := Parse([]byte(text), "mcp.json", WithWorkspace(dir))
-	require.NoError(t, err)
+	f := mustParse(t, []byte(text), "mcp.json", WithWorkspace(dir))
 	checkSchema(t, []byte(text), f)
 	return f
 }
@@ -317,12 +331,11 @@ func TestTools_empty_list(t *testing.T) {
 // Keys that list tools to call without asking have no effect. A warning says so
 // once for each key of a file.
 func TestApproval_keys(t *testing.T) {
-	f, err := Parse([]byte(`{"mcpServers": {
+	f := mustParse(t, []byte(`{"mcpServers": {
 		"off": {"command": "x", "autoApprove": ["z"], "disabled": true}, "none": {"command": "x", "autoApprove": []},
 		"a": {"command": "x", "autoApprove": ["read"], "alwaysAllow": ["list"]},
 		"b": {"command": "x", "alwaysAllow": ["read"]}
 	}}`), "mcp.json")
-	require.NoError(t, err)
 	require.Len(t, f.Problems, 2, "once for each key")
 	require.Contains(t, f.Problems[0].String(), `mcp.json:3:40: warning: server "a": "autoApprove" has no effect, in this entry`)
 	require.Equal(t, `config mcp.json:3:65: warning: server "a": "alwaysAllow" has no effect, in this entry and all others, because `+
@@ -342,10 +355,9 @@ func webSockets() (Option, *[]WebSocket) {
 
 func parseWebSocket(t *testing.T, members string, opts ...Option) *File {
 	t.Helper()
-	f, err := Parse([]byte(`{"mcpServers": {"s": {`+members+`}}}`), "mcp.json", append(opts, WithLookup(func(name string) (string, bool) {
+	f := mustParse(t, []byte(`{"mcpServers": {"s": {`+members+`}}}`), "mcp.json", append(opts, WithLookup(func(name string) (string, bool) {
 		return map[string]string{"TOKEN": "a-secret-token-0123456789"}[name], name == "TOKEN"
 	}))...)
-	require.NoError(t, err)
 	return f
 }
 
@@ -461,8 +473,7 @@ func TestCommand_with_single_backslashes(t *testing.T) {
 // A relative cwd begins at the directory of the file.
 func TestCwd_relative(t *testing.T) {
 	dir := t.TempDir()
-	f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "cwd": "sub"}, "u": {"command": "x", "cwd": "${userHome}"}}}`), filepath.Join(dir, "mcp.json"))
-	require.NoError(t, err)
+	f := mustParse(t, []byte(`{"servers": {"s": {"command": "x", "cwd": "sub"}, "u": {"command": "x", "cwd": "${userHome}"}}}`), filepath.Join(dir, "mcp.json"))
 	require.Equal(t, filepath.Join(dir, "sub"), f.Servers[0].Spec.Stdio.Dir)
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
@@ -472,8 +483,7 @@ func TestCwd_relative(t *testing.T) {
 func parseGateway(t *testing.T, gateway string) *File {
 	t.Helper()
 	text := `{"servers": {"files": {"command": "x"}, "git": {"command": "y", "on_down": "withdraw", "share": "client"}}, "gateway": ` + gateway + `}`
-	f, err := Parse([]byte(text), "mcp.json", env(map[string]string{"T": "read_*"}))
-	require.NoError(t, err)
+	f := mustParse(t, []byte(text), "mcp.json", env(map[string]string{"T": "read_*"}))
 	checkSchema(t, []byte(text), f)
 	return f
 }
@@ -499,17 +509,14 @@ func TestGateway(t *testing.T) {
 	require.Equal(t, settings.ShareClient, parseEntry(t, t.TempDir(), map[string]any{"command": "x", "share": "client"}).Share)
 	require.Nil(t, parseEntry(t, t.TempDir(), map[string]any{"command": "x"}).OnDown)
 
-	f, err := Parse([]byte(`{"servers": {"x": {"command": "x", "share": "all"}}}`), "mcp.json")
-	require.NoError(t, err)
+	f = mustParse(t, []byte(`{"servers": {"x": {"command": "x", "share": "all"}}}`), "mcp.json")
 	require.Contains(t, fmt.Sprint(f.Problems), `"share" is "all"; use "shared" or "client"`)
-	f, err = Parse([]byte(`{"servers": {"x": {"command": "x", "share": "client", "exclusive": true}}}`), "mcp.json")
-	require.NoError(t, err)
+	f = mustParse(t, []byte(`{"servers": {"x": {"command": "x", "share": "client", "exclusive": true}}}`), "mcp.json")
 	require.Empty(t, f.Servers)
 	require.Len(t, f.Problems, 1)
 	require.Contains(t, fmt.Sprint(f.Problems), `"share": "client" starts a process for each client, and "exclusive" allows one`)
 	require.Len(t, f.Unusable, 1)
-	f, err = Parse([]byte(`{"servers": {}}`), "mcp.json")
-	require.NoError(t, err)
+	f = mustParse(t, []byte(`{"servers": {}}`), "mcp.json")
 	require.Nil(t, f.Gateway)
 }
 
@@ -547,8 +554,7 @@ func TestGateway_problems(t *testing.T) {
 		require.True(t, f.Gateway.Broken)
 		require.Len(t, f.Servers, 2, "the servers are used")
 	}
-	f, err := Parse([]byte(`{"servers": {}, "gateway": {}, "gateway": {}}`), "mcp.json")
-	require.NoError(t, err)
+	f := mustParse(t, []byte(`{"servers": {}, "gateway": {}, "gateway": {}}`), "mcp.json")
 	require.Contains(t, fmt.Sprint(f.Problems), `"gateway" is there twice`)
 	require.True(t, f.Gateway.Broken)
 }
@@ -571,8 +577,7 @@ func TestGateway_collision(t *testing.T) {
 	} {
 		text := `{"gateway": {"names": {"prefix": "` + row.prefix + `"}}, "servers": {"a": {"command": "x", "tools": ` + row.a + `},
 "b": {"command": "x", "tools": ` + row.b + `}, "off": {"disabled": true, "command": "x", "tools": ["x"]}}}`
-		f, err := Parse([]byte(text), "mcp.json")
-		require.NoError(t, err)
+		f := mustParse(t, []byte(text), "mcp.json")
 		require.Equal(t, row.says != "", f.Gateway.Broken, text)
 		if row.says != "" {
 			require.Len(t, f.Problems, 1)
@@ -594,8 +599,7 @@ func TestLoadFiles_gateway(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(`{"servers": `+servers+gateway+`}`), 0o600))
 		paths = append(paths, path)
 	}
-	f, err := LoadFiles(paths)
-	require.NoError(t, err)
+	f := mustLoadFiles(t, paths)
 	require.Empty(t, f.Problems)
 	require.Equal(t, 1, f.Gateway.MaxResultBytes)
 }

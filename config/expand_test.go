@@ -156,23 +156,20 @@ const inputFile = `{
 // The variable answers first, then the user, then the default.
 func TestInput(t *testing.T) {
 	vars := map[string]string{"MCPVISOR_INPUT_API_KEY": "k", "MCPVISOR_INPUT_OTHER": "o"}
-	f, err := Parse([]byte(inputFile), "mcp.json", env(vars))
-	require.NoError(t, err)
+	f := mustParse(t, []byte(inputFile), "mcp.json", env(vars))
 	require.Empty(t, f.Problems)
 	require.Equal(t, []string{"k", "eu", "m", "o"}, f.Servers[0].Spec.Stdio.Args)
 	require.Equal(t, []string{"k"}, f.Servers[0].Spec.Secrets, "only what is declared as a password")
 
 	var asked []Input
-	f, err = Parse([]byte(inputFile), "mcp.json", env(vars), WithInput(func(i Input) (string, error) {
+	f = mustParse(t, []byte(inputFile), "mcp.json", env(vars), WithInput(func(i Input) (string, error) {
 		asked = append(asked, i)
 		return "answer " + i.ID, nil
 	}))
-	require.NoError(t, err)
 	require.Equal(t, []string{"k", "answer region", "answer size", "o"}, f.Servers[0].Spec.Stdio.Args)
 	require.Equal(t, []Input{{ID: "region", Default: "eu"}, {ID: "size", Default: "m", Options: []string{"s", "m"}}}, asked)
 
-	f, err = Parse([]byte(inputFile), "mcp.json", env(nil))
-	require.NoError(t, err)
+	f = mustParse(t, []byte(inputFile), "mcp.json", env(nil))
 	require.Empty(t, f.Servers)
 	require.Contains(t, f.Problems[0].Message, "${input:api-key} needs an answer of the user; set MCPVISOR_INPUT_API_KEY, or run the command in a terminal")
 }
@@ -223,8 +220,7 @@ func TestServerName(t *testing.T) {
 	} {
 		require.Regexp(t, want, serverNames([]string{entry})[entry], "%q", entry)
 	}
-	f, err := Parse([]byte(`{"servers": {"a b": {"command": "x"}, "c": {"command": "y"}}}`), "mcp.json")
-	require.NoError(t, err)
+	f := mustParse(t, []byte(`{"servers": {"a b": {"command": "x"}, "c": {"command": "y"}}}`), "mcp.json")
 	name := f.Servers[0].Spec.Name
 	require.Equal(t, "a-b", name)
 	require.Equal(t, "a b", f.Servers[0].Entry)

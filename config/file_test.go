@@ -33,8 +33,7 @@ func TestLoad_Claude_Desktop(t *testing.T) {
 }
 
 func TestLoad_project_file(t *testing.T) {
-	f, err := Load("testdata/mcp.json", env(map[string]string{"TOKEN": "s3cret"}))
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{"testdata/mcp.json"}, env(map[string]string{"TOKEN": "s3cret"}))
 	require.Empty(t, f.Problems)
 	require.Len(t, f.Servers, 3)
 	require.Equal(t, "Bearer s3cret", f.Servers[0].Spec.HTTP.Headers["Authorization"])
@@ -61,25 +60,21 @@ func TestLoad_project_file(t *testing.T) {
 
 func TestLoad_VS_Code(t *testing.T) {
 	asked := ""
-	f, err := Load("testdata/vscode.json", WithInput(func(i Input) (string, error) { asked = i.ID; return "k", nil }))
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{"testdata/vscode.json"}, WithInput(func(i Input) (string, error) { asked = i.ID; return "k", nil }))
 	require.Empty(t, f.Problems)
 	require.Equal(t, "key", asked)
 	require.Equal(t, "k", f.Servers[0].Spec.Stdio.Env["API_KEY"])
 
-	f, err = Load("testdata/vscode.json")
-	require.NoError(t, err)
+	f = mustLoadFiles(t, []string{"testdata/vscode.json"})
 	require.Empty(t, f.Servers)
 	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": in "env.API_KEY": ${input:key} needs an answer of the user; set MCPVISOR_INPUT_KEY`)
 
-	f, err = Load("testdata/settings.json")
-	require.NoError(t, err)
+	f = mustLoadFiles(t, []string{"testdata/settings.json"})
 	require.Equal(t, "a", f.Servers[0].Spec.Name)
 }
 
 func TestLoad_with_broken_entries(t *testing.T) {
-	f, err := Load("testdata/broken.json", env(nil))
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{"testdata/broken.json"}, env(nil))
 	var good []string
 	for _, s := range f.Servers {
 		good = append(good, s.Spec.Name)
@@ -135,8 +130,7 @@ func TestEnvFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), []byte("# secrets\nexport A=1\nB=\"two words\"\nnonsense\nC=3\n"), 0o600))
 	text := `{"servers": {"s": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"C": "over"}},
 	  "t": {"command": "x", "envFile": "none"}}}`
-	f, err := Parse([]byte(text), filepath.Join(dir, "mcp.json"))
-	require.NoError(t, err)
+	f := mustParse(t, []byte(text), filepath.Join(dir, "mcp.json"))
 	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": "over"}, f.Servers[0].Spec.Stdio.Env)
 	require.Len(t, f.Problems, 2)
 	require.Equal(t, SeverityWarning, f.Problems[0].Severity)
@@ -150,8 +144,7 @@ func TestEnvFile_lines(t *testing.T) {
 	dir := t.TempDir()
 	read := func(text string) *File {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.env"), []byte(text), 0o600))
-		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "envFile": "a.env"}}}`), filepath.Join(dir, "mcp.json"))
-		require.NoError(t, err)
+		f := mustParse(t, []byte(`{"servers": {"s": {"command": "x", "envFile": "a.env"}}}`), filepath.Join(dir, "mcp.json"))
 		return f
 	}
 	f := read("A='one'\nB=\"half\nC=\"\nD=it's'\nE F=6\n=7\nG = 8 \nH=\n")
@@ -174,15 +167,13 @@ func TestRetry(t *testing.T) {
 		`{"max_attempts": "unlimited", "base": "1s"}`: supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(DefaultRetry.Max)),
 		`{"max_attempts": 2}`:                         supervisor.Retry(2, DefaultRetry.Base, supervisor.WithMaxDelay(DefaultRetry.Max)),
 	} {
-		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "retry": `+text+`}}}`), "x.json")
-		require.NoError(t, err)
+		f := mustParse(t, []byte(`{"servers": {"s": {"command": "x", "retry": `+text+`}}}`), "x.json")
 		require.Empty(t, f.Problems, text)
 		require.Equal(t, want, f.Servers[0].Spec.Policy, text)
 	}
 }
 
 func TestLoad_input_not_answered(t *testing.T) {
-	f, err := Load("testdata/vscode.json", WithInput(func(Input) (string, error) { return "", errors.New("no terminal") }))
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{"testdata/vscode.json"}, WithInput(func(Input) (string, error) { return "", errors.New("no terminal") }))
 	require.Contains(t, f.Problems[0].Message, "no terminal")
 }

@@ -80,8 +80,7 @@ func parseEntry(t *testing.T, dir string, entry map[string]any) Server {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"servers": map[string]any{"s": entry}})
 	require.NoError(t, err)
-	f, err := Parse(text, "mcp.json", WithWorkspace(dir), WithLookup(func(string) (string, bool) { return "value", true }))
-	require.NoError(t, err)
+	f := mustParse(t, text, "mcp.json", WithWorkspace(dir), WithLookup(func(string) (string, bool) { return "value", true }))
 	checkSchema(t, text, f)
 	require.Len(t, f.Servers, 1, "%s: %v", text, f.Problems)
 	return f.Servers[0]
@@ -324,8 +323,7 @@ func TestSchema_of_files(t *testing.T) {
 	for _, name := range []string{"claude_desktop", "mcp", "vscode", "settings", "broken"} {
 		text, err := os.ReadFile("testdata/" + name + ".json")
 		require.NoError(t, err)
-		f, err := Parse(text, name, env(map[string]string{"TOKEN": "t", "MCPVISOR_INPUT_KEY": "k"}))
-		require.NoError(t, err)
+		f := mustParse(t, text, name, env(map[string]string{"TOKEN": "t", "MCPVISOR_INPUT_KEY": "k"}))
 		checkSchema(t, text, f)
 	}
 	schema, err := resolvedSchema()
@@ -365,8 +363,7 @@ func TestSchema_of_each_key(t *testing.T) {
 			set(t, entry, k, k.Name)
 			text, err := json.Marshal(map[string]any{"servers": map[string]any{"s": entry}})
 			require.NoError(t, err)
-			f, err := Parse(text, "mcp.json", env(nil), WithWorkspace(dir))
-			require.NoError(t, err)
+			f := mustParse(t, text, "mcp.json", env(nil), WithWorkspace(dir))
 			checkSchema(t, text, f)
 			checked++
 		}

@@ -38,8 +38,7 @@ func TestLoadFiles(t *testing.T) {
 		}, "inputs": [{"id": "token", "default": "project"}]}`,
 	})
 	user, project := filepath.Join(dir, "user.json"), filepath.Join(dir, "project.json")
-	f, err := LoadFiles([]string{user, project}, env(nil))
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{user, project}, env(nil))
 	require.Equal(t, user+", "+project, f.Path)
 	require.Equal(t, []string{user, project}, f.Paths)
 
@@ -78,8 +77,7 @@ func TestLoadFiles_order(t *testing.T) {
 		for _, name := range strings.Fields(order) {
 			paths = append(paths, path(name))
 		}
-		f, err := LoadFiles(paths)
-		require.NoError(t, err)
+		f := mustLoadFiles(t, paths)
 		s, ok := f.Find("x")
 		require.True(t, ok)
 		require.Equal(t, command, s.Spec.Stdio.Command)
@@ -93,10 +91,9 @@ func TestLoadFiles_order(t *testing.T) {
 // The user is not asked for what a disabled entry would need.
 func TestDisabled_asks_for_nothing(t *testing.T) {
 	for _, members := range []string{`"command": "${input:x}", "disabled": true`, `"enabled": false, "env": {"A": "${keyring:a/b}"}`} {
-		f, err := Parse([]byte(`{"servers": {"s": {`+members+`}}}`), "mcp.json",
+		f := mustParse(t, []byte(`{"servers": {"s": {`+members+`}}}`), "mcp.json",
 			WithInput(func(Input) (string, error) { t.Error("it asks"); return "", nil }),
 			WithKeyring(func(string, string) (string, error) { t.Error("it opens the keyring"); return "", nil }))
-		require.NoError(t, err)
 		require.Empty(t, f.Problems)
 		require.True(t, f.Servers[0].Disabled)
 	}
@@ -117,10 +114,9 @@ func TestWithServers(t *testing.T) {
 		{"two", "b", "two", "two"}, // it is defined twice
 	} {
 		var asked, read, problems, opened []string
-		f, err := Parse([]byte(text), "mcp.json", WithServers(strings.Fields(c.names)...),
+		f := mustParse(t, []byte(text), "mcp.json", WithServers(strings.Fields(c.names)...),
 			WithInput(func(i Input) (string, error) { asked = append(asked, i.ID); return i.ID, nil }),
 			WithKeyring(func(service, _ string) (string, error) { opened = append(opened, service); return "k", nil }))
-		require.NoError(t, err)
 		for _, s := range f.Specs() {
 			read = append(read, s.Name)
 		}
@@ -150,9 +146,8 @@ func TestExpand_file(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"key": "s3cret-key\r\n", "none": "\n", "long": strings.Repeat("x", maxSecretFile+1)})
 	t.Setenv("HOME", dir)
 	for _, name := range []string{"key", "./key", filepath.Join(dir, "key"), "~/key"} {
-		f, err := Parse([]byte(`{"servers": {"s": {"url": "https://h/s3cret-key/mcp", "headers": {"Authorization": "Bearer ${file:`+name+`}"}}}}`),
+		f := mustParse(t, []byte(`{"servers": {"s": {"url": "https://h/s3cret-key/mcp", "headers": {"Authorization": "Bearer ${file:`+name+`}"}}}}`),
 			filepath.Join(dir, "mcp.json"))
-		require.NoError(t, err)
 		require.Empty(t, f.Problems)
 		require.Equal(t, "Bearer s3cret-key", f.Servers[0].Spec.HTTP.Headers["Authorization"])
 		require.Equal(t, []string{"s3cret-key"}, f.Servers[0].Spec.Secrets)
@@ -162,8 +157,7 @@ func TestExpand_file(t *testing.T) {
 		"gone": "${file:gone}: the file does not exist; create it", "none": "the file is empty", "long": "longer than 65536 bytes",
 		".": "not a regular file", "": "${file:} names no file", "key/x": "cannot be reached",
 	} {
-		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "env": {"KEY": "${file:`+name+`}"}}}}`), filepath.Join(dir, "mcp.json"))
-		require.NoError(t, err)
+		f := mustParse(t, []byte(`{"servers": {"s": {"command": "x", "env": {"KEY": "${file:`+name+`}"}}}}`), filepath.Join(dir, "mcp.json"))
 		require.Len(t, f.Problems, 1, name)
 		require.Contains(t, f.Problems[0].String(), says)
 		require.Contains(t, f.Problems[0].String(), `mcp.json:1:51: server "s": in "env.KEY": `)
@@ -173,8 +167,7 @@ func TestExpand_file(t *testing.T) {
 func TestExpand_keyring(t *testing.T) {
 	const text = `{"servers": {"s": {"command": "x", "env": {"KEY": "${keyring:ENTRY}"}}}}`
 	load := func(entry string, opts ...Option) *File {
-		f, err := Parse([]byte(strings.ReplaceAll(text, "ENTRY", entry)), "mcp.json", opts...)
-		require.NoError(t, err)
+		f := mustParse(t, []byte(strings.ReplaceAll(text, "ENTRY", entry)), "mcp.json", opts...)
 		return f
 	}
 	f := load("mcp/github/token", WithKeyring(func(service, account string) (string, error) {
@@ -233,13 +226,11 @@ func TestLoadFiles_journal(t *testing.T) {
 		files []string
 		want  string
 	}{{[]string{none}, ""}, {[]string{one}, filepath.Join(dir, "a", "calls.db")}, {[]string{one, two, none}, "/var/lib/calls.db"}} {
-		f, err := LoadFiles(row.files)
-		require.NoError(t, err)
+		f := mustLoadFiles(t, row.files)
 		require.Empty(t, f.Problems)
 		require.Equal(t, row.want, f.Journal)
 	}
-	f, err := LoadFiles([]string{write("bad.json", `, "journal": true`)})
-	require.NoError(t, err)
+	f := mustLoadFiles(t, []string{write("bad.json", `, "journal": true`)})
 	require.Len(t, f.Problems, 1)
 	require.Contains(t, f.Problems[0].String(), `"journal" is not the path of a file`)
 	require.Empty(t, f.Journal)
@@ -278,8 +269,7 @@ func TestLoad_too_long(t *testing.T) {
 
 // A name counts once in the whole file. A second list is used, with a warning.
 func TestParse_two_lists(t *testing.T) {
-	f, err := Parse([]byte("{\"mcpServers\": {\"a\": {\"command\": \"first\"}},\n\"servers\": {\"a\": {\"command\": \"second\"}, \"b\": {\"command\": \"x\"}}}"), "x.json")
-	require.NoError(t, err)
+	f := mustParse(t, []byte("{\"mcpServers\": {\"a\": {\"command\": \"first\"}},\n\"servers\": {\"a\": {\"command\": \"second\"}, \"b\": {\"command\": \"x\"}}}"), "x.json")
 	require.Len(t, f.Servers, 2)
 	require.Equal(t, "first", f.Servers[0].Spec.Stdio.Command)
 	require.Len(t, f.Problems, 2)
@@ -294,8 +284,7 @@ func TestLoad_same_entries_have_equal_specs(t *testing.T) {
 		t.Helper()
 		path := filepath.Join(dir, "m.json")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		f, err := Load(path)
-		require.NoError(t, err)
+		f := mustLoadFiles(t, []string{path})
 		require.Empty(t, f.Problems)
 		return f
 	}
@@ -332,7 +321,7 @@ func TestLoad_same_entries_have_equal_specs(t *testing.T) {
 }
 
 func TestFile_Broken(t *testing.T) {
-	f, err := Parse([]byte(`{"mcpServers": {
+	f := mustParse(t, []byte(`{"mcpServers": {
 		"good": {"command": "x"},
 		"off": {"command": "${UNSET_MCPVISOR}", "disabled": true},
 		"unset": {"command": "${UNSET_MCPVISOR}"},
@@ -341,7 +330,6 @@ func TestFile_Broken(t *testing.T) {
 		"warned": {"command": "x", "colour": 1},
 		"good": {"command": "y"},
 		"list": {"command": "y"}}}`), "m.json")
-	require.NoError(t, err)
 	derived := f.Broken()[1]
 	require.Regexp(t, `^ms-play.wright$`, derived)
 	require.Equal(t, []string{"unset", derived, "list"}, f.Broken())
@@ -357,8 +345,7 @@ func TestFile_Broken_of_several_files(t *testing.T) {
 	paths := []string{filepath.Join(dir, "user.json"), filepath.Join(dir, "project.json")}
 	require.NoError(t, os.WriteFile(paths[0], []byte(`{"mcpServers": {"a": {}, "b": {"command": "x"}, "c": {}}}`), 0o600))
 	require.NoError(t, os.WriteFile(paths[1], []byte(`{"mcpServers": {"a": {"command": "x"}, "b": {}}}`), 0o600))
-	f, err := LoadFiles(paths)
-	require.NoError(t, err)
+	f := mustLoadFiles(t, paths)
 	require.Equal(t, []string{"c", "b"}, f.Broken(), "a of the first file is replaced by a sound entry, b by a broken one")
 }
 
@@ -386,10 +373,8 @@ func TestWithFiles(t *testing.T) {
 	require.Empty(t, f.Problems)
 	require.Equal(t, "value", f.Servers[0].Spec.Stdio.Env["KEY"])
 	require.Contains(t, f.Servers[0].Spec.Secrets, "value")
-	f, err = Parse(text, "c.json", WithFiles(func(string) (string, error) { return "", errors.New("no") }))
-	require.NoError(t, err)
+	f = mustParse(t, text, "c.json", WithFiles(func(string) (string, error) { return "", errors.New("no") }))
 	require.Contains(t, f.Problems[0].Message, "${file:/nowhere/key}: no")
-	f, err = Parse(text, "c.json", WithFiles(nil))
-	require.NoError(t, err)
+	f = mustParse(t, text, "c.json", WithFiles(nil))
 	require.Contains(t, f.Problems[0].Message, "does not exist")
 }

@@ -115,7 +115,9 @@ func (c *Config) check() (id string, err error) {
 		return "", fmt.Errorf("fleet: Config.Weight is %v and Capacity %d; they must be finite and not negative", c.Weight, c.Capacity)
 	}
 	if c.Resolve == nil {
-		c.Resolve = resolve
+		c.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {
+			return ResolveDefinition(name, definition)
+		}
 	}
 	return id, nil
 }
@@ -124,18 +126,21 @@ func (c *Config) protocol(id string) protocol.Config {
 	return protocol.Config{TTL: c.TTL, Node: placement.Node{ID: id, Address: c.Address, Labels: c.Labels, Weight: c.Weight, Capacity: c.Capacity}}
 }
 
-// resolve reads a definition as an entry of a configuration file.
-func resolve(name string, definition json.RawMessage) (spec mcpvisor.ServerSpec, err error) {
+// ResolveDefinition makes the specification of a server from its definition, an entry of a configuration file that is read
+// with these options. Relative paths begin at the working directory. It is the default of Config.Resolve, without options.
+func ResolveDefinition(name string, definition json.RawMessage, options ...config.Option) (spec mcpvisor.ServerSpec, err error) {
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]json.RawMessage{name: definition}})
 	if err != nil {
 		return spec, fmt.Errorf("the definition of server %q is not JSON: %w", name, err)
 	}
-	file, err := config.Parse(text, "fleet")
+	file, err := config.Parse(text, "fleet", options...)
 	if err != nil {
 		return spec, err
 	}
 	if len(file.Servers) == 1 && !file.Servers[0].Disabled && file.Servers[0].Spec.Name == name {
-		return file.Servers[0].Spec, nil
+		spec = file.Servers[0].Spec
+		spec.Origin = "the fleet"
+		return spec, nil
 	}
 	var problems []string
 	for _, p := range file.Problems {

@@ -195,26 +195,18 @@ func (f Fault) validate() error {
 	return errors.Join(errs...)
 }
 
-type (
-	faultFields Fault
-	faultJSON   struct {
-		faultFields
-		Delay jsonDuration `json:"delay,omitempty"`
-	}
-)
+type faultFields Fault
+
+// faultWire is the fault with its duration as JSON has it.
+func faultWire(f *Fault) any {
+	return &struct {
+		*faultFields
+		Delay *jsonDuration `json:"delay,omitzero"`
+	}{(*faultFields)(f), (*jsonDuration)(&f.Delay)}
+}
 
 // MarshalJSON implements [json.Marshaler].
-func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultJSON{faultFields(f), jsonDuration(f.Delay)})
-}
+func (f Fault) MarshalJSON() ([]byte, error) { return json.Marshal(faultWire(&f)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (f *Fault) UnmarshalJSON(data []byte) error {
-	var wire faultJSON
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("reading a fault: %w", err)
-	}
-	*f = Fault(wire.faultFields)
-	f.Delay = time.Duration(wire.Delay)
-	return nil
-}
+func (f *Fault) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, faultWire(f)) }

@@ -25,8 +25,7 @@ func TestActionExit_at_start(t *testing.T) {
 }
 
 func TestActionDie_in_memory_returns_signal(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageCall, Do: ActionDie, Signal: "SIGTERM"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageCall, Do: ActionDie, Signal: "SIGTERM"}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.EqualError(t, c.requireExit(), "signal: TERM")
 		require.Empty(t, c.line())
@@ -34,8 +33,7 @@ func TestActionDie_in_memory_returns_signal(t *testing.T) {
 }
 
 func TestActionHang_leaves_one_request_unanswered(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: ActionHang}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: ActionHang}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"first"}`)
 		require.Equal(t, "first", c.result().Text)
 		c.call(2, "echo", `{"text":"second"}`)
@@ -46,8 +44,7 @@ func TestActionHang_leaves_one_request_unanswered(t *testing.T) {
 }
 
 func TestActionHangAll_stops_reading(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageCall, Do: ActionHangAll}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageCall, Do: ActionHangAll}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		c.requireNoOutput()
 		wrote := make(chan error, 1)
@@ -88,8 +85,7 @@ func TestActionJunk_is_not_JSONRPC(t *testing.T) {
 		}
 		c.initialize()
 	})
-	withRawClient(t, one(Fault{At: StageAfter, Do: ActionJunk, Text: "done!"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageAfter, Do: ActionJunk, Text: "done!"}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
 		require.Equal(t, "done!\n", c.line())
@@ -97,16 +93,14 @@ func TestActionJunk_is_not_JSONRPC(t *testing.T) {
 }
 
 func TestActionHalfLine(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageAnswer, Nth: 1, Do: ActionHalfLine}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageAnswer, Nth: 1, Do: ActionHalfLine}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		line := c.line()
 		require.True(t, strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1`), line)
 		require.False(t, strings.HasSuffix(line, "}\n"), line)
 		c.requirePing(2)
 	})
-	withRawClient(t, one(Fault{At: StageCall, Do: ActionHalfLine}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageCall, Do: ActionHalfLine}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.NotContains(t, c.line(), "}}")
 		c.requirePing(2)
@@ -118,8 +112,7 @@ func TestActionDie_in_the_middle_of_an_answer(t *testing.T) {
 		{At: StageAnswer, Do: ActionStderrLine, Text: "panic: out of paper"},
 		{At: StageAnswer, Do: ActionExit, Code: 2},
 	}}
-	withRawClient(t, s, func(c *rawClient) {
-		c.initialize()
+	withSession(t, s, func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.EqualError(t, c.requireExit(), "exit status 2")
 		require.Equal(t, "panic: out of paper\n", c.stderr.String())
@@ -130,8 +123,7 @@ func TestActionDie_in_the_middle_of_an_answer(t *testing.T) {
 }
 
 func TestActionDelay_in_the_middle_of_an_answer(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageAnswer, Do: ActionDelay, Delay: time.Minute}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageAnswer, Do: ActionDelay, Delay: time.Minute}), func(c *rawClient) {
 		asked := time.Now()
 		c.call(1, "echo", `{"text":"whole"}`)
 		require.Equal(t, "whole", c.result().Text)
@@ -140,8 +132,7 @@ func TestActionDelay_in_the_middle_of_an_answer(t *testing.T) {
 }
 
 func TestActionJunk_in_the_middle_of_an_answer(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageAnswer, Do: ActionJunk, Text: "LOG"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageAnswer, Do: ActionJunk, Text: "LOG"}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.True(t, strings.HasSuffix(c.line(), "LOG\n"))
 		require.True(t, strings.HasSuffix(c.line(), "}}\n"))
@@ -162,8 +153,7 @@ func TestActionStderr(t *testing.T) {
 }
 
 func TestActionError(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
 		c.request(1, "resources/read", `{"uri":"mcptest://text"}`)
 		require.Equal(t, &rpcError{Code: -32001, Message: "not today"}, c.answer().Error)
 		c.call(2, "echo", `{"text":"x"}`)
@@ -174,8 +164,7 @@ func TestActionError(t *testing.T) {
 func TestActionOversize_is_a_valid_answer(t *testing.T) {
 	for _, at := range []Fault{{At: StageCall}, {At: StagePing}} {
 		at.Do, at.Bytes = ActionOversize, 1<<20
-		withRawClient(t, one(at), func(c *rawClient) {
-			c.initialize()
+		withSession(t, one(at), func(c *rawClient) {
 			if at.At == StagePing {
 				c.request(1, "ping", `{}`)
 			} else {
@@ -192,8 +181,7 @@ func TestActionDelay_and_LateAnswer(t *testing.T) {
 		{At: StageCall, Tool: "add", Do: ActionDelay, Delay: time.Hour},
 		{At: StageCall, Tool: "echo", Do: ActionLateAnswer, Delay: 2 * time.Hour},
 	}}
-	withRawClient(t, s, func(c *rawClient) {
-		c.initialize()
+	withSession(t, s, func(c *rawClient) {
 		asked := time.Now()
 		c.call(1, "add", `{"a":1,"b":2}`)
 		c.call(2, "add", `{"a":1,"b":2}`)
@@ -211,8 +199,7 @@ func TestActionDelay_and_LateAnswer(t *testing.T) {
 }
 
 func TestActionFlood(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageAfter, Do: ActionFlood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageAfter, Do: ActionFlood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
 		require.Equal(t, 500, strings.Count(c.drain(), `"method":"notifications/tools/list_changed"`))
@@ -220,8 +207,7 @@ func TestActionFlood(t *testing.T) {
 }
 
 func TestActionCloseStdout_does_not_exit(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}), func(c *rawClient) {
 		require.Empty(t, c.line(), "stdout ends")
 		c.requireRunning()
 	})

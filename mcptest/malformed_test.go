@@ -47,16 +47,14 @@ func page(t *testing.T, c *rawClient, id int, cursor string) (names []string, ne
 }
 
 func TestActionRepeatCursor(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageList, Do: ActionRepeatCursor}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageList, Do: ActionRepeatCursor}), func(c *rawClient) {
 		for id := range 3 {
 			names, next := page(t, c, id, "again")
 			require.Len(t, names, len(DefaultTools()))
 			require.Equal(t, "again", next)
 		}
 	})
-	withRawClient(t, one(Fault{At: StageList, Do: ActionRepeatCursor, Text: "*"}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageList, Do: ActionRepeatCursor, Text: "*"}), func(c *rawClient) {
 		seen := map[string]bool{}
 		for id := range 3 {
 			_, next := page(t, c, id, "")
@@ -67,8 +65,7 @@ func TestActionRepeatCursor(t *testing.T) {
 }
 
 func TestActionBadTool(t *testing.T) {
-	withRawClient(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
-		c.initialize()
+	withSession(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
 		names, _ := page(t, c, 1, "")
 		require.Len(t, names, len(DefaultTools())+1)
 		require.Contains(t, names, "12")

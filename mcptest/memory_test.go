@@ -41,8 +41,7 @@ func TestInMemory_returns_after_its_goroutines(t *testing.T) {
 }
 
 func TestInMemory_returns_the_cause_of_its_context(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "hang", `{}`)
 		c.cancel(io.ErrNoProgress)
 		require.ErrorIs(t, c.requireExit(), io.ErrNoProgress)

@@ -68,6 +68,15 @@ func withRawClient(t *testing.T, s Script, test func(c *rawClient)) {
 	})
 }
 
+// withSession is withRawClient after initialize.
+func withSession(t *testing.T, s Script, test func(c *rawClient)) {
+	t.Helper()
+	withRawClient(t, s, func(c *rawClient) {
+		c.initialize()
+		test(c)
+	})
+}
+
 func (c *rawClient) send(format string, args ...any) {
 	_, err := fmt.Fprintf(c.stdin, format+"\n", args...)
 	require.NoError(c.t, err)

@@ -156,33 +156,27 @@ func (s Script) mustCountStarts() {
 	}
 }
 
-// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
-type (
-	scriptFields Script
-	scriptJSON   struct {
-		scriptFields
-		StartDelay jsonDuration `json:"startDelay,omitempty"`
-	}
-)
+type scriptFields Script
+
+// scriptWire is the script with its duration as JSON has it.
+func scriptWire(s *Script) any {
+	return &struct {
+		*scriptFields
+		StartDelay *jsonDuration `json:"startDelay,omitzero"`
+	}{(*scriptFields)(s), (*jsonDuration)(&s.StartDelay)}
+}
 
 // MarshalJSON implements [json.Marshaler].
-func (s Script) MarshalJSON() ([]byte, error) {
-	return json.Marshal(scriptJSON{scriptFields(s), jsonDuration(s.StartDelay)})
-}
+func (s Script) MarshalJSON() ([]byte, error) { return json.Marshal(scriptWire(&s)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (s *Script) UnmarshalJSON(data []byte) error {
-	var wire scriptJSON
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("reading a script: %w", err)
-	}
-	*s = Script(wire.scriptFields)
-	s.StartDelay = time.Duration(wire.StartDelay)
-	return nil
-}
+func (s *Script) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, scriptWire(s)) }
 
-// jsonDuration is a duration in JSON.
+// jsonDuration is a duration in JSON: "50ms" instead of nanoseconds. It shadows the field.
 type jsonDuration time.Duration
+
+// IsZero says that it is left out.
+func (d jsonDuration) IsZero() bool { return d == 0 }
 
 func (d jsonDuration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 

@@ -95,8 +95,7 @@ func TestSession_rejects_unreadable_messages(t *testing.T) {
 }
 
 func TestSession_subscriptions_and_log_level(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "touch", `{"uri":"mcptest://text"}`)
 		require.Equal(t, "announced", c.result().Text, "there is no subscription")
 		c.request(2, "resources/subscribe", `{"uri":"mcptest://text"}`)

@@ -40,32 +40,23 @@ type TaskDef struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
-type (
-	taskFields TaskDef
-	taskJSON   struct {
-		taskFields
-		Takes jsonDuration `json:"takes,omitempty"`
-		Poll  jsonDuration `json:"poll,omitempty"`
-		TTL   jsonDuration `json:"ttl,omitempty"`
-	}
-)
+type taskFields TaskDef
+
+// taskWire is the definition with its durations as JSON has them.
+func taskWire(t *TaskDef) any {
+	return &struct {
+		*taskFields
+		Takes *jsonDuration `json:"takes,omitzero"`
+		Poll  *jsonDuration `json:"poll,omitzero"`
+		TTL   *jsonDuration `json:"ttl,omitzero"`
+	}{(*taskFields)(t), (*jsonDuration)(&t.Takes), (*jsonDuration)(&t.Poll), (*jsonDuration)(&t.TTL)}
+}
 
 // MarshalJSON implements [json.Marshaler].
-func (t TaskDef) MarshalJSON() ([]byte, error) {
-	return json.Marshal(taskJSON{taskFields(t), jsonDuration(t.Takes), jsonDuration(t.Poll), jsonDuration(t.TTL)})
-}
+func (t TaskDef) MarshalJSON() ([]byte, error) { return json.Marshal(taskWire(&t)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (t *TaskDef) UnmarshalJSON(data []byte) error {
-	var wire taskJSON
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return fmt.Errorf("reading a task: %w", err)
-	}
-	*t = TaskDef(wire.taskFields)
-	t.Takes, t.Poll, t.TTL = time.Duration(wire.Takes), time.Duration(wire.Poll), time.Duration(wire.TTL)
-	return nil
-}
+func (t *TaskDef) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, taskWire(t)) }
 
 // taskRecord is what the server keeps of a task.
 type taskRecord struct {

@@ -11,8 +11,7 @@ import (
 )
 
 func TestDefaultTools(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "echo", `{"text":"ä\n\"quoted\""}`)
 		require.Equal(t, "ä\n\"quoted\"", c.result().Text)
 		c.call(2, "add", `{"a":1.5,"b":2}`)
@@ -40,8 +39,7 @@ func TestDefaultTools(t *testing.T) {
 }
 
 func TestSleep_concurrent_and_cancelled(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		begun := time.Now()
 		c.call(1, "sleep", `{"ms":2000}`)
 		c.call(2, "sleep", `{"ms":1000}`)
@@ -58,8 +56,7 @@ func TestSleep_concurrent_and_cancelled(t *testing.T) {
 }
 
 func TestCrash_ends_the_incarnation(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "crash", `{"code":0}`)
 		var exit *ExitError
 		require.ErrorAs(t, c.requireExit(), &exit)
@@ -68,8 +65,7 @@ func TestCrash_ends_the_incarnation(t *testing.T) {
 }
 
 func TestSlowProgress_only_with_token(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "slow_progress", `{"steps":2}`)
 		require.JSONEq(t, "1", string(c.result().ID))
 		c.request(2, "tools/call", `{"name":"slow_progress","arguments":{"steps":2},"_meta":{"progressToken":"p"}}`)
@@ -89,8 +85,7 @@ func TestSlowProgress_only_with_token(t *testing.T) {
 }
 
 func TestAddTool_and_RemoveTool(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "add_tool", `{"name":"fresh"}`)
 		require.Equal(t, "notifications/tools/list_changed", c.answer().Method)
 		require.Equal(t, "added fresh", c.result().Text)
@@ -108,8 +103,7 @@ func TestAddTool_and_RemoveTool(t *testing.T) {
 }
 
 func TestAsk_reaches_the_client(t *testing.T) {
-	withRawClient(t, Script{}, func(c *rawClient) {
-		c.initialize()
+	withSession(t, Script{}, func(c *rawClient) {
 		c.call(1, "ask", `{"method":"roots/list"}`)
 		a := c.answer()
 		require.Equal(t, "roots/list", a.Method)
@@ -124,8 +118,7 @@ func TestScript_Tools(t *testing.T) {
 		{Name: "broken", Text: "no", IsError: true},
 		{Name: "safe_count", As: "count", Annotations: json.RawMessage(`{"idempotentHint":true}`)},
 	}}
-	withRawClient(t, s, func(c *rawClient) {
-		c.initialize()
+	withSession(t, s, func(c *rawClient) {
 		names, next := page(t, c, 1, "")
 		require.Equal(t, []string{`"fixed"`, `"broken"`}, names)
 		names, next = page(t, c, 2, next)

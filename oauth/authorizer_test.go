@@ -99,8 +99,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestDiscovery_temporary_error(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }}, Config{})
 	requireUnavailable(t, a)
 }
 
@@ -161,8 +160,7 @@ func TestAttach_after_Detach(t *testing.T) {
 // Detach waits for the answer that holds a rotated refresh token.
 func TestDetach_waits_for_rotation(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
-	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{Rotate: true})
 	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	s.Revoke(false, false)
 	a := newDetached(t, s, Config{Store: store})
@@ -310,8 +308,7 @@ func TestRedactor_encoded_forms(t *testing.T) {
 func TestRedact_basic_credentials(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{"client_secret_basic"}})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret"})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret"})
 	require.Equal(t, "Basic ***", a.Redact("Basic "+base64.StdEncoding.EncodeToString([]byte("me:my-secret"))))
 }
 

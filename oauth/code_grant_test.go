@@ -22,8 +22,7 @@ import (
 )
 
 func TestCodeGrant_parameters(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Scopes: []string{"extra"}})
+	s, a := newServed(t, oauthtest.Rules{Scopes: []string{"read"}}, Config{FetchAuthorizationCode: approve, Scopes: []string{"extra"}})
 	requireOK(t, a)
 	v, f := s.Counts().LastAuthorization, s.Counts().LastToken
 	require.Equal(t, "code", v.Get("response_type"))
@@ -92,16 +91,14 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 }
 
 func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}})
-	a := newAuthorizer(t, s, Config{})
+	s, a := newServed(t, oauthtest.Rules{Scopes: []string{"read"}}, Config{})
 	required := requireAuthRequired(t, a, "")
 	require.Equal(t, s.Issuer, required.Issuer)
 	require.Equal(t, s.URL, required.Resource)
 	require.Equal(t, []string{"read"}, required.Scopes)
 	require.NotContains(t, required.Error(), "state=")
 
-	redirect, err := approve(t.Context(), required.URL)
-	require.NoError(t, err)
+	redirect := consent(t, required.URL)
 	require.ErrorContains(t, a.Finish(t.Context(), redirect+"x&state=unknown"), "no authorization request waits")
 	require.NoError(t, a.Finish(t.Context(), redirect))
 	requireOK(t, a)
@@ -152,8 +149,7 @@ func TestStepUp(t *testing.T) {
 
 	s = newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, a)
+	newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	alone := newAuthorizer(t, s, Config{Store: store})
 	required := requireAuthRequired(t, alone, "tools/call")
 	require.Contains(t, required.URL, "scope=read+write")
@@ -162,8 +158,7 @@ func TestStepUp(t *testing.T) {
 
 // A discovery that takes longer than a call may wait completes anyway.
 func TestSlowDiscovery_completes_in_background(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
-	a := newAuthorizer(t, s, Config{TokenWait: 50 * time.Millisecond})
+	_, a := newServed(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }}, Config{TokenWait: 50 * time.Millisecond})
 	requireUnavailable(t, a)
 	var required *mcpvisor.AuthRequired
 	require.Eventually(t, func() bool { _, err := sendRequest(t.Context(), a, ""); return errors.As(err, &required) }, testTimeout, 10*time.Millisecond)
@@ -175,8 +170,7 @@ func TestStepUp_for_granted_scope(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
 	for range 3 {
 		require.Contains(t, requireAuthRequired(t, a, "tools/call").Reason, "scopes that the token already has")
 	}
@@ -215,12 +209,10 @@ func TestFinish_during_renewal(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
 	s := newAuthServer(t, oauthtest.Rules{Rotate: true, Token: rule})
 	unlocked := struct{ TokenStore }{NewMemoryStore()}
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: unlocked})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: unlocked})
 	n, err := a.newAuthRequest(t.Context(), metadata.Challenge{}, nil, false)
 	require.NoError(t, err)
-	redirect, err := approve(t.Context(), n.url)
-	require.NoError(t, err)
+	redirect := consent(t, n.url)
 	setExpiry(t, a, 0, time.Hour)
 	late := make(chan error, 1)
 	go func() { _, err := sendRequest(context.Background(), a, ""); late <- err }()
@@ -259,8 +251,7 @@ func redirectOf(r *authRequest) string {
 
 // A new request drops the oldest one when too many are pending.
 func TestPendingRequests_bound(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{}, Config{})
 	first := pendingWithCallback(t, a)
 	first.created = first.created.Add(-time.Second) // independent of the resolution of the clock
 	second := pendingWithCallback(t, a)
@@ -274,8 +265,7 @@ func TestPendingRequests_bound(t *testing.T) {
 
 // The redirect of a request that is too old is refused.
 func TestPendingRequests_expire(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{}, Config{})
 	old := pendingWithCallback(t, a)
 	old.created = old.created.Add(-authRequestLifetime - time.Second)
 	pendingWithCallback(t, a)
@@ -289,8 +279,7 @@ func TestPendingRequests_expire(t *testing.T) {
 // Callers with the same challenge get the same URL for a while. A request with a
 // callback server is never shared.
 func TestNewAuthRequest_reuses_pending(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	s, a := newServed(t, oauthtest.Rules{}, Config{})
 	pendingWithCallback(t, a)
 	request := func(c metadata.Challenge) *authRequest {
 		r, err := a.newAuthRequest(t.Context(), c, nil, false)
@@ -353,26 +342,22 @@ func TestFinish_of_fetched_code(t *testing.T) {
 
 // A request that was pending at Forget does not bring the tokens back.
 func TestForget_drops_pending_requests(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, Config{Store: store})
 	open := pendingWithCallback(t, a)
 	require.NoError(t, a.Forget(t.Context()))
-	redirect, err := approve(t.Context(), open.url)
-	require.NoError(t, err)
+	redirect := consent(t, open.url)
 	require.ErrorIs(t, a.Finish(t.Context(), redirect), errNotPending)
 	requireForgotten(t, a, store)
 }
 
 // Forget drops the tokens of a code exchange that completes meanwhile.
 func TestForget_during_code_exchange(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	rule, asked, free := hangGrant(t, "authorization_code")
 	s.Set(oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, Config{Store: store})
-	redirect, err := approve(t.Context(), pendingWithCallback(t, a).url)
-	require.NoError(t, err)
+	redirect := consent(t, pendingWithCallback(t, a).url)
 	finished, forgotten := make(chan error, 1), make(chan error, 1)
 	go func() { finished <- a.Finish(context.Background(), redirect) }()
 	<-asked
@@ -400,8 +385,7 @@ func TestScopes(t *testing.T) {
 
 // Another process may use the port that was registered.
 func TestListenForRedirect_port_taken(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	s, a := newServed(t, oauthtest.Rules{}, Config{})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -418,8 +402,7 @@ func TestListenForRedirect_port_taken(t *testing.T) {
 
 // A server that names thousands of scopes does not make the authorization URL endless.
 func TestAuthorizationURL_many_scopes(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{}, Config{})
 	many := make([]string, 1500)
 	for i := range many {
 		many[i] = "s" + strconv.Itoa(i)
@@ -437,8 +420,7 @@ func TestFinish_twice(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{})
 	store := NewMemoryStore()
 	a := newAuthorizer(t, s, Config{Store: store})
-	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
-	require.NoError(t, err)
+	redirect := consent(t, requireAuthRequired(t, a, "").URL)
 	unlock, err := store.(TokenLocker).Lock(t.Context(), a.key) // another process renews
 	require.NoError(t, err)
 	errs := make(chan error, 2)
@@ -455,10 +437,8 @@ func TestFinish_twice(t *testing.T) {
 // A browser that disconnects during the code exchange loses no token.
 func TestFinish_canceled_during_exchange(t *testing.T) {
 	rule, asked, free := hangGrant(t, "authorization_code")
-	s := newAuthServer(t, oauthtest.Rules{Token: rule})
-	a := newAuthorizer(t, s, Config{})
-	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
-	require.NoError(t, err)
+	_, a := newServed(t, oauthtest.Rules{Token: rule}, Config{})
+	redirect := consent(t, requireAuthRequired(t, a, "").URL)
 	ctx, cancel := context.WithCancel(t.Context())
 	finished := make(chan error, 1)
 	go func() { finished <- a.Finish(ctx, redirect) }()
@@ -472,8 +452,7 @@ func TestFinish_canceled_during_exchange(t *testing.T) {
 // A registration that the authorization server has deleted is dropped when no redirect
 // comes, or when the server rejects the client.
 func TestAuthorize_forgotten_registration(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{NoRefresh: true})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{NoRefresh: true})
 	s.Revoke(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -529,8 +508,7 @@ func TestRenew_during_step_up(t *testing.T) {
 		}
 		return 0
 	}})
-	a := newAuthorizer(t, s, Config{Store: authorizedStore(t, s, "read")})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{Store: authorizedStore(t, s, "read")})
 	slow.Store(true)
 	stepUp, plain := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := sendRequest(context.Background(), a, "write"); stepUp <- err }()
@@ -553,17 +531,15 @@ func TestStepUp_same_URL(t *testing.T) {
 		endPause(a)
 		require.Equal(t, shown, requireAuthRequired(t, a, "write").URL)
 	}
-	redirect, err := approve(t.Context(), shown)
-	require.NoError(t, err)
+	redirect := consent(t, shown)
 	require.NoError(t, a.Finish(t.Context(), redirect))
-	_, err = sendRequest(t.Context(), a, "write")
+	_, err := sendRequest(t.Context(), a, "write")
 	require.NoError(t, err)
 }
 
 // The user may consent in another process, which knows only what is stored.
 func TestStepUp_in_another_process(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
-	store := authorizedStore(t, s, "read")
+	s, store := newServerWithTokens(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}}, "read")
 	host := newAuthorizer(t, s, Config{Store: store})
 	requireAuthRequired(t, host, "write")
 	requireOK(t, host)
@@ -578,11 +554,9 @@ func TestStepUp_in_another_process(t *testing.T) {
 
 // Missing scopes are requested until the authorization server refuses them.
 func TestStepUp_refused(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
-	store := authorizedStore(t, s, "read")
+	s, store := newServerWithTokens(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}}, "read")
 	host := newAuthorizer(t, s, Config{Store: store})
-	redirect, err := approve(t.Context(), requireAuthRequired(t, host, "write").URL)
-	require.NoError(t, err)
+	redirect := consent(t, requireAuthRequired(t, host, "write").URL)
 	require.ErrorContains(t, host.Finish(t.Context(), redirect+"&error=invalid_scope"), "invalid_scope")
 	other := newAuthorizer(t, s, Config{Store: store})
 	require.NoError(t, other.Authorize(t.Context(), openBrowser))

@@ -38,6 +38,21 @@ func newAuthorizer(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
 	return a
 }
 
+// newServed starts an authorization server, and returns an authorizer with one session attached.
+func newServed(t *testing.T, rules oauthtest.Rules, o Config) (*oauthtest.Server, *authorizer) {
+	t.Helper()
+	s := newAuthServer(t, rules)
+	return s, newAuthorizer(t, s, o)
+}
+
+// newWorking is newAuthorizer after a request that has succeeded.
+func newWorking(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
+	t.Helper()
+	a := newAuthorizer(t, s, o)
+	requireOK(t, a)
+	return a
+}
+
 // newDetached returns an authorizer without a session. It stores tokens in memory.
 func newDetached(t *testing.T, s *oauthtest.Server, o Config) *authorizer {
 	t.Helper()
@@ -70,6 +85,14 @@ func approve(ctx context.Context, url string) (string, error) {
 		return "", errors.New("not redirected: " + resp.Status)
 	}
 	return resp.Header.Get("Location"), nil
+}
+
+// consent is approve for an authorization that must be granted.
+func consent(t *testing.T, url string) (redirect string) {
+	t.Helper()
+	redirect, err := approve(t.Context(), url)
+	require.NoError(t, err)
+	return redirect
 }
 
 // sendRequest sends a request and repeats it with a new token, as the transport does. It
@@ -140,8 +163,7 @@ func requireUnavailable(t *testing.T, a *authorizer) *mcpvisor.AuthUnavailable {
 // newApproved starts an authorization server, and returns an authorizer whose user consents.
 func newApproved(t *testing.T, rules oauthtest.Rules) (*oauthtest.Server, *authorizer) {
 	t.Helper()
-	s := newAuthServer(t, rules)
-	return s, newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+	return newServed(t, rules, Config{FetchAuthorizationCode: approve})
 }
 
 // guardedBy makes the MCP server name these authorization servers.
@@ -163,6 +185,13 @@ func authorizedStore(t *testing.T, s *oauthtest.Server, scopes ...string) TokenS
 	requireOK(t, first)
 	first.Detach(time.Second)
 	return store
+}
+
+// newServerWithTokens starts an authorization server, and returns a store with the tokens of an authorization there.
+func newServerWithTokens(t *testing.T, rules oauthtest.Rules, scopes ...string) (*oauthtest.Server, TokenStore) {
+	t.Helper()
+	s := newAuthServer(t, rules)
+	return s, authorizedStore(t, s, scopes...)
 }
 
 // openBrowser opens a URL like a browser whose user consents, and follows the redirect to

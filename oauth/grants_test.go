@@ -56,8 +56,7 @@ func TestAssertionGrant_files(t *testing.T) {
 			s := newAuthServer(t, oauthtest.Rules{Assertion: "first"})
 			requireUnavailable(t, newAuthorizer(t, s, config))
 			require.NoError(t, os.WriteFile(path, []byte("first\n"), 0o600))
-			a := newAuthorizer(t, s, config)
-			requireOK(t, a)
+			a := newWorking(t, s, config)
 			require.NoError(t, os.WriteFile(path, []byte(" second\n"), 0o600))
 			s.Set(oauthtest.Rules{Assertion: map[bool]string{true: "second", false: "first"}[config.Enterprise == nil]})
 			s.Revoke(true, true)
@@ -188,8 +187,7 @@ func TestClientCredentials_permanent_error(t *testing.T) {
 		return rule(w, r) || refuse.Swap(true) // the first is granted
 	}})
 	s.AddClient("service", "service-secret")
-	a := newAuthorizer(t, s, service())
-	requireOK(t, a)
+	a := newWorking(t, s, service())
 	require.Eventually(t, func() bool { return s.Counts().ClientGrants == 2 }, testTimeout, time.Millisecond, "renewed ahead of the expiry")
 	require.Never(t, func() bool { return s.Counts().ClientGrants > 2 }, 2500*time.Millisecond, 20*time.Millisecond)
 
@@ -207,8 +205,7 @@ func TestRevokedToken_after_renewal_ahead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
 			s.AddClient("service", "service-secret")
-			a := newAuthorizer(t, s, o)
-			requireOK(t, a)
+			a := newWorking(t, s, o)
 			first := a.accessToken()
 			s.Set(oauthtest.Rules{})
 			require.Eventually(t, func() bool { return a.accessToken() != first }, testTimeout, 5*time.Millisecond)
@@ -228,8 +225,7 @@ func TestClientCredentials_scopes_of_challenge(t *testing.T) {
 		return 0
 	}})
 	s.AddClient("service", "service-secret")
-	a := newAuthorizer(t, s, service())
-	requireOK(t, a)
+	a := newWorking(t, s, service())
 	setExpiry(t, a, 0, time.Hour)
 	requireOK(t, a)
 	require.Equal(t, 2, s.Counts().ClientGrants)
@@ -248,8 +244,7 @@ func TestAuthorize_client_credentials(t *testing.T) {
 		return 0
 	}})
 	s.AddClient("service", "service-secret")
-	a := newAuthorizer(t, s, service())
-	requireOK(t, a)
+	a := newWorking(t, s, service())
 	refuse.Store(true)
 	require.ErrorContains(t, a.Authorize(t.Context(), nil), "503")
 	requireOK(t, a)
@@ -270,8 +265,7 @@ func TestClientCredentials_not_stored(t *testing.T) {
 	s.AddClient("service", "service-secret")
 	o := service()
 	o.Store = NewMemoryStore()
-	a := newAuthorizer(t, s, o)
-	requireOK(t, a)
+	a := newWorking(t, s, o)
 	kept, err := o.Store.Load(t.Context(), a.key)
 	require.NoError(t, err)
 	require.Nil(t, kept)
@@ -282,8 +276,7 @@ func TestClientCredentials_scope_not_granted(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"write": "write"},
 		Token: func(_ http.ResponseWriter, r *http.Request) bool { r.PostForm.Set("scope", "read"); return false }})
 	s.AddClient("service", "service-secret")
-	a := newAuthorizer(t, s, service())
-	requireOK(t, a)
+	a := newWorking(t, s, service())
 	for range 3 {
 		endPause(a)
 		requireAuthRequired(t, a, "write")
@@ -305,8 +298,7 @@ func TestNonceOf(t *testing.T) {
 func TestDPoP_keyIsKept(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{DPoP: true, Rotate: true, RequiredScopes: map[string]string{"write": "write"}})
 	store := NewMemoryStore()
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	stored := func() *Authorization {
 		got, err := store.Load(t.Context(), a.key)
 		require.NoError(t, err)
@@ -331,8 +323,7 @@ func TestDPoP_keyIsKept(t *testing.T) {
 func TestDPoP_keyIsLost(t *testing.T) {
 	for name, key := range map[string]string{"damaged": "no key", "empty scalar": "AA", "removed by another version": ""} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthServer(t, oauthtest.Rules{DPoP: true})
-			store := authorizedStore(t, s)
+			s, store := newServerWithTokens(t, oauthtest.Rules{DPoP: true})
 			a := newDetached(t, s, Config{Store: store})
 			old, err := store.Load(t.Context(), a.key)
 			require.NoError(t, err)
@@ -356,8 +347,7 @@ func TestDPoP_keyIsLost(t *testing.T) {
 func TestDPoP_clientCredentials(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{DPoP: true})
 	s.AddClient("me", "very-secret")
-	a := newAuthorizer(t, s, Config{Grant: GrantClientCredentials, ClientID: "me", ClientSecret: "very-secret"})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{Grant: GrantClientCredentials, ClientID: "me", ClientSecret: "very-secret"})
 	key := a.dpop.Text()
 	s.Revoke(false, false)
 	requireOK(t, a)
@@ -386,8 +376,7 @@ func TestDPoP_onlyIfBothWantIt(t *testing.T) {
 		"the challenge: other algorithms": {oauthtest.Rules{DPoP: true, Challenge: challenge(`DPoP algs="RS256 PS256"`)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthServer(t, row.rules)
-			a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+			_, a := newApproved(t, row.rules)
 			requireOK(t, a)
 			require.Equal(t, row.bound, a.dpop != nil)
 		})
@@ -395,8 +384,7 @@ func TestDPoP_onlyIfBothWantIt(t *testing.T) {
 	t.Run("the metadata of the MCP server says it", func(t *testing.T) {
 		s := newAuthServer(t, oauthtest.Rules{DPoP: true, Challenge: challenge("Bearer"),
 			Document: announce("protected-resource", "dpop_bound_access_tokens_required", true)})
-		a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
-		requireOK(t, a)
+		a := newWorking(t, s, Config{FetchAuthorizationCode: approve})
 		require.NotNil(t, a.dpop)
 	})
 }

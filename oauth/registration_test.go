@@ -25,8 +25,7 @@ func TestPreregisteredClient(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
-		a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
-		requireOK(t, a)
+		a := newWorking(t, s, Config{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		require.Zero(t, s.Counts().Registrations)
 		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
 		s.Revoke(false, false)
@@ -39,8 +38,7 @@ func TestDynamicRegistration_auth_methods(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
 		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		store := NewMemoryStore()
-		a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-		requireOK(t, a)
+		newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 		s.Revoke(false, false)
 		requireOK(t, newAuthorizer(t, s, Config{Store: store}))
 		require.Equal(t, 1, s.Counts().Refreshes, method)
@@ -123,8 +121,7 @@ func TestCheckIssuer(t *testing.T) {
 
 	// Without Issuer the client is bound to the issuer that was used first.
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
-	requireOK(t, a)
+	a = newWorking(t, s, Config{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	other := newAuthServer(t, oauthtest.Rules{})
 	other.AddClient("me", "my-secret")
 	s.Revoke(true, false)
@@ -150,8 +147,7 @@ func TestRefresh_secret_of_another_issuer(t *testing.T) {
 // If the server moves to another issuer, the client registers there again.
 func TestRegisterClient_at_new_issuer(t *testing.T) {
 	s, other := newAuthServer(t, oauthtest.Rules{}), newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
 	before := a.tokens
 	s.Revoke(true, false)
 	s.Set(oauthtest.Rules{Document: guardedBy(other.Issuer)})
@@ -333,10 +329,8 @@ func (h hungStore) Load(context.Context, TokenKey) (*Authorization, error) {
 
 // A panic of a function of the host's is the error of that function.
 func TestHostFunction_panics(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{Store: panickyStore{}})
-	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
-	require.NoError(t, err)
+	s, a := newServed(t, oauthtest.Rules{}, Config{Store: panickyStore{}})
+	redirect := consent(t, requireAuthRequired(t, a, "").URL)
 	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
 	requireOK(t, a) // the token is in memory
 	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
@@ -345,7 +339,7 @@ func TestHostFunction_panics(t *testing.T) {
 	require.ErrorContains(t, requireAuthRequired(t, a, ""), "FetchAuthorizationCode panicked: of the host")
 	a = newAuthorizer(t, s, Config{Grant: GrantJWTBearer,
 		FetchAssertion: func(context.Context, AssertionRequest) (string, error) { panic("of the host") }})
-	_, err = sendRequest(t.Context(), a, "")
+	_, err := sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "FetchAssertion panicked: of the host")
 }
 
@@ -416,8 +410,7 @@ func TestHostClient_panics(t *testing.T) {
 			a.Attach(t.Context())
 			defer a.Detach(time.Second)
 			required := requireAuthRequired(t, a, "")
-			redirect, err := approve(t.Context(), required.URL)
-			require.NoError(t, err)
+			redirect := consent(t, required.URL)
 			now.Store(true)
 			require.ErrorContains(t, a.Finish(t.Context(), redirect), "panicked") // exchanges the code in a goroutine
 			require.ErrorContains(t, a.Authorize(t.Context(), openBrowser), "panicked")
@@ -434,8 +427,7 @@ func (panickyBody) Read([]byte) (int, error) { panic("of the host") }
 func (panickyBody) Close() error             { panic("of the host") }
 
 func TestAuthorize_open_fails(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newAuthorizer(t, s, Config{})
+	_, a := newServed(t, oauthtest.Rules{}, Config{})
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
 	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")

@@ -38,8 +38,7 @@ func TestRenew_concurrent_rejections(t *testing.T) {
 func TestToken_endpoint_hangs(t *testing.T) {
 	rule, asked, _ := hangGrant(t, "refresh_token")
 	s := newAuthServer(t, oauthtest.Rules{Token: rule})
-	a := newAuthorizer(t, s, Config{Store: authorizedStore(t, s), TokenWait: 200 * time.Millisecond})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{Store: authorizedStore(t, s), TokenWait: 200 * time.Millisecond})
 	setExpiry(t, a, 4*time.Minute, time.Hour) // the renewal ahead is due
 	<-asked
 	for range 20 { // no call waits while the token is valid
@@ -125,8 +124,7 @@ func TestRenew_stores_before_use(t *testing.T) {
 	store := &slowStore{TokenStore: NewMemoryStore(), entered: make(chan struct{}, 8), free: make(chan struct{}, 8)}
 	store.free <- struct{}{} // the registration
 	store.free <- struct{}{} // the first tokens
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	old := a.accessToken()
 	s.Revoke(false, false)
 	done := make(chan error, 1)
@@ -343,8 +341,7 @@ func TestRenewals_bounded(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthServer(t, rules)
-			a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve})
+			s, a := newServed(t, rules, Config{FetchAuthorizationCode: approve})
 			var last error
 			for range 3 * renewalBurst {
 				_, last = sendRequest(t.Context(), a, "")
@@ -416,8 +413,7 @@ func TestRenew_rejects_renewed_token(t *testing.T) {
 // A renewal ahead that is rejected keeps the access token that is still valid.
 func TestRenewalAhead_rejected(t *testing.T) {
 	rule, refuse := rejectGrant("refresh_token", http.StatusBadRequest, `{"error": "invalid_grant"}`)
-	s := newAuthServer(t, oauthtest.Rules{Token: rule})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, Config{Store: store})
 	token := a.accessToken()
 	refuse.Store(true)
@@ -434,8 +430,7 @@ func TestRenewalAhead_rejected(t *testing.T) {
 
 // An Authorize without a redirect keeps a registration that has a refresh token.
 func TestAuthorize_canceled_keeps_tokens(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, Config{Store: store})
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, a.Authorize(ctx, func(string) error { cancel(); return nil }), context.Canceled)

@@ -41,8 +41,7 @@ func (m *failingStore) Save(ctx context.Context, key TokenKey, n *Authorization)
 func TestReload_store_fails_temporarily(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	shared := NewMemoryStore()
-	one := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: shared})
-	requireOK(t, one)
+	one := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: shared})
 	m := &failingStore{TokenStore: shared}
 	two := newAuthorizer(t, s, Config{Store: m})
 	s.Revoke(false, false)
@@ -61,8 +60,7 @@ func TestReload_store_never_worked(t *testing.T) {
 	m := &failingStore{TokenStore: NewMemoryStore()}
 	m.loadFails.Store(true)
 	m.saveFails.Store(true)
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: m})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: m})
 	s.Revoke(false, false)
 	requireOK(t, a)
 	require.Equal(t, 1, s.Counts().Authorizations)
@@ -74,8 +72,7 @@ func TestReload_unreadable_entry(t *testing.T) {
 	dir := t.TempDir()
 	store, err := NewFileStore(dir)
 	require.NoError(t, err)
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -89,8 +86,7 @@ func TestReload_unreadable_entry(t *testing.T) {
 func TestReload_tokens_of_another_process(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := NewMemoryStore()
-	first := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	requireOK(t, first)
+	first := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
 	setExpiry(t, first, 2*time.Hour, time.Hour) // as if the clock had been set back
 	s.Revoke(false, false)
 	requireOK(t, newAuthorizer(t, s, Config{Store: store})) // rotates
@@ -103,8 +99,7 @@ func TestReload_tokens_of_another_process(t *testing.T) {
 func TestSave_fails(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	m := &failingStore{TokenStore: NewMemoryStore()}
-	a := newAuthorizer(t, s, Config{FetchAuthorizationCode: approve, Store: m})
-	requireOK(t, a)
+	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: m})
 	m.saveFails.Store(true)
 	for range 3 {
 		s.Revoke(false, false)
@@ -171,8 +166,7 @@ func TestDetach_stores_rotated_token(t *testing.T) {
 // Forget drops the tokens of a renewal that completes meanwhile.
 func TestForget_during_refresh(t *testing.T) {
 	rule, asked, _ := hangGrant(t, "refresh_token")
-	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{Rotate: true})
 	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	a := newAuthorizer(t, s, Config{Store: store})
 	setExpiry(t, a, 0, time.Hour)

@@ -158,8 +158,7 @@ func TestTokenWait_during_FetchAuthorizationCode(t *testing.T) {
 // TokenWait bounds a renewal as a whole, not each of its steps.
 func TestTokenWait_whole_renewal(t *testing.T) {
 	rule, _, _ := hangGrant(t, "refresh_token")
-	s := newAuthServer(t, oauthtest.Rules{})
-	store := authorizedStore(t, s)
+	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	s.Set(oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, Config{Store: store, TokenWait: 3 * time.Second})
 	s.Revoke(false, false)

@@ -102,9 +102,7 @@ func TestServer_with_its_tools_and_stderr(t *testing.T) {
 }
 
 func TestCalls(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	c, s := serveOne(t, "s")
 	done := make(chan error)
 	go func() {
 		_, err := c.CallTool(t.Context(), "s/hang", nil)
@@ -126,9 +124,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestCall_of_a_tool(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c, web.WithControls())
+	_, s := serveOne(t, "s", web.WithControls())
 	call := func(body string) (int, api.CallAnswer, api.ErrorDetail) {
 		status, text := s.post("/api/call", body)
 		var answer struct {

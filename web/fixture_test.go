@@ -52,6 +52,14 @@ type site struct {
 	handler *web.Handler
 }
 
+// serveOne serves a client of one server.
+func serveOne(t *testing.T, name string, opts ...web.Option) (*facade.Client, *site) {
+	t.Helper()
+	c := newClient(t)
+	register(t, c, name)
+	return c, serve(t, c, opts...)
+}
+
 // serve serves a handler until the end of the test.
 func serve(t *testing.T, c *facade.Client, opts ...web.Option) *site {
 	t.Helper()

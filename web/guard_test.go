@@ -34,9 +34,7 @@ func TestHost_foreign_names_get_421(t *testing.T) {
 }
 
 func TestPost_from_other_sites_gets_403(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c, web.WithControls())
+	_, s := serveOne(t, "s", web.WithControls())
 	status := func(header, value string) int {
 		response, _ := s.do(http.MethodPost, "/api/servers/s/restart", "", func(r *http.Request) { r.Header.Set(header, value) })
 		return response.StatusCode
@@ -54,9 +52,7 @@ func TestPost_from_other_sites_gets_403(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	const token = "a-long-secret-token"
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c, web.WithToken(token), web.WithControls())
+	_, s := serveOne(t, "s", web.WithToken(token), web.WithControls())
 	for _, path := range []string{"/", "/app.js", "/api/status", "/api/servers/s", "/api/servers/s/tools", "/api/servers/s/stderr", "/api/calls",
 		"/api/tools", "/api/search?q=x", "/api/usage", "/api/events", "/api/events/stream", "/metrics", "/api/status?token=" + token, "/?token=wrong"} {
 		response, body := s.do(http.MethodGet, path, "", nil)
@@ -165,9 +161,7 @@ func TestQuery_that_is_malformed_gets_400(t *testing.T) {
 }
 
 func TestHeaders_of_every_answer(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	_, s := serveOne(t, "s")
 	for _, path := range []string{"/", "/app.js", "/style.css", "/api/status", "/api/none", "/none", "/healthz", "/readyz", "/api/servers/none"} {
 		response, _ := s.do(http.MethodGet, path, "", nil)
 		require.Equal(t, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "+
@@ -183,9 +177,7 @@ func TestHeaders_of_every_answer(t *testing.T) {
 }
 
 func TestErrors_are_JSON(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "files")
-	s := serve(t, c, web.WithControls())
+	_, s := serveOne(t, "files", web.WithControls())
 	for _, x := range []struct {
 		method, path, body string
 		status             int
@@ -324,9 +316,7 @@ func TestLogin_without_a_token(t *testing.T) {
 }
 
 func TestPost_without_Controls_gets_403(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	c, s := serveOne(t, "s")
 	for _, path := range []string{"/api/servers/s/restart", "/api/call", "/", "/api/status"} {
 		status, body := s.post(path, "{}")
 		require.Equal(t, http.StatusForbidden, status, path)

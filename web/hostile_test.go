@@ -221,9 +221,7 @@ func TestHostileReaders_HTTP2(t *testing.T) {
 
 // A body that is not one call is refused as a whole, and nothing is called.
 func TestHostileBodies(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c, web.WithControls())
+	c, s := serveOne(t, "s", web.WithControls())
 	const call = `{"tool":"s/echo","arguments":{"text":"x"}`
 	for body, want := range map[string]string{
 		"": "it is empty", " ": "it is empty", "null": "it is null", "[]": "array", `"s/echo"`: "string", "5": "number", "{": "unexpected",
@@ -258,9 +256,7 @@ func TestHostileBodies(t *testing.T) {
 
 // A number of the query is one that fits, and an address has a length.
 func TestHostileAddresses(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	_, s := serveOne(t, "s")
 	for _, path := range []string{"/api/calls?after=", "/api/events?after=", "/api/events?last=", "/api/events/stream?after=", "/api/events/stream?last=",
 		"/api/servers/s/stderr?after=", "/api/tools?limit=", "/api/usage?after="} {
 		for _, bad := range []string{"18446744073709551616", "-1", "-9223372036854775808", "1e3", "1.0", "0x10", "%2B1", "+1", "1+", "1_000", "%D9%A1", "NaN", "5&after=x&limit=x&last=x"} {
@@ -284,9 +280,7 @@ func TestHostileAddresses(t *testing.T) {
 
 // Heads that browsers do not send, but others can.
 func TestHostileHeads(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c, web.WithControls())
+	c, s := serveOne(t, "s", web.WithControls())
 	for head, want := range map[string]int{
 		"GET /api/status HTTP/1.1\r\nHost: evil.example":                                                                                   421,
 		"GET /api/status HTTP/1.1\r\nHost: ":                                                                                               421,

@@ -154,9 +154,7 @@ func (file *openAPI) validate(t *testing.T, schema []byte, body string) {
 func TestOpenAPI_stream(t *testing.T) {
 	const pattern = "GET /api/events/stream"
 	file := readOpenAPI(t)
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	c, s := serveOne(t, "s")
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.Error(t, err)
 	require.NoError(t, c.WaitReady(t.Context(), "s"))

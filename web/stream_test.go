@@ -125,9 +125,7 @@ func (r *reader) until(kind mcpvisor.EventKind) (seqs []uint64) {
 // A stream replays what is kept and continues with what happens, without gap and without
 // repetition; after a reconnect it continues after Last-Event-ID.
 func TestStream_replays_and_continues(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	c, s := serveOne(t, "s")
 	first := s.open("", "")
 	seqs := first.until(mcpvisor.EventReady)
 	require.EqualValues(t, 1, seqs[0])
@@ -154,9 +152,7 @@ func TestStream_replays_and_continues(t *testing.T) {
 
 // What the client no longer keeps is reported before the rest.
 func TestStream_reports_what_is_lost(t *testing.T) {
-	c := newClient(t)
-	register(t, c, "s")
-	s := serve(t, c)
+	c, s := serveOne(t, "s")
 	first := s.open("?last=1", "")
 	id, lastID := fmt.Sprint(first.until(mcpvisor.EventReady)[0]), first.lastID
 	first.close()

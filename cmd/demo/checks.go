@@ -3,12 +3,32 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
+
+// expect counts a check, and records it if it failed.
+func (d *demo) expect(claim string, holds bool, format string, args ...any) {
+	if d.checks++; !holds {
+		d.failures = append(d.failures, claim+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+func (d *demo) check(claim string, err error) { d.expect(claim, err == nil, "%v", err) }
+
+// checkGoroutines waits until there are not more goroutines than at the start.
+func checkGoroutines(start int) error {
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > start; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("there are %d, and were %d at the start", runtime.NumGoroutine(), start)
+		}
+	}
+	return nil
+}
 
 // checkListing checks that exactly the tools of ready servers are listed.
 func checkListing(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // settings are the options of the command line.
@@ -29,9 +32,15 @@ type settings struct {
 // for events and p, which are safe for concurrent use.
 type demo struct {
 	settings
-	*story
+	p           *printer
+	client      *facade.Client
+	events      *eventLog
 	servers     *servers
 	sideEffects []callRecord // calls before the storm that count executions
+
+	goroutines int // before the demo
+	checks     int
+	failures   []string
 }
 
 // maxDuration bounds the steps of the demo, whatever breaks, and closeTimeout its end.
@@ -40,44 +49,39 @@ const (
 	closeTimeout = 20 * time.Second
 )
 
+// open makes a client, and servers that it does not start yet.
+func open(p *printer, s settings) (d *demo, err error) {
+	d = &demo{settings: s, p: p, goroutines: runtime.NumGoroutine()}
+	if d.servers, err = newServers(); err != nil {
+		return nil, fmt.Errorf("the servers could not be prepared: %w", err)
+	}
+	if d.client, err = facade.New(); err != nil {
+		return nil, err
+	}
+	d.events = newEventLog(p, d.client.Watch(context.Background()))
+	return d, nil
+}
+
 // run runs the demo and returns the exit code.
 func run(ctx context.Context, p *printer, s settings) int {
-	st, err := newStory(p)
+	l, err := listen(s.http)
+	if err != nil {
+		p.printLine(red, "FAIL  the page cannot be served: %v", err)
+		return 1
+	}
+	d, err := open(p, s)
 	if err != nil {
 		p.printLine(red, "FAIL  %v", err)
 		return 1
 	}
-	d := &demo{settings: s, story: st}
-	if d.servers, err = newServers(); err != nil {
-		return d.refuse("the servers could not be prepared: %v", err)
-	}
 	defer func() { _ = os.RemoveAll(d.servers.dir) }()
-	url, endPage := "", func() error { return nil }
-	if s.http != "" {
-		if url, endPage, err = servePage(d.client, s.http); err != nil {
-			d.servers.close()
-			return d.refuse("the page cannot be served: %v", err)
-		}
-		p.printLine(bold, "page  %s", url)
+	if l != nil {
+		err = d.runWithPage(ctx, l)
+	} else {
+		err = d.runSteps(ctx)
 	}
-	err = d.runSteps(ctx)
 	d.check("the demo ran to its end", err)
-	if url != "" {
-		if err == nil {
-			p.printLine(bold, "the servers and the page %s stay until you press Ctrl-C", url)
-			<-ctx.Done()
-		}
-		d.check("the page ends", endPage())
-	}
 	return d.finish()
-}
-
-// refuse closes the client before it has servers.
-func (d *demo) refuse(format string, err error) int {
-	d.p.printLine(red, "FAIL  "+format, err)
-	_ = d.client.Close(context.Background())
-	<-d.events.done
-	return 1
 }
 
 func (d *demo) runSteps(ctx context.Context) error {
@@ -91,7 +95,7 @@ func (d *demo) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// finish checks what holds at the end, and ends the demo.
+// finish checks what holds at the end, stops the servers, prints the result, and returns the exit code.
 func (d *demo) finish() int {
 	status, tools := d.client.Status(), d.client.Tools()
 	d.p.printTable(status)
@@ -100,13 +104,35 @@ func (d *demo) finish() int {
 	d.check("the delays are exactly 500ms, 1s, 2s", checkDelays(events))
 	missed := slices.ContainsFunc(events, func(ev mcpvisor.Event) bool { return ev.Kind == mcpvisor.EventMissed })
 	d.expect("the watcher missed nothing", !missed, "it missed events")
-	code := d.end(ending{bound: closeTimeout, processes: d.servers.close, least: len(serverNames), pass: "every call answered exactly once · every delay exact"})
-	if code == 0 {
+	d.close()
+	if len(d.failures) == 0 {
+		d.p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", d.checks)
 		d.p.printLine(dim, "next  go run ./cmd/demo --config .mcp.json      the same with your own servers")
-	} else {
-		d.p.printLine(dim, "again go run ./cmd/demo --seed %d", d.seed)
+		return 0
 	}
-	return code
+	for _, failure := range d.failures {
+		d.p.printLine(red, "FAIL  %s", failure)
+	}
+	d.p.printLine(dim, "again go run ./cmd/demo --seed %d", d.seed)
+	return 1
+}
+
+// close ends the client and the servers, and checks that nothing is left.
+func (d *demo) close() {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := d.client.Close(ctx)
+	d.check("closing is bounded", err)
+	started := d.servers.close()
+	alive := slices.DeleteFunc(slices.Clone(started), func(pid int) bool { return !mcptest.Alive(pid) })
+	d.expect("no process is left", len(alive) == 0 && len(started) >= len(serverNames), "%v of %d are alive", alive, len(started))
+	if err == nil {
+		<-d.events.done
+		d.check("no goroutine is left", checkGoroutines(d.goroutines))
+	}
+	d.p.printLine(dim, "closed in %s · %d processes were started, %d are left", roundedDuration(time.Since(start)), len(started), len(alive))
+	d.p.printLine(plainText, "")
 }
 
 // startServers starts the servers.
@@ -121,7 +147,7 @@ func (d *demo) startServers(ctx context.Context) error {
 	}
 	took := time.Since(start)
 	for _, spec := range specs {
-		if err := d.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
+		if err := d.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,23 +55,25 @@ func TestRun(t *testing.T) {
 }
 
 func TestKill_announced_before(t *testing.T) {
-	var s *story
+	var d *demo
 	answered := errors.New("it was not announced")
 	out := &output{}
 	out.seen = func(text string) {
-		if strings.Contains(text, "KILL") && s.checks == 0 { // the first time
-			s.checks++
-			_, answered = s.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1})
+		if strings.Contains(text, "KILL") && d.checks == 0 { // the first time
+			d.checks++
+			_, answered = d.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1})
 		}
 	}
-	s, err := newStory(newPrinter(out))
+	d, err := open(newPrinter(out), settings{})
 	require.NoError(t, err)
-	require.NoError(t, s.client.Register(t.Context(), mcpvisor.ServerSpec{Name: "calc", Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "add"}}})}))
-	require.NoError(t, s.kill("calc", "KILL", ""))
+	defer func() { require.NoError(t, os.RemoveAll(d.servers.dir)) }()
+	require.NoError(t, d.client.Register(t.Context(), d.servers.specs()[0]))
+	require.NoError(t, d.kill("calc", "KILL", ""))
 	require.NoError(t, answered)
-	require.ErrorContains(t, s.kill("other", "KILL", ""), "other has no process to kill")
-	require.NoError(t, s.client.Close(t.Context()))
-	<-s.events.done
+	require.ErrorContains(t, d.kill("other", "KILL", ""), "other has no process to kill")
+	require.NoError(t, d.client.Close(t.Context()))
+	<-d.events.done
+	d.servers.close()
 }
 
 func TestRun_interrupted(t *testing.T) {
@@ -108,11 +111,11 @@ func TestCheckExecutions(t *testing.T) {
 	}
 	require.Error(t, checkExecutions(nil, done(1)), "executed without a call")
 	for took, failures := range map[time.Duration]int{tooLong: 0, tooLong + 1: 1} {
-		d := &demo{story: &story{p: newPrinter(io.Discard)}}
+		d := &demo{p: newPrinter(io.Discard)}
 		d.summary([]callRecord{{took: time.Second}, {took: took}}, 1)
 		require.Len(t, d.failures, failures, took)
 	}
-	d := &demo{story: &story{p: newPrinter(io.Discard)}}
+	d := &demo{p: newPrinter(io.Discard)}
 	d.summary(nil, 1)
 	require.Len(t, d.failures, 1, "no call was made")
 }
@@ -184,16 +187,14 @@ func canceledContext(t *testing.T) (context.Context, context.CancelFunc) {
 // The last column of a table is not cut: it is continued below where it does not fit.
 func TestPrintTable_policy(t *testing.T) {
 	policy := supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxDelay(time.Minute), supervisor.WithStableAfter(time.Minute)).String()
-	for _, nameWidth := range []int{6, maxNameWidth} {
-		for _, width := range []int{80, 100, 200} {
-			var out bytes.Buffer
-			p := newPrinter(&out)
-			p.width, p.nameWidth = width, nameWidth
-			p.printTable([]mcpvisor.ServerStatus{{Name: "files", State: supervisor.StateReady, Policy: policy}})
-			require.Contains(t, strings.Join(strings.Fields(out.String()), " "), policy, out.String())
-			for line := range strings.Lines(out.String()) {
-				require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), width, line)
-			}
+	for _, width := range []int{80, 100, 200} {
+		var out bytes.Buffer
+		p := newPrinter(&out)
+		p.width = width
+		p.printTable([]mcpvisor.ServerStatus{{Name: "files", State: supervisor.StateReady, Policy: policy}})
+		require.Contains(t, strings.Join(strings.Fields(out.String()), " "), policy, out.String())
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), width, line)
 		}
 	}
 }

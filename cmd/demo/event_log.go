@@ -14,10 +14,8 @@ import (
 // eventLog prints supervision events as they arrive, and keeps them. It is safe for
 // concurrent use.
 type eventLog struct {
-	p *printer
-	// told is the cause that was printed last, by server. A cause is printed once as long as a
-	// server does not become ready. Owned by the goroutine that prints.
-	told map[string]string
+	p      *printer
+	failed string // why the last start has failed that was printed; owned by the goroutine that prints
 
 	mu     sync.Mutex
 	events []mcpvisor.Event
@@ -26,7 +24,7 @@ type eventLog struct {
 }
 
 func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
-	l := &eventLog{p: p, told: map[string]string{}, next: make(chan struct{}), done: make(chan struct{})}
+	l := &eventLog{p: p, next: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		for ev := range events {
@@ -50,14 +48,17 @@ func (l *eventLog) print(ev mcpvisor.Event) {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
 			}
 			l.p.printFact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
-			l.told[ev.Server] = ev.Cause.Describe()
 		}
 	case mcpvisor.EventRetry:
 		l.p.printFact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
 	case mcpvisor.EventStartFailed:
-		l.p.printFact(red, "failed", ev.Server, "✗ %s", l.why(ev, "the same again"))
+		text := ev.Cause.Describe()
+		if text == l.failed {
+			text = "the same again"
+		}
+		l.failed = ev.Cause.Describe()
+		l.p.printFact(red, "failed", ev.Server, "✗ %s", text)
 	case mcpvisor.EventReady:
-		delete(l.told, ev.Server)
 		more := ""
 		if ev.PID != 0 {
 			more = fmt.Sprintf(" · pid %d", ev.PID)
@@ -67,43 +68,33 @@ func (l *eventLog) print(ev mcpvisor.Event) {
 		}
 		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s%s", ev.Tools, ev.Protocol, more)
 	case mcpvisor.EventEvicted:
-		why := l.why(ev, "")
-		if why != "" {
-			why += " · "
-		}
-		l.p.printFact(red, "evict", ev.Server, "✗ %sgiven up, according to its policy", why)
-	case mcpvisor.EventMissed:
-		l.p.printFact(red, "missed", "", "%d events", ev.Missed)
+		l.p.printFact(red, "evict", ev.Server, "✗ given up, according to its policy")
 	default:
 	}
 }
 
-// why describes the cause of an event, or returns same if that was printed last.
-func (l *eventLog) why(ev mcpvisor.Event, same string) string {
-	text := ev.Cause.Describe()
-	if l.told[ev.Server] == text {
-		return same
-	}
-	l.told[ev.Server] = text
-	return text
-}
-
-// await waits for an event that matches, and was printed: what is printed next comes after it.
-// It fails when ctx or the watch ends.
-func (l *eventLog) await(ctx context.Context, matches func(mcpvisor.Event) bool) (mcpvisor.Event, error) {
+// await waits until an event of a server was printed: one of a kind, about an incarnation. What is printed next comes
+// after it. It fails if the server is evicted before, and when ctx or the watch ends.
+func (l *eventLog) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) error {
 	for {
 		l.mu.Lock()
 		events, next := l.events, l.next
 		l.mu.Unlock()
-		if i := slices.IndexFunc(events, matches); i >= 0 {
-			return events[i], nil
+		for _, ev := range events {
+			switch {
+			case ev.Server != server:
+			case ev.Kind == kind && ev.Epoch == epoch:
+				return nil
+			case ev.Kind == mcpvisor.EventEvicted:
+				return fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, ev.Cause)
+			}
 		}
 		select {
 		case <-next:
 		case <-l.done:
-			return mcpvisor.Event{}, errors.New("the events have ended")
+			return errors.New("the events have ended")
 		case <-ctx.Done():
-			return mcpvisor.Event{}, context.Cause(ctx)
+			return fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, context.Cause(ctx))
 		}
 	}
 }

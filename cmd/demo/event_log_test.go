@@ -26,8 +26,7 @@ func TestEventLog_await(t *testing.T) {
 		events <- mcpvisor.Event{Kind: mcpvisor.EventReady, Server: "fs", Epoch: 2}
 		printed := false
 		go func() {
-			_, err := l.await(context.Background(), func(ev mcpvisor.Event) bool { return ev.Epoch == 2 })
-			printed = err == nil
+			printed = l.await(context.Background(), "fs", mcpvisor.EventReady, 2) == nil
 		}()
 		synctest.Wait()
 		require.False(t, printed)
@@ -36,7 +35,6 @@ func TestEventLog_await(t *testing.T) {
 		require.True(t, printed)
 		close(events)
 		<-l.done
-		_, err := l.await(context.Background(), func(ev mcpvisor.Event) bool { return ev.Epoch == 3 }) // it will not come
-		require.ErrorContains(t, err, "ended")
+		require.ErrorContains(t, l.await(context.Background(), "fs", mcpvisor.EventReady, 3), "ended") // it will not come
 	})
 }

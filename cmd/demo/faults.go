@@ -1,15 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // fault is something that happens to a server, and what follows.
@@ -61,14 +67,14 @@ func (d *demo) loseSession(ctx context.Context) error {
 
 // failedStarts kills the server again; its next two starts fail.
 func (d *demo) failedStarts(ctx context.Context) error {
-	if err := d.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
+	if err := d.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
 		return err
 	}
 	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
 	if err := d.kill("files", "BREAK", ", and its next two starts will exit 1"); err != nil {
 		return err
 	}
-	return d.await(ctx, "files", mcpvisor.EventReady, 5)
+	return d.events.await(ctx, "files", mcpvisor.EventReady, 5)
 }
 
 // eviction kills the server whose policy is not to retry.
@@ -80,7 +86,7 @@ func (d *demo) eviction(ctx context.Context) error {
 	if err := d.kill("legacy", "KILL", "; its policy is: no retry"); err != nil {
 		return err
 	}
-	if err := d.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
+	if err := d.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
 		return err
 	}
 	err := d.call(ctx, "legacy/convert", nil)
@@ -88,7 +94,7 @@ func (d *demo) eviction(ctx context.Context) error {
 	d.expect("the tools of an evicted server leave the listing", len(before) == 2 && len(after) == 0, "%v were listed, and %v are", before, after)
 	d.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
 	// The storm begins with full retry budgets.
-	return d.await(ctx, "files", mcpvisor.EventStable, 5)
+	return d.events.await(ctx, "files", mcpvisor.EventStable, 5)
 }
 
 // awaitExecution waits until a server has begun to execute a call.
@@ -99,6 +105,32 @@ func (d *demo) awaitExecution(ctx context.Context, server string) error {
 		}
 	}
 	return nil
+}
+
+// kill ends the process of a server as kill -9 does. It is printed before it has effects.
+func (d *demo) kill(server, verb, what string) error {
+	status, _ := d.client.ServerStatus(server)
+	if status.State != supervisor.StateReady || status.Session == nil || status.Session.PID == 0 {
+		return fmt.Errorf("%s has no process to kill", server)
+	}
+	process, err := os.FindProcess(status.Session.PID)
+	if err != nil {
+		return err
+	}
+	d.p.printFact(bold, verb, server, "kill -9 %d%s", process.Pid, what)
+	return process.Kill()
+}
+
+// showTools prints the listed tools of a server and returns their names, sorted. none is printed if there are none.
+func (d *demo) showTools(server, none string) (names []string) {
+	for tool := range d.client.AllTools() {
+		if tool.Server == server {
+			names = append(names, tool.OriginalName)
+		}
+	}
+	slices.Sort(names)
+	d.p.printFact(dim, "tools", server, "%s", cmp.Or(strings.Join(names, " "), none))
+	return names
 }
 
 // suffer lets a fault happen, and checks what follows: a call in flight fails with an
@@ -129,7 +161,7 @@ func (d *demo) suffer(ctx context.Context, f fault) error {
 		d.expect("a call in flight of "+f.server+" fails as crashed, outcome unknown", errors.Is(err, mcpvisor.ErrCrashed) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", err)
 		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, e.Kind)
 	}
-	if err := d.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
+	if err := d.events.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
 		return err
 	}
 	during := chaos.Lists(d.client, f.server)
@@ -140,7 +172,7 @@ func (d *demo) suffer(ctx context.Context, f fault) error {
 		d.expect("a call of "+f.server+" fails at once while it is down", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
 	}
 	d.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
-	if err := d.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
+	if err := d.events.await(ctx, f.server, mcpvisor.EventReady, status.Epoch+1); err != nil {
 		return err
 	}
 	d.showTools(f.server, "")

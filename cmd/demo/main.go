@@ -2,8 +2,7 @@
 // that it prints. It needs neither network nor configuration: the servers are this binary,
 // executed again, and one is served over HTTP on a loopback port.
 //
-// With --config FILE it tells the same story of the servers of the user: each is killed and
-// waited for, and no tool is called.
+// With --config FILE it kills, stops and restarts copies of the servers of the user, and calls no tool.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	if s.files != nil {
-		code = runOwn(ctx, p, s.files)
+		code = runOwn(ctx, p, s)
 	} else {
 		code = run(ctx, p, s)
 	}

@@ -10,41 +10,49 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
 // defaultAddress is where --http without an address serves the page.
 const defaultAddress = "127.0.0.1:7777"
 
-// servePage serves the page of a client at a loopback address. It is read only: what a user
-// restarts would not fit the delays that the demo checks. end ends its event streams and its
-// server.
-func servePage(c *facade.Client, address string) (url string, end func() error, err error) {
+// listen listens at a loopback address; nil without one.
+func listen(address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // no page was asked for
+	}
 	where, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if !where.IP.IsLoopback() {
-		return "", nil, fmt.Errorf("%s can be reached from other machines; use a loopback address, as in %s", address, defaultAddress)
+		return nil, fmt.Errorf("%s can be reached from other machines; use a loopback address, as in %s", address, defaultAddress)
 	}
-	handler, err := web.New(c, web.WithTitle("mcpvisor demo"))
+	return net.ListenTCP("tcp", where)
+}
+
+// runWithPage runs the steps, and serves the page of the servers until ctx ends. It is read only: what a user
+// restarts would not fit the delays that the demo checks.
+func (d *demo) runWithPage(ctx context.Context, l net.Listener) error {
+	handler, err := web.New(d.client, web.WithTitle("mcpvisor demo"))
 	if err != nil {
-		return "", nil, err
-	}
-	l, err := net.ListenTCP("tcp", where)
-	if err != nil {
-		return "", nil, err
+		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(l) }() // its error says only that it was closed
-	return "http://" + l.Addr().String() + "/", func() error {
-		handler.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			return errors.Join(err, server.Close())
-		}
-		return nil
-	}, nil
+	url := "http://" + l.Addr().String() + "/"
+	d.p.printLine(bold, "page  %s", url)
+	if err = d.runSteps(ctx); err == nil {
+		d.p.printLine(bold, "the servers and the page %s stay until you press Ctrl-C", url)
+		<-ctx.Done()
+	}
+	handler.Close()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	ended := server.Shutdown(ending)
+	if ended != nil {
+		ended = errors.Join(ended, server.Close())
+	}
+	d.check("the page ends", ended)
+	return err
 }

@@ -37,7 +37,7 @@ type printer struct {
 
 const (
 	maxNameWidth = 20 // of the column of servers
-	minRoom      = 20 // how wide a text is at least, in the narrowest terminal
+	minRoom      = 14 // how wide a text is at least, in the narrowest terminal
 )
 
 func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now(), nameWidth: 6} }
@@ -64,8 +64,8 @@ func (p *printer) printLine(color, format string, args ...any) {
 	p.print(head, p.colorize(color, head), color, text)
 }
 
-// printTable prints the status of the servers. The last column, the policy, is continued below
-// if it does not fit beside the others.
+// printTable prints the status of the servers. The last column, the policy, is continued in the next line
+// if it does not fit.
 func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,23 +97,11 @@ func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	}
 }
 
-// print prints a text beside its head, in as many lines as it needs, or below it if there is no
-// room. styled is the head with colours. p.mu is held.
+// print prints a text beside its head, in as many lines as it needs. styled is the head with colours. p.mu is held.
 func (p *printer) print(head, styled, color, text string) {
-	indent, length := utf8.RuneCountInString(head), utf8.RuneCountInString(text)
-	room := p.width - indent
-	switch {
-	case p.width == 0:
-		room = length
-	case room < min(minRoom, length):
-		if indent > 0 {
-			if most := max(p.width, minRoom); indent > most {
-				styled = string([]rune(head)[:most-1]) + "…"
-			}
-			fmt.Fprintln(p.out, strings.TrimRight(styled, " "))
-			indent = 4
-		}
-		styled, room = strings.Repeat(" ", indent), max(p.width-indent, minRoom)
+	indent, room := utf8.RuneCountInString(head), utf8.RuneCountInString(text)
+	if p.width > 0 {
+		room = max(p.width-indent, minRoom)
 	}
 	for {
 		line, rest := splitLine(text, room)

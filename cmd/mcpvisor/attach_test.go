@@ -32,6 +32,14 @@ func (b *background) command(args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
+// exits is command with an exit code that it must have.
+func (b *background) exits(want int, args ...string) (out, errs string) {
+	b.t.Helper()
+	code, out, errs := b.command(args...)
+	require.Equal(b.t, want, code, out+errs)
+	return out, errs
+}
+
 // recorded is an entry of a server that writes down its processes.
 func recorded(t *testing.T, faults ...mcptest.Fault) (dir string, e map[string]any) {
 	t.Helper()
@@ -42,8 +50,7 @@ func recorded(t *testing.T, faults ...mcptest.Fault) (dir string, e map[string]a
 // A command of a configuration that is running uses its servers, and starts none.
 func TestAttach(t *testing.T) {
 	dir, server := recorded(t)
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": server}, "run")
 	require.Len(t, mcptest.PIDs(dir), 1)
 	for args, want := range map[string]string{
 		"call one/echo {\"text\":\"hello\"}":        `^hello$`,
@@ -65,8 +72,7 @@ func TestAttach(t *testing.T) {
 		"--wait 10s --json prompt one greet name=x": `"messages": \[`,
 	} {
 		t.Run(args, func(t *testing.T) {
-			code, out, errs := b.command(strings.Split(args, " ")...)
-			require.Equal(t, cli.ExitOK, code, errs)
+			out, errs := b.exits(cli.ExitOK, strings.Split(args, " ")...)
 			require.Regexp(t, want, out)
 			if strings.Contains(args, "--json") {
 				require.Empty(t, errs)
@@ -77,20 +83,17 @@ func TestAttach(t *testing.T) {
 	}
 	require.Len(t, mcptest.PIDs(dir), 1, "no command has started a process")
 
-	code, _, errs := b.command("doctor")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs := b.exits(cli.ExitOK, "doctor")
 	require.Regexp(t, `^mcpvisor run \(pid \d+\) continues; doctor starts copies of its servers, because it must see a start\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 2)
 
-	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := b.exits(cli.ExitOK, "--fresh", "call", "one/echo", `{"text":"own"}`)
 	require.Equal(t, "own", out)
 	require.Contains(t, errs, "started own copies of 1 server ")
 	require.Len(t, mcptest.PIDs(dir), 3, "--fresh has started one")
 
 	b.stop()
-	code, _, errs = b.command("call", "one/echo", `{"text":"x"}`)
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "call", "one/echo", `{"text":"x"}`)
 	require.Contains(t, errs, "started own copies")
 }
 
@@ -99,7 +102,7 @@ func TestAttach_errors(t *testing.T) {
 	servers := goodAndBad()
 	servers["odd"] = map[string]any{"comand": "x"}
 	b := startRun(t, servers, "run")
-	b.await("  bad   EVICTED")
+	b.await("  bad   evicted")
 	for args, want := range map[string]struct {
 		code int
 		errs string
@@ -127,12 +130,10 @@ func TestAttach_errors(t *testing.T) {
 			require.Regexp(t, want.errs, errs)
 		})
 	}
-	code, out, _ := b.command("status")
-	require.Equal(t, cli.ExitUnavailable, code)
+	out, _ := b.exits(cli.ExitUnavailable, "status")
 	require.Regexp(t, `(?m)^bad +(evicted|backoff) .*exit status 7`, out)
 	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +`, out)
-	code, _, errs := b.command("restart", "bad")
-	require.Equal(t, cli.ExitUnavailable, code)
+	_, errs := b.exits(cli.ExitUnavailable, "restart", "bad")
 	require.Regexp(t, `^(waiting for .*\n)?mcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
 }
 
@@ -141,15 +142,13 @@ func TestRestart(t *testing.T) {
 	dir, server := recorded(t)
 	b := startRun(t, map[string]any{"one": server, "two": entry(mcptest.Script{})}, "run")
 	b.await("(2 of 2 ready)")
-	code, out, errs := b.command("restart", "one", "two", "one")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ := b.exits(cli.ExitOK, "restart", "one", "two", "one")
 	require.Regexp(t, `^one is ready after \S+, pid \d+\ntwo is ready after \S+, pid \d+\n$`, out)
 	pids := mcptest.PIDs(dir)
 	require.Len(t, pids, 2)
 	require.Contains(t, out, "pid "+jsonText(t, pids[1]))
 
-	code, out, _ = b.command("--json", "restart", "one")
-	require.Equal(t, cli.ExitOK, code)
+	out, _ = b.exits(cli.ExitOK, "--json", "restart", "one")
 	var answer struct{ Restarted []restarted }
 	require.NoError(t, json.Unmarshal([]byte(out), &answer))
 	require.Equal(t, mcptest.PIDs(dir)[2], answer.Restarted[0].PID)
@@ -179,19 +178,16 @@ func TestRestart_calls_in_flight(t *testing.T) {
 		return ended
 	}
 	call := begin("call", "one/slow_progress", `{"steps":100,"ms":10}`)
-	code, out, errs := b.command("restart", "two", "one", "--drain")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := b.exits(cli.ExitOK, "restart", "two", "one", "--drain")
 	require.NotContains(t, errs, "call")
 	require.Contains(t, out, "one is ready")
 	r := <-call
 	require.Equal(t, cli.ExitOK, r.code, r.errs)
 
 	call = begin("call", "one/hang")
-	code, _, errs = b.command("restart", "two")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "restart", "two")
 	require.NotContains(t, errs, "call", "it is one of another server")
-	code, _, errs = b.command("restart", "one")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "restart", "one")
 	require.Contains(t, errs, "the restart ends 1 call in flight, which may have been executed; --drain waits for calls")
 	r = <-call
 	require.Equal(t, cli.ExitFailed, r.code)
@@ -203,8 +199,7 @@ func TestRestart_calls_in_flight(t *testing.T) {
 // On a terminal a restart that would end calls asks first.
 func TestRestart_asks(t *testing.T) {
 	program := buildProgram(t) // before the call, which ends after a minute
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	c, _, err := attach.Find(t.Context(), b.config)
 	require.NoError(t, err)
 	defer c.Close()
@@ -222,8 +217,7 @@ func TestRestart_asks(t *testing.T) {
 	term.press("n", "Enter")
 	term.await("nothing was restarted")
 	require.Empty(t, ended)
-	code, _, _ := b.command("restart", "one")
-	require.Equal(t, cli.ExitOK, code)
+	b.exits(cli.ExitOK, "restart", "one")
 	require.Equal(t, cli.ExitFailed, <-ended)
 }
 
@@ -233,8 +227,7 @@ func TestLogs_needs_a_run(t *testing.T) {
 	dir, server := recorded(t)
 	path := serversFile(t, map[string]any{"one": server})
 	for _, command := range []string{"logs", "restart"} {
-		out, code := runTool(t, "-c", path, command, "one")
-		require.Equal(t, cli.ExitUnavailable, code)
+		out := toolExits(t, cli.ExitUnavailable, "-c", path, command, "one")
 		require.Regexp(t, `^mcpvisor: no mcpvisor run of .*c\.json is running, and `+command+` needs one; start it with: mcpvisor --config .*c\.json run\n$`, out)
 	}
 	require.Empty(t, mcptest.PIDs(dir))
@@ -247,15 +240,13 @@ func TestLogs(t *testing.T) {
 	_, server := recorded(t, says("first line"), says("second \x1b[31mline"))
 	b := startRun(t, map[string]any{"one": server, "second": entry(mcptest.Script{Faults: []mcptest.Fault{says("third")}})}, "run")
 	b.await("(2 of 2 ready)")
-	code, out, errs := b.command("logs", "one")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ := b.exits(cli.ExitOK, "logs", "one")
 	require.Equal(t, "first line\nsecond line\n", out)
 	_, out, _ = b.command("logs", "one", "-n", "1")
 	require.Equal(t, "second line\n", out)
 	_, out, _ = b.command("--json", "logs", "one", "-n", "1")
 	require.JSONEq(t, `{"server":"one","epoch":1,"line":"second line"}`, out)
-	code, out, errs = b.command("logs")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ = b.exits(cli.ExitOK, "logs")
 	require.Equal(t, "one     first line\none     second line\nsecond  third\n", out)
 	_, out, _ = b.command("--json", "logs", "-n", "1")
 	require.Equal(t, 2, strings.Count(out, "\n"), out)
@@ -264,10 +255,8 @@ func TestLogs(t *testing.T) {
 // A second run of the same configuration fails, and starts no server.
 func TestRun_twice(t *testing.T) {
 	dir, server := recorded(t)
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
-	code, out, errs := b.command("run")
-	require.Equal(t, cli.ExitFailed, code)
+	b := startReady(t, map[string]any{"one": server}, "run")
+	out, errs := b.exits(cli.ExitFailed, "run")
 	require.Empty(t, out)
 	require.Regexp(t, `^mcpvisor: another mcpvisor run \(pid \d+\) has this configuration; mcpvisor status shows its servers, and an interrupt ends it\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 1)
@@ -283,7 +272,7 @@ func TestRun_without_socket(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.Chmod(dir, 0o755))
 	b := startRunIn(t, runtimeDir, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.stop()
 	require.Zero(t, b.code)
 	require.Regexp(t, `^other commands cannot attach to this run: .* is open to other users \(mode 0755\); run: chmod 700 `, b.errs.String())
@@ -299,8 +288,7 @@ func TestAttach_waits_for_a_start(t *testing.T) {
 			break
 		}
 	}
-	code, out, errs := b.command("call", "one/echo", `{"text":"late"}`)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ := b.exits(cli.ExitOK, "call", "one/echo", `{"text":"late"}`)
 	require.Equal(t, "late", out)
 }
 
@@ -347,19 +335,15 @@ func TestStatus_wait(t *testing.T) {
 		code, out, errs := b.command(strings.Split(args, " ")...)
 		require.Equal(t, want, code, args+"\n"+out+errs)
 	}
-	code, out, _ := b.command("status", "odd", "good")
-	require.Equal(t, cli.ExitUnavailable, code)
+	out, _ := b.exits(cli.ExitUnavailable, "status", "odd", "good")
 	require.Regexp(t, `(?m)^good +ready .*\nodd +not configured .*environment variable MCPVISOR_TEST_NOT_SET is not set`, out)
 	require.NotRegexp(t, `(?m)^bad`, out)
-	code, _, errs := b.command("status", "lost")
-	require.Equal(t, cli.ExitUsage, code)
+	_, errs := b.exits(cli.ExitUsage, "status", "lost")
 	require.Contains(t, errs, `"lost"`)
 	b.stop()
-	code, _, errs = b.command("--wait", "any", "status", "--timeout", "60ms")
-	require.Equal(t, cli.ExitUnavailable, code)
+	_, errs = b.exits(cli.ExitUnavailable, "--wait", "any", "status", "--timeout", "60ms")
 	require.Contains(t, errs, "no mcpvisor run of ")
-	code, out, _ = b.command("--fresh", "--wait", "any", "status")
-	require.Equal(t, cli.ExitOK, code, out)
+	b.exits(cli.ExitOK, "--fresh", "--wait", "any", "status")
 }
 
 // Commands that start copies start none of an exclusive server that mcpvisor run has.
@@ -369,12 +353,10 @@ func TestAttach_exclusive(t *testing.T) {
 	exclusive["exclusive"] = true
 	b := startRun(t, map[string]any{"one": exclusive, "two": entry(mcptest.Script{})}, "run")
 	b.await("(2 of 2 ready)")
-	code, out, errs := b.command("call", "one/echo", `{"text":"attached"}`)
-	require.Zero(t, code, out+errs)
-	code, out, errs = b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
-	require.Equal(t, cli.ExitUsage, code, out+errs)
+	b.exits(cli.ExitOK, "call", "one/echo", `{"text":"attached"}`)
+	_, errs := b.exits(cli.ExitUsage, "--fresh", "call", "one/echo", `{"text":"own"}`)
 	require.Contains(t, errs, "server one is exclusive, and mcpvisor run (pid ")
-	_, out, errs = b.command("doctor")
+	_, out, errs := b.command("doctor")
 	require.Contains(t, out+errs, "not started, because it is exclusive and mcpvisor run has it")
 	_, out, errs = b.command("--fresh", "tools")
 	require.Contains(t, out, "two/echo", errs)
@@ -385,24 +367,20 @@ func TestAttach_exclusive(t *testing.T) {
 // A command that is attached names the problem of an entry that is no server, and a wait that
 // ends at once prints what there is.
 func TestAttach_explains(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{}), "bad": map[string]any{"args": []string{"x"}}}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{}), "bad": map[string]any{"args": []string{"x"}}}, "run")
 	for _, args := range [][]string{{"call", "bad/x"}, {"read", "bad", "x://1"}, {"prompt", "bad", "p"}} {
-		code, _, errs := b.command(args...)
-		require.Equal(t, cli.ExitUnavailable, code, errs)
+		_, errs := b.exits(cli.ExitUnavailable, args...)
 		require.Regexp(t, `: server "bad" has neither "command" nor "url"; .*c\.json:1\)`, errs)
 	}
 	_, out, errs := b.command("--wait", "any", "status", "--timeout", "1ns")
 	require.Contains(t, out, "not configured")
 	require.NotContains(t, errs, "canceled")
 
-	code, _, errs := b.command("call", "one/hang", "--timeout", "50ms")
-	require.Equal(t, cli.ExitFailed, code)
+	_, errs = b.exits(cli.ExitFailed, "call", "one/hang", "--timeout", "50ms")
 	require.Contains(t, errs, "raise --timeout")
 	require.NotContains(t, errs, `"timeouts"`)
 	for _, timeout := range []string{"0", "0s", "5", "-1s"} {
-		code, _, errs = b.command("call", "one/hang", "--timeout="+timeout)
-		require.Equal(t, cli.ExitUsage, code)
+		_, errs = b.exits(cli.ExitUsage, "call", "one/hang", "--timeout="+timeout)
 		require.Contains(t, errs, "must be a duration such as 30s, and more than 0")
 	}
 }
@@ -419,8 +397,7 @@ func TestTools_declare_forms(t *testing.T) {
 // end of the run.
 func TestLogs_follow(t *testing.T) {
 	server := entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "listening"}}})
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": server}, "run")
 	for _, ends := range []string{"interrupt", "end of the run"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()

@@ -29,35 +29,28 @@ func notAgain(s mcptest.Script) map[string]any {
 // Words of a call are typed by the last schema of a server that is down, so that the same command
 // gets the answer that the journal has.
 func TestCall_words_of_a_key_while_the_server_is_down(t *testing.T) {
-	b := startRun(t, map[string]any{"one": notAgain(mcptest.Script{})}, "run", "--journal", filepath.Join(t.TempDir(), "calls.db"))
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": notAgain(mcptest.Script{})}, "run", "--journal", filepath.Join(t.TempDir(), "calls.db"))
 	sum := []string{"call", "one/add", "a=2", "b=3", "--key", "sum-1"}
-	code, out, errs := b.command(sum...)
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ := b.exits(cli.ExitOK, sum...)
 	require.JSONEq(t, `{"sum":5}`, out)
-	code, _, _ = b.command("call", "one/crash", "code=3", "--key", "crash-1")
-	require.Equal(t, cli.ExitFailed, code)
-	b.await("EVICTED")
+	b.exits(cli.ExitFailed, "call", "one/crash", "code=3", "--key", "crash-1")
+	b.await("evicted")
 
 	for _, name := range []string{"one/add", "mcp__one__add"} {
 		sum[1] = name
-		code, out, errs = b.command(sum...)
-		require.Equal(t, cli.ExitOK, code, errs)
+		out, _ = b.exits(cli.ExitOK, sum...)
 		require.JSONEq(t, `{"sum":5}`, out)
 	}
-	code, _, errs = b.command("call", "one/crash", "code=3", "--key", "crash-1")
-	require.Equal(t, cli.ExitFailed, code)
+	_, errs := b.exits(cli.ExitFailed, "call", "one/crash", "code=3", "--key", "crash-1")
 	require.Contains(t, errs, "crashed")
 	require.Contains(t, errs, "outcome unknown")
-	code, _, errs = b.command("call", "one/add", "a=2", "b=4", "--key", "sum-1")
+	code, _, errs := b.command("call", "one/add", "a=2", "b=4", "--key", "sum-1")
 	require.NotZero(t, code)
 	require.Contains(t, errs, "other arguments")
 	// Without a key the words are compared with that schema, and nothing is sent.
-	code, _, errs = b.command("call", "one/add", "a=2", "c=3")
-	require.Equal(t, cli.ExitUsage, code)
+	_, errs = b.exits(cli.ExitUsage, "call", "one/add", "a=2", "c=3")
 	require.Contains(t, errs, "c is not a parameter")
-	code, _, errs = b.command("call", "one/add", "a=2", "b=3")
-	require.Equal(t, cli.ExitUnavailable, code)
+	_, errs = b.exits(cli.ExitUnavailable, "call", "one/add", "a=2", "b=3")
 	require.Contains(t, errs, "evicted")
 }
 
@@ -70,26 +63,21 @@ func TestCall_words_of_a_key_after_a_restart(t *testing.T) {
 			InputSchema: json.RawMessage(`{"properties":{"a":{"type":"` + kind + `"},"text":{"type":"string"},"list":{"type":"array","items":{"type":"` + kind + `"}}}}`)}}})}
 	}
 	sum := []string{"call", "one/sum", "a=2", "text=4", "list=6", "--key", "sum-1"}
-	b := startRun(t, typed("number"), "run", "--journal", file)
-	b.await(" ready  ")
-	code, out, errs := b.command(sum...)
-	require.Equal(t, cli.ExitOK, code, errs)
+	b := startReady(t, typed("number"), "run", "--journal", file)
+	out, _ := b.exits(cli.ExitOK, sum...)
 	require.Equal(t, "4", out)
 	b.stop()
 
-	for mark, servers := range map[string]map[string]any{" ready  ": typed("string"), "EVICTED": {"one": goodAndBad()["bad"]}} {
+	for mark, servers := range map[string]map[string]any{" ready: ": typed("string"), "evicted": {"one": goodAndBad()["bad"]}} {
 		t.Run(mark, func(t *testing.T) {
 			b := startRun(t, servers, "run", "--journal", file)
 			defer b.stop()
 			b.await(mark)
-			code, out, errs := b.command(sum...)
-			require.Equal(t, cli.ExitOK, code, errs)
+			out, _ := b.exits(cli.ExitOK, sum...)
 			require.Equal(t, "4", out)
-			code, _, errs = b.command("call", "one/sum", "a=x", "--key", "sum-1")
-			require.Equal(t, cli.ExitUsage, code)
+			_, errs := b.exits(cli.ExitUsage, "call", "one/sum", "a=x", "--key", "sum-1")
 			require.Contains(t, errs, "with other arguments: a must be a number")
-			code, _, errs = b.command("call", "one/sum", "a=2", "text=5", "--key", "sum-1")
-			require.Equal(t, cli.ExitUsage, code)
+			_, errs = b.exits(cli.ExitUsage, "call", "one/sum", "a=2", "text=5", "--key", "sum-1")
 			require.Contains(t, errs, "with other arguments")
 			require.NotContains(t, errs, "use another key")
 			require.Contains(t, errs, "with another key this one is executed")
@@ -128,7 +116,7 @@ func TestCall_words_without_schema(t *testing.T) {
 func TestCall_dry(t *testing.T) {
 	dir := t.TempDir()
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{StateDir: dir}), "bad": goodAndBad()["bad"]}, "run")
-	b.await("EVICTED")
+	b.await("evicted")
 	code, _, errs := b.command("tools", "one") // waits for its start
 	require.Equal(t, cli.ExitOK, code, errs)
 	client, _, err := attach.Find(t.Context(), b.config)
@@ -159,8 +147,7 @@ func TestCall_arguments_refused(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, "%q: %s", argument, out)
 		require.Contains(t, out, want)
 	}
-	out, code := runTool(t, "-c", path, "prompt", "one", "greet", "name=\xff")
-	require.Equal(t, cli.ExitUsage, code, out)
+	out := toolExits(t, cli.ExitUsage, "-c", path, "prompt", "one", "greet", "name=\xff")
 	require.Contains(t, out, "is not UTF-8")
 }
 
@@ -182,8 +169,7 @@ func TestCall_asks_for_its_server_in_terminal(t *testing.T) {
 func TestCall_names_of_servers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"servers": {"one": {"command": "${input:x}"}, "two": {"comand": "x"}, "off": {"disabled": true}}}`), 0o600))
-	out, code := runTool(t, "-c", path, "call", "echo")
-	require.Equal(t, cli.ExitUsage, code)
+	out := toolExits(t, cli.ExitUsage, "-c", path, "call", "echo")
 	require.Contains(t, out, "name tools as server/tool, as in one/echo (servers: one, two)\n")
 }
 
@@ -206,12 +192,11 @@ func TestOutput_safe_for_terminals(t *testing.T) {
 		Templates: []mcptest.TemplateDef{{URITemplate: "x://{n}", Name: evil}},
 		Prompts:   []mcptest.PromptDef{{Name: "p", Description: evil, Text: evil}},
 	})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, args := range []string{"tools", "resources", "prompts", "status", "doctor", "call one/t", "read one x://1", "prompt one p"} {
 		for _, format := range []string{"", "--json"} {
 			t.Run(args+format, func(t *testing.T) {
-				code, out, errs := b.command(strings.Fields(format + " " + args)...)
-				require.Equal(t, cli.ExitOK, code, errs)
+				out, errs := b.exits(cli.ExitOK, strings.Fields(format+" "+args)...)
 				verbatim := format == "" && (args == "call one/t" || args == "read one x://1")
 				if !verbatim && (args != "status" || format != "") {
 					require.Regexp(t, `a(\\u202e)?b`, out, "the text is printed")
@@ -234,8 +219,7 @@ const formArguments = `{"method":"elicitation/create","params":{"mode":"form","m
 
 // Without a terminal a server learns that this client asks nothing.
 func TestCall_form_without_terminal(t *testing.T) {
-	out, code := runTool(t, "-c", configFile(t, mcptest.Script{}), "call", "one/consult", formArguments)
-	require.Equal(t, cli.ExitFailed, code)
+	out := toolExits(t, cli.ExitFailed, "-c", configFile(t, mcptest.Script{}), "call", "one/consult", formArguments)
 	require.Contains(t, out, "mcpvisor --fresh call asks on a terminal")
 	require.NotContains(t, out, "Who are you")
 }
@@ -245,16 +229,14 @@ func TestCall_form_without_terminal(t *testing.T) {
 func TestCall_form_attached(t *testing.T) {
 	refuses := mcptest.ToolDef{Name: "refuses", IsError: true, Text: "the client lacks the capability Elicitation"}
 	servers := map[string]any{"one": entry(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "consult"}, {Name: "fail"}, refuses}})}
-	b := startRun(t, servers, "run")
-	b.await(" ready  ")
+	b := startReady(t, servers, "run")
 	for args, want := range map[string]string{
 		"call one/consult " + strings.ReplaceAll(formArguments, " ", ""): "(mcpvisor --fresh call asks on a terminal what a form or a URL needs)\n",
 		"call one/refuses":         "one/refuses reports an error; if it needs a form, mcpvisor --fresh call asks you on a terminal, and mcpvisor run asks nothing\n",
 		"--fresh call one/refuses": "one/refuses reports an error; if it needs a form, call it on a terminal, and without --json\n",
 		"call one/fail":            "one/fail reports an error\n",
 	} {
-		code, _, errs := b.command(strings.Split(args, " ")...)
-		require.Equal(t, cli.ExitFailed, code, errs)
+		_, errs := b.exits(cli.ExitFailed, strings.Split(args, " ")...)
 		require.Contains(t, errs, want, args)
 	}
 }
@@ -290,7 +272,7 @@ func TestStatus_colors_in_terminal(t *testing.T) {
 func TestAttach_hint_in_terminal(t *testing.T) {
 	program, dir := buildProgram(t), shortDir(t)
 	b := startRunIn(t, dir, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	command := fmt.Sprintf("export XDG_RUNTIME_DIR=%s; %s -c %s status; NO_COLOR=1 %s -c %s status; %s -c %s status 2>&1 | cat; echo ended; cat", dir, program, b.config, program, b.config, program, b.config)
 	term := newTerminal(t, dir, command)
 	term.await(`ended`)

@@ -114,8 +114,7 @@ func TestChaos_exit_codes(t *testing.T) {
 
 // A tool that its server does not list is told before the storm.
 func TestChaos_unknown_tool(t *testing.T) {
-	out, code := runTool(t, "-c", stormServers(t), "chaos", "--tool", "good/loook", "good")
-	require.Equal(t, cli.ExitUsage, code, out)
+	out := toolExits(t, cli.ExitUsage, "-c", stormServers(t), "chaos", "--tool", "good/loook", "good")
 	require.Contains(t, out, `server "good" lists no tool "good/loook"; did you mean good/look?`)
 	require.NotContains(t, out, "a storm of")
 }
@@ -124,22 +123,19 @@ func TestChaos_unknown_tool(t *testing.T) {
 // server says.
 func TestChaos_failed_starts(t *testing.T) {
 	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll})})
-	out, code := runTool(t, "-c", path, "--wait", "200ms", "chaos", "--duration", "1s")
-	require.Equal(t, cli.ExitUnavailable, code, out)
+	out := toolExits(t, cli.ExitUnavailable, "-c", path, "--wait", "200ms", "chaos", "--duration", "1s")
 	require.Contains(t, out, "did not start: it was not ready after 200ms\n")
 	require.Contains(t, out, "advice    raise --wait if it is slow to start\n")
 	require.Contains(t, out, "0 of 1 server passed; seed ")
 
 	long := strings.Repeat("a long complaint ", 40)
 	path = serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: long}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})})
-	out, code = runTool(t, "-c", path, "chaos", "--duration", "1s")
-	require.Equal(t, cli.ExitUnavailable, code, out)
+	out = toolExits(t, cli.ExitUnavailable, "-c", path, "chaos", "--duration", "1s")
 	require.Contains(t, out, "(exit status 7)\n")
 	require.Contains(t, out, "      stderr    a long complaint")
 	require.Contains(t, out, "      advice    ")
 
-	out, code = runTool(t, "-c", path, "--json", "chaos", "--duration", "1s", "--seed", "3")
-	require.Equal(t, cli.ExitUnavailable, code, out)
+	out = toolExits(t, cli.ExitUnavailable, "-c", path, "--json", "chaos", "--duration", "1s", "--seed", "3")
 	var report chaos.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
 	require.Equal(t, chaos.ReportSchema, report.Schema)
@@ -149,8 +145,7 @@ func TestChaos_failed_starts(t *testing.T) {
 }
 
 func TestChaos_json(t *testing.T) {
-	out, code := runTool(t, "-c", stormServers(t), "--json", "chaos", "--duration", "1500ms", "--seed", "3", "good")
-	require.Equal(t, cli.ExitOK, code, out)
+	out := toolExits(t, cli.ExitOK, "-c", stormServers(t), "--json", "chaos", "--duration", "1500ms", "--seed", "3", "good")
 	var report chaos.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
 	require.Equal(t, chaos.ReportSchema, report.Schema)

@@ -39,8 +39,7 @@ func candidates(t *testing.T, words ...string) []string {
 func TestComplete_names(t *testing.T) {
 	dir, server := recorded(t)
 	servers := map[string]any{"one": server, "odd": map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}}
-	b := startRun(t, servers, "run")
-	b.await(" ready  ")
+	b := startReady(t, servers, "run")
 	require.Equal(t, []string{"one/echo", "one/env"}, candidates(t, "-c", b.config, "call", "one/e"))
 	require.Equal(t, []string{"text="}, candidates(t, "-c", b.config, "call", "one/echo", ""))
 	require.Equal(t, []string{"one"}, candidates(t, "-c", b.config, "restart", ""))
@@ -87,8 +86,7 @@ func TestComplete_hostile_names(t *testing.T) {
 	script := mcptest.Script{Tools: []mcptest.ToolDef{
 		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{}}}`)},
 		{Name: "x;touch evil"}, {Name: "$(touch evil)"}, {Name: "two\nlines"}}}
-	b := startRun(t, map[string]any{"one": entry(script)}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(script)}, "run")
 	var out strings.Builder
 	require.Zero(t, run(t.Context(), []string{completeName, "words", "-c", b.config, "call", ""}, strings.NewReader(""), &out, io.Discard))
 	require.Equal(t, "one/good\tOne[2J line and more\n", out.String())
@@ -98,8 +96,7 @@ func TestComplete_hostile_names(t *testing.T) {
 // Each shell completes commands, servers, tools and parameters with its script.
 func TestComplete_shells(t *testing.T) {
 	program := buildProgram(t)
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	environment := fmt.Sprintf("env XDG_RUNTIME_DIR=%s MCPVISOR_CONFIG=%s PATH=%s:$PATH PS1='> ' ", os.Getenv("XDG_RUNTIME_DIR"), b.config, filepath.Dir(program))
 	for _, shell := range []struct{ name, command, setup string }{
 		{"bash", "bash --norc --noprofile -i", "source <(mcpvisor completion bash)"},
@@ -147,8 +144,7 @@ func TestComplete_shells(t *testing.T) {
 }
 
 func TestCompletion_unknown_shell(t *testing.T) {
-	out, code := runTool(t, "completion", "tcsh")
-	require.Equal(t, cli.ExitUsage, code)
+	out := toolExits(t, cli.ExitUsage, "completion", "tcsh")
 	require.Contains(t, out, "name one of: bash, zsh, fish, powershell")
 }
 

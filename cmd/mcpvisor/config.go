@@ -39,23 +39,21 @@ func (configCmd) Run(inv *invocation) error {
 		return err
 	}
 	entries := []configEntry{}
-	for _, s := range file.Servers {
-		e := configEntry{Name: s.Spec.Name, Target: s.Spec.Target(), Origin: s.Spec.Origin, Replaces: s.Replaces, Disabled: s.Disabled}
+	add := func(s config.Server, unusable string) {
+		e := configEntry{Name: s.Spec.Name, Target: s.Spec.Target(), Origin: s.Spec.Origin, Replaces: s.Replaces, Disabled: s.Disabled, Unusable: unusable}
 		if s.Entry != s.Spec.Name {
 			e.Entry = s.Entry
 		}
-		if s.Disabled {
+		if s.Disabled || unusable != "" {
 			e.Target = configfile.Target(s.Path, s.Entry)
 		}
 		entries = append(entries, e)
 	}
+	for _, s := range file.Servers {
+		add(s, "")
+	}
 	for i, u := range servers.Unusable(file) {
-		s := file.Unusable[i]
-		e := configEntry{Name: u.Name, Target: configfile.Target(s.Path, s.Entry), Origin: u.Origin, Replaces: s.Replaces, Unusable: u.Reason}
-		if s.Entry != u.Name {
-			e.Entry = s.Entry
-		}
-		entries = append(entries, e)
+		add(file.Unusable[i], u.Reason)
 	}
 	if inv.JSON {
 		problems := file.Problems

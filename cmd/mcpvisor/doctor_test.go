@@ -82,8 +82,7 @@ func TestDoctor(t *testing.T) {
 // Status shows the stderr of a server that is still starting, too.
 func TestStatus_stderr(t *testing.T) {
 	path := serversFile(t, map[string]any{"one": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1])})
-	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
-	require.Equal(t, cli.ExitUnavailable, code)
+	out := toolExits(t, cli.ExitUnavailable, "-c", path, "--wait", "2s", "--json", "status")
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
 }
 
@@ -160,8 +159,7 @@ func TestDoctor_target_of_an_unusable_entry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers": {"off": {"command": "off-server", "disabled": true},
 		"lacks": {"command": "node", "args": ["${MCPVISOR_TEST_NOT_SET}"]}, "odd": {"comand": "x"}}}`), 0o600))
-	out, code := runTool(t, "-c", path, "doctor")
-	require.Equal(t, cli.ExitUsage, code)
+	out := toolExits(t, cli.ExitUsage, "-c", path, "doctor")
 	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node \$\{MCPVISOR_TEST_NOT_SET\}\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
 	out, _ = runTool(t, "-c", path, "config")
 	require.Regexp(t, `(?m)^off +off-server +\S+:1 +disabled$`, out)
@@ -175,8 +173,7 @@ func TestCommands_with_a_WebSocket(t *testing.T) {
 	path := serversFile(t, map[string]any{"locked": map[string]any{"url": strings.Replace(s.URL, "http", "ws", 1), "retry": "none",
 		"headers": map[string]any{"Authorization": "Bearer ${SOCKET_TOKEN}"}}})
 	for command, want := range map[string]string{"status": `locked +\S+ +ws .*HTTP 401 Unauthorized`, "doctor": `put valid credentials into "headers"`} {
-		out, code := runTool(t, "-c", path, command)
-		require.Equal(t, cli.ExitUnavailable, code, out)
+		out := toolExits(t, cli.ExitUnavailable, "-c", path, command)
 		require.Regexp(t, want, out)
 		require.NotContains(t, out, "a-secret-token")
 		require.NotContains(t, out, `"env"`)

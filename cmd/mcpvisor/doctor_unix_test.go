@@ -21,8 +21,7 @@ func TestDoctor_message_without_line_end(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := serversFile(t, map[string]any{"one": map[string]any{"command": "sh", "args": []string{"-c", `read -r line; printf '{"jsonrpc":"2.0","id":1,"result":{}}` + end + `'; cat >/dev/null`},
 				"timeouts": map[string]any{"start": "2s"}, "retry": "none"}})
-			out, code := runTool(t, "-c", path, "doctor")
-			require.Equal(t, cli.ExitUnavailable, code, out)
+			out := toolExits(t, cli.ExitUnavailable, "-c", path, "doctor")
 			require.Contains(t, out, "bytes without a line end to its stdout")
 			require.Contains(t, out, "it ends its messages without a line feed")
 			require.NotContains(t, out, "wrote nothing")
@@ -35,8 +34,7 @@ func TestDoctor_capability_is_not_declared(t *testing.T) {
 	for name, s := range map[string]mcptest.Script{"nothing": {NoTools: true, NoResources: true, NoPrompts: true}, "prompts": {NoTools: true}} {
 		t.Run(name, func(t *testing.T) {
 			path := configFile(t, s)
-			out, code := runTool(t, "-c", path, "doctor")
-			require.Equal(t, cli.ExitOK, code, out)
+			out := toolExits(t, cli.ExitOK, "-c", path, "doctor")
 			require.Contains(t, out, `no tools, because it does not declare the capability "tools"`)
 			out, _ = runTool(t, "-c", path, "--json", "status")
 			if name == "nothing" {
@@ -66,8 +64,7 @@ func TestDoctor_tries_again(t *testing.T) {
 	const once = `for era in 1 2; do mkdir "$FOLDER/$era" 2>/dev/null && { echo "Error: Cannot find package 'zod'" >&2; exit 1; }; done`
 	const always = `echo start >>"$FOLDER/starts"; echo "Error: no licence" >&2; exit 1`
 	broken := runByNPX(t, always)
-	out, code := runTool(t, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once), "two": runByNPX(t, once), "good": entry(mcptest.Script{}), "broken": broken}), "doctor")
-	require.Equal(t, cli.ExitUnavailable, code, out)
+	out := toolExits(t, cli.ExitUnavailable, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once), "two": runByNPX(t, once), "good": entry(mcptest.Script{}), "broken": broken}), "doctor")
 	require.Regexp(t, `(?m)^FAIL  broken: Error: no licence`, out)
 	for _, name := range []string{"one", "two"} {
 		require.Regexp(t, `(?m)^ok    `+name+`: .*\n +warning  it failed at first, when it was started beside other servers: .*Cannot find package 'zod'`, out)
@@ -76,7 +73,6 @@ func TestDoctor_tries_again(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("start\n", 4), string(starts), "it is tried twice, each time in both eras")
 
-	out, code = runTool(t, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once)}), "doctor")
-	require.Equal(t, cli.ExitUnavailable, code, out)
+	out = toolExits(t, cli.ExitUnavailable, "-c", serversFile(t, map[string]any{"one": runByNPX(t, once)}), "doctor")
 	require.NotContains(t, out, "tried again", "it was alone")
 }

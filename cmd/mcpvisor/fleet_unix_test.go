@@ -332,8 +332,8 @@ func TestFleet_gateway(t *testing.T) {
 		require.Contains(t, out, says)
 	}
 	refused("node a is running already (pid ", "fleet", "run", "--node", "a", "--certs", certs, "--listen", "127.0.0.1:0", "--allow-unguarded")
-	refused(`move server "kept" to node "z": the fleet has no such node; it may have ended, or have no lease; mcpvisor fleet status lists the nodes`, "fleet", "move", "kept", "z")
-	refused(`move server "nosuch" to node "a": the fleet has no such server; mcpvisor fleet status lists the servers`, "fleet", "move", "nosuch", "a")
+	refused(`move server "kept" to node "z": the fleet has no such node; it may have ended, or have no lease; mcpvisor fleet status lists nodes and servers`, "fleet", "move", "kept", "z")
+	refused(`move server "nosuch" to node "a": the fleet has no such server; mcpvisor fleet status lists nodes and servers`, "fleet", "move", "nosuch", "a")
 	refused("--config fleet:a is a node, and its servers are those of its fleet", "--config", "fleet:a", "add", "new", "--", "x")
 	require.NoFileExists(t, "fleet:a")
 

@@ -65,7 +65,7 @@ func TestRun_mcp(t *testing.T) {
 			t.Setenv("STATE_DIRECTORY", t.TempDir())
 			b := startRun(t, map[string]any{"fixture": entry(mcptest.Script{})}, args...)
 			url := mcpURL(b)
-			b.await(" ready  ")
+			b.await(" ready: ")
 			session, err := connect(t, url, "")
 			require.NoError(t, err)
 			echo(t, session, "over HTTP")
@@ -136,7 +136,7 @@ func TestRun_mcp_tokens(t *testing.T) {
 	require.Error(t, err)
 	_, err = connect(t, url, "wrong")
 	require.Error(t, err)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	session, err := connect(t, url, tokens["ci"])
 	require.NoError(t, err)
 	echo(t, session, "with a token")
@@ -263,15 +263,14 @@ func TestRun_profiles(t *testing.T) {
 	tokens, file := makeTokens(t, []string{"all"}, []string{"reader", "--profile", "read"})
 	b := startRun(t, servers, "run", "--mcp", "127.0.0.1:0", "--mcp-tokens", file)
 	url := mcpURL(b)
-	b.await(" ready  ")
-	b.await(" ready  ")
+	b.await(" ready: ")
+	b.await(" ready: ")
 	b.drain()
 	_, err := connect(t, url, tokens["reader"])
 	require.Error(t, err, "there is no such profile yet")
 	reload := func(gateway string) {
 		b.writeText(configOf(t, servers, gateway))
-		code, out, errs := b.command("reload")
-		require.Zero(t, code, out+errs)
+		b.exits(cli.ExitOK, "reload")
 	}
 	reload(`{"profiles": {"read": {"tools": ["read"]}}, "result_max": 1000}`)
 	session, err := connect(t, url, tokens["reader"])
@@ -301,8 +300,7 @@ func TestRun_profiles(t *testing.T) {
 	for _, broken := range []string{`{"profiles": {"read": {"server": ["a"]}}}`, `{"profiles": {"read": {"tools": ["a["]}}}`} {
 		b.writeText(configOf(t, servers, broken))
 		for _, args := range [][]string{{"reload", "--dry-run"}, {"reload"}} {
-			code, _, errs := b.command(args...)
-			require.Equal(t, 3, code)
+			_, errs := b.exits(3, args...)
 			require.Contains(t, errs, `"gateway.profiles.read.`, broken)
 			require.Contains(t, errs, "what hosts are offered is kept")
 		}
@@ -315,11 +313,9 @@ func TestRun_profiles(t *testing.T) {
 	// Names that collide are withheld, and the status says so.
 	reload(`{"names": {"prefix": "never"}}`)
 	require.Equal(t, []string{"write"}, toolNames(t, all))
-	code, shown, _ := b.command("status")
-	require.Zero(t, code)
+	shown, _ := b.exits(cli.ExitOK, "status")
 	require.Equal(t, 2, strings.Count(shown, `the tool "read" is not offered to hosts: the name "read" would stand for a/read`), shown)
-	code, shown, _ = b.command("--json", "status")
-	require.Zero(t, code)
+	shown, _ = b.exits(cli.ExitOK, "--json", "status")
 	require.Equal(t, 2, strings.Count(shown, `"withheld"`))
 	http.DefaultClient.CloseIdleConnections()
 }
@@ -385,8 +381,8 @@ func TestRun_share(t *testing.T) {
 	tokens, file := makeTokens(t, []string{"ann"}, []string{"bob"})
 	b := startRun(t, map[string]any{"a": entryOf("client"), "b": entry(mcptest.Script{})}, "run", "--mcp", "127.0.0.1:0", "--mcp-tokens", file)
 	url := mcpURL(b)
-	b.await(" ready  ")
-	b.await(" ready  ")
+	b.await(" ready: ")
+	b.await(" ready: ")
 	b.drain()
 	sessions := map[string]*mcp.ClientSession{}
 	for name, token := range tokens {
@@ -404,8 +400,7 @@ func TestRun_share(t *testing.T) {
 	reload := func(want int, a map[string]any, gateway string) {
 		t.Helper()
 		b.writeText(configOf(t, map[string]any{"a": a, "b": entry(mcptest.Script{})}, gateway))
-		code, out, errs := b.command("reload")
-		require.Equal(t, want, code, out+errs)
+		b.exits(want, "reload")
 	}
 	reload(3, entryOf("cleint"), `{}`)
 	requireApart("its entry is broken")

@@ -41,8 +41,7 @@ func TestJSON(t *testing.T) {
 			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
 		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})
 		b := startRun(t, map[string]any{"one": entry(script), "two": broken}, "run")
-		code, _, errs := b.command("--wait", "any", "status")
-		require.Equal(t, cli.ExitOK, code, errs)
+		b.exits(cli.ExitOK, "--wait", "any", "status")
 		for command, list := range map[string]string{"tools": "tools", "resources": "resources", "prompts": "prompts", "status": "servers", "doctor": "findings",
 			"read one mcptest://text": "contents", "call one/t": "content", "prompt one hello": "messages"} {
 			t.Run(version+"/"+command, func(t *testing.T) {
@@ -73,8 +72,7 @@ func TestJSON(t *testing.T) {
 func TestJSON_empty_lists(t *testing.T) {
 	path := configFile(t, mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})
 	for command, want := range map[string]string{"tools": `{"tools": []}`, "prompts": `{"prompts": []}`, "resources": `{"resources": [], "resourceTemplates": []}`} {
-		out, code := runTool(t, "--json", "-c", path, command)
-		require.Equal(t, cli.ExitOK, code)
+		out := toolExits(t, cli.ExitOK, "--json", "-c", path, command)
 		require.JSONEq(t, want, out)
 	}
 }
@@ -88,15 +86,14 @@ func TestStatus_unusable_entries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := serversFile(t, servers)
-			out, code := runTool(t, "-c", path, "status")
-			require.Equal(t, cli.ExitUnavailable, code, out)
+			out := toolExits(t, cli.ExitUnavailable, "-c", path, "status")
 			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +"url" must be a string`, out)
 			require.NotRegexp(t, `(?m)^off `, out)
 			if name != "alone" {
 				require.Regexp(t, `(?m)^one +ready `, out)
 			}
 			var stdout, stderr strings.Builder
-			code = run(t.Context(), []string{"--json", "-c", path, "status"}, strings.NewReader(""), &stdout, &stderr)
+			code := run(t.Context(), []string{"--json", "-c", path, "status"}, strings.NewReader(""), &stdout, &stderr)
 			require.Equal(t, cli.ExitUnavailable, code)
 			var answer struct {
 				Servers []map[string]any `json:"servers"`

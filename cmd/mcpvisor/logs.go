@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -142,17 +143,15 @@ func (p *linePrinter) printNew(next api.Stderr) error {
 
 func (p *linePrinter) printLines(lines []string) error {
 	for _, line := range lines {
-		var err error
+		text := p.prefix + display.Line(line)
 		if p.inv.JSON {
-			var data []byte
-			data, err = json.Marshal(map[string]any{"server": p.server, "epoch": p.stderr.Epoch, "line": line})
-			if err == nil {
-				err = cli.PrintRaw(p.inv.Out, data)
+			data, err := json.Marshal(map[string]any{"server": p.server, "epoch": p.stderr.Epoch, "line": line})
+			if err != nil {
+				return err
 			}
-		} else {
-			_, err = fmt.Fprintln(p.inv.Out, p.prefix+display.Line(line))
+			text = plaintext.JSON(string(data))
 		}
-		if err != nil {
+		if _, err := fmt.Fprintln(p.inv.Out, text); err != nil {
 			return err
 		}
 	}

@@ -170,14 +170,21 @@ func runTool(t *testing.T, args ...string) (out string, code int) {
 	return buf.String(), code
 }
 
+// toolExits is runTool with an exit code that it must have.
+func toolExits(t *testing.T, want int, args ...string) (out string) {
+	t.Helper()
+	out, code := runTool(t, args...)
+	require.Equal(t, want, code, out)
+	return out
+}
+
 // makeTokens makes tokens by mcpvisor token, each with such arguments. It returns them by name, and the file of their hashes.
 func makeTokens(t *testing.T, each ...[]string) (tokens map[string]string, file string) {
 	t.Helper()
 	lines := "# of CI\n"
 	tokens = map[string]string{}
 	for _, args := range each {
-		out, code := runTool(t, append([]string{"--json", "token"}, args...)...)
-		require.Zero(t, code, out)
+		out := toolExits(t, 0, append([]string{"--json", "token"}, args...)...)
 		var made struct{ Name, Token, SHA256, Profile string }
 		require.NoError(t, json.Unmarshal([]byte(out), &made))
 		tokens[made.Name] = made.Token

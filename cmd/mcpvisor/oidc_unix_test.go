@@ -111,7 +111,7 @@ func TestRun_oidc(t *testing.T) {
 	b := startRun(t, map[string]any{"fixture": map[string]any{"url": upstream.url}}, "run", "--mcp", "127.0.0.1:0", "--mcp-url", "https://mcp.example.com/mcp",
 		"--mcp-oidc-issuer", issuer.URL, "--mcp-oidc-audience", oidctest.Audience, "--mcp-oidc-scope", "mcp")
 	address := mcpURL(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.drain()
 	token := func(changes map[string]any) string {
 		claims := map[string]any{"scope": "openid mcp"}
@@ -197,7 +197,7 @@ func TestHostileOIDC_access_audience(t *testing.T) {
 	issuer, upstream := oidctest.New(t), newWitness(t)
 	b := startRun(t, map[string]any{"fixture": map[string]any{"url": upstream.url}}, "run", "--mcp", "127.0.0.1:0", "--mcp-oidc-issuer", issuer.URL, "--mcp-oidc-audience", oidctest.Audience)
 	address := mcpURL(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.drain()
 	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"fixture__echo","arguments":{"text":"%s"}}}`
 	request := func(method, token, session, body string) *http.Response {
@@ -241,11 +241,10 @@ func TestRun_oidc_profile(t *testing.T) {
 	servers := map[string]any{"a": entry(mcptest.Script{NoPrompts: true, Tools: []mcptest.ToolDef{{Name: "read", Text: "x"}, {Name: "write", Text: "y"}}})}
 	b := startRun(t, servers, "run", "--mcp", "127.0.0.1:0", "--mcp-oidc-issuer", issuer.URL, "--mcp-oidc-audience", oidctest.Audience, "--mcp-oidc-profile-claim", "team")
 	address := mcpURL(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.drain()
 	b.writeText(configOf(t, servers, `{"profiles": {"readers": {"tools": ["read"]}}}`))
-	code, out, errs := b.command("reload")
-	require.Zero(t, code, out+errs)
+	b.exits(0, "reload")
 	session, err := connect(t, address, issuer.Token(map[string]any{"team": "readers"}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"a__read"}, toolNames(t, session))
@@ -265,7 +264,7 @@ func TestRun_oidc_start(t *testing.T) {
 	issuer.Down.Store(true)
 	b := startRun(t, map[string]any{"a": entry(mcptest.Script{})}, "run", "--mcp", "127.0.0.1:0", "--mcp-oidc-issuer", issuer.URL, "--mcp-oidc-audience", oidctest.Audience)
 	address := mcpURL(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.drain()
 	require.Contains(t, b.errs.String(), "the issuer "+issuer.URL+" cannot be used: it has answered with an error; until it can, no token is accepted")
 	response := send(t, address, issuer.Token(nil), nil)

@@ -53,7 +53,7 @@ func TestRun_page(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, append([]string{"run", "--http", "127.0.0.1:0"}, c.args...)...)
 			page := pageOf(b)
-			b.await(" ready  ")
+			b.await(" ready: ")
 			status, body := request(t, http.MethodGet, page+"api/status", "")
 			require.Equal(t, http.StatusOK, status)
 			var answer api.Status
@@ -65,8 +65,7 @@ func TestRun_page(t *testing.T) {
 			require.Contains(t, body, "<html")
 			status, _ = request(t, http.MethodGet, page+"readyz", "")
 			require.Equal(t, http.StatusOK, status)
-			code, _, errs := b.command("call", "one/echo", `{"text":"x"}`)
-			require.Equal(t, cli.ExitOK, code, errs)
+			_, errs := b.exits(cli.ExitOK, "call", "one/echo", `{"text":"x"}`)
 			status, body = request(t, http.MethodGet, page+"metrics", "")
 			require.Equal(t, http.StatusOK, status)
 			require.Regexp(t, `(?m)^mcp_client_operation_duration_seconds_count\{.*gen_ai_tool_name="echo".*\} 1$`, body, errs)

@@ -109,14 +109,14 @@ func (p *processOne) zombies() (n int) {
 // when a server ends and when it ends itself.
 func TestRun_as_process_1(t *testing.T) {
 	p := startProcessOne(t)
-	p.await("  ready  ")
+	p.await("  ready: ")
 	before := p.marked()
 	require.Len(t, before, 2, "the server, and what it has started")
 	for _, pid := range before {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the server first, or its grandchild
 	}
-	p.await("  DOWN  ")
-	p.await("  ready  ")
+	p.await("  down: ")
+	p.await("  ready: ")
 	require.Len(t, p.marked(), 2)
 	require.Zero(t, p.zombies(), "what was adopted is reaped before the server is ready again")
 

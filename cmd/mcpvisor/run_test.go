@@ -44,6 +44,14 @@ func startRun(t *testing.T, servers map[string]any, args ...string) *background 
 	return startRunIn(t, shortDir(t), servers, args...)
 }
 
+// startReady is startRun until a server is ready.
+func startReady(t *testing.T, servers map[string]any, args ...string) *background {
+	t.Helper()
+	b := startRun(t, servers, args...)
+	b.await(" ready: ")
+	return b
+}
+
 // shortDir returns a directory with a short path, because paths of sockets are short.
 func shortDir(t *testing.T) string {
 	t.Helper()
@@ -113,17 +121,17 @@ func TestRun_prints_changes_until_interrupted(t *testing.T) {
 	b := startRun(t, goodAndBad(), "run")
 	for ready, evicted := false, false; !ready || !evicted; {
 		line := b.await("  ")
-		ready, evicted = ready || strings.Contains(line, " ready  "), evicted || strings.Contains(line, "EVICTED")
+		ready, evicted = ready || strings.Contains(line, " ready: "), evicted || strings.Contains(line, "evicted")
 	}
 	all := b.stop()
 	require.Zero(t, b.code)
 	require.Empty(t, b.errs.String())
-	for _, want := range []string{`(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   start failed    server process ended with exit status 7$`,
-		`(?m)^\d\d:\d\d:\d\d\.\d{3}  good  ready           \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, `  bad   retry           attempt 1 of 2 in 10ms\n`, `  bad   retry           attempt 2 of 2 in 20ms\n`, `  bad   EVICTED         given up after 2 of 2 restarts: `,
+	for _, want := range []string{`(?m)^2 servers of .*c\.json, pid \d+$`, `(?m)^\d\d:\d\d:\d\d\.\d{3}  bad   did not start: server process ended with exit status 7$`,
+		`(?m)^\d\d:\d\d:\d\d\.\d{3}  good  ready: \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, `  bad   retry 1/2 in 10ms\n`, `  bad   retry 2/2 in 20ms\n`, `  bad   evicted after 2 of 2 restarts: `,
 		`(?m)^stopped 2 servers in \S+$`} {
 		require.Regexp(t, want, all)
 	}
-	for _, unwanted := range []string{"unregistered", "epoch", "page:"} {
+	for _, unwanted := range []string{"registered", "connecting", "stable", "page:"} {
 		require.NotContains(t, all, unwanted)
 	}
 }
@@ -250,16 +258,14 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	for n := range 4 { // each changes another server
 		comes := entry(mcptest.Script{Name: fmt.Sprint(n)})
 		b.write(map[string]any{"stays": stays, "changes": changes, "comes": comes})
-		code, out, errs := b.command("reload")
-		require.Equal(t, cli.ExitOK, code, out+errs)
+		b.exits(cli.ExitOK, "reload")
 	}
 	close(stop)
 	calls.Wait()
 	close(failed)
 	require.Empty(t, failed)
 
-	code, out, errs := b.command("--wait", "ready", "status")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	b.exits(cli.ExitOK, "--wait", "ready", "status")
 	after, _ := b.status(cli.ExitOK)
 	pids := after.pids()
 	require.Len(t, pids, 3)
@@ -276,8 +282,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	before, _ := b.status(cli.ExitOK)
 	b.drain()
 	b.writeText(`{"mcpServers": {"one": {"comm`)
-	code, _, errs := b.command("reload")
-	require.Equal(t, cli.ExitUsage, code, errs)
+	_, errs := b.exits(cli.ExitUsage, "reload")
 	require.Regexp(t, `mcpvisor: config .*c\.json:1:\d+: .*; mcpvisor run \(pid \d+\) keeps its servers as they are\n$`, errs)
 	after, errs := b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
@@ -286,8 +291,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	one := servers["one"]
 	servers["one"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}
 	b.write(servers)
-	code, out, errs := b.command("reload")
-	require.Equal(t, cli.ExitUnavailable, code, errs)
+	out, errs := b.exits(cli.ExitUnavailable, "reload")
 	require.Regexp(t, `(?m)^one +keep +.*MCPVISOR_TEST_NOT_SET is not set.*\n1 server unchanged, `, out)
 	after, _ = b.status(cli.ExitUnavailable)
 	require.Equal(t, before.pids(), after.pids())
@@ -295,8 +299,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 
 	servers["one"] = one
 	b.write(servers)
-	code, out, errs = b.command("reload")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = b.exits(cli.ExitOK, "reload")
 	require.Regexp(t, `^2 servers unchanged, reloaded in `, out)
 	after, errs = b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
@@ -324,8 +327,7 @@ func TestReload_keeps_a_server_whose_replacement_does_not_start(t *testing.T) {
 	next := entry(mcptest.Script{Name: "next"})
 	next["overlap"] = true
 	b.write(map[string]any{"one": next})
-	code, out, errs := b.command("reload")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	b.exits(cli.ExitOK, "reload")
 	after, _ := b.status(cli.ExitOK)
 	require.Len(t, after.pids(), 1, "it is ready")
 	require.NotEqual(t, before.pids(), after.pids())
@@ -343,16 +345,13 @@ func TestReload_dry_run_changes_nothing(t *testing.T) {
 	b.drain()
 	before, _ := b.status(cli.ExitOK)
 	require.NoError(t, os.WriteFile(file, []byte("after"), 0o600)) // which run does not follow
-	code, out, errs := b.command("reload", "--dry-run")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ := b.exits(cli.ExitOK, "reload", "--dry-run")
 	require.Regexp(t, `^SERVER +CHANGE +NOTE *\none +replace *\n1 server unchanged\n$`, out)
 	after, _ := b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
-	code, out, errs = b.command("--json", "reload")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, _ = b.exits(cli.ExitOK, "--json", "reload")
 	require.Regexp(t, `"action": "replace"`, out)
-	code, _, errs = b.command("--wait", "ready", "status")
-	require.Equal(t, cli.ExitOK, code, errs)
+	b.exits(cli.ExitOK, "--wait", "ready", "status")
 	after, _ = b.status(cli.ExitOK)
 	require.NotEqual(t, before.pids()["one"], after.pids()["one"])
 	require.Equal(t, before.pids()["two"], after.pids()["two"])
@@ -360,22 +359,18 @@ func TestReload_dry_run_changes_nothing(t *testing.T) {
 
 // The commands that change the file change what runs.
 func TestAdd_and_remove_beside_a_run(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	b.drain()
 	p := mcptest.Stdio(mcptest.Script{})
 	args := []string{"add", "two"}
 	for name, value := range p.Env {
 		args = append(args, "--env", name+"="+value)
 	}
-	code, out, errs := b.command(append(append(args, "--", p.Command), p.Args...)...)
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	out, errs := b.exits(cli.ExitOK, append(append(args, "--", p.Command), p.Args...)...)
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it(: add two)?\nnext: mcpvisor status two\n$`, errs)
-	code, out, errs = b.command("--wait", "ready", "status")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^two +ready `, out)
-	code, _, errs = b.command("remove", "one")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "remove", "one")
 	after, _ := b.status(cli.ExitOK)
 	require.Len(t, after.Servers, 1)
 	require.Equal(t, "two", after.Servers[0].Name)
@@ -385,22 +380,18 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	t.Setenv("USERPROFILE", home)
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".cursor"), 0o700))
 	require.NoError(t, os.Rename(configFile(t, mcptest.Script{}), filepath.Join(home, ".cursor", "mcp.json")))
-	code, out, errs = b.command("import", "--write", "cursor")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	out, errs = b.exits(cli.ExitOK, "import", "--write", "cursor")
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it`, errs)
-	code, out, errs = b.command("--wait", "ready", "status")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^one +ready `, out)
 }
 
 // What the run prints has no reader, and it reloads anyway.
 func TestReload_does_not_wait_for_the_output(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	for n := range 5 {
 		b.write(map[string]any{"one": entry(mcptest.Script{Name: strings.Repeat("x", n+1)})})
-		code, out, errs := b.command("reload")
-		require.Equal(t, cli.ExitOK, code, out+errs)
+		b.exits(cli.ExitOK, "reload")
 	}
 }
 
@@ -425,7 +416,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	b := startRun(t, servers, "run", "--http", "127.0.0.1:0")
 	require.Regexp(t, `^3 servers of `, b.await("servers of "))
 	page := pageOf(b)
-	for wanted := map[string]string{"  good   ready": `\([012] of 3 ready\)`, "  lacks  EVICTED": `MCPVISOR_TEST_NOT_SET is not set`, "  hasty  EVICTED": `timeouts\.call`}; len(wanted) > 0; {
+	for wanted := map[string]string{"  good   ready": `\([012] of 3 ready\)`, "  lacks  evicted": `MCPVISOR_TEST_NOT_SET is not set`, "  hasty  evicted": `timeouts\.call`}; len(wanted) > 0; {
 		line := b.await("  ")
 		for mark, pattern := range wanted {
 			if strings.Contains(line, mark) {
@@ -451,8 +442,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	_, body = request(t, http.MethodGet, page+"metrics", "")
 	require.Regexp(t, `(?m)^mcpvisor_server_state\{.*"evicted".*"lacks".*\} 1$|^mcpvisor_server_state\{.*"lacks".*"evicted".*\} 1$`, body)
 	require.Regexp(t, `(?m)^mcpvisor_config_usable 0$`, body)
-	code, out, _ := b.command("config")
-	require.Equal(t, cli.ExitUsage, code)
+	out, _ := b.exits(cli.ExitUsage, "config")
 	require.Regexp(t, `(?m)^lacks +x +\S+c\.json:1 +not usable`, out)
 	all, _ := b.status(cli.ExitUnavailable)
 	require.Len(t, all.Servers, 3)
@@ -461,8 +451,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	b.write(servers)
 	code, out, errs := b.command("reload") // until then they are given up, for which status does not wait
 	require.Equal(t, cli.ExitOK, code, out+errs)
-	code, out, errs = b.command("--wait", "ready", "status")
-	require.Equal(t, cli.ExitOK, code, out+errs)
+	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Empty(t, pageStatus(t, page).Attention)
 	status, _ = request(t, http.MethodGet, page+"readyz", "")
 	require.Equal(t, http.StatusOK, status)
@@ -470,8 +459,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	require.Regexp(t, `(?m)^mcpvisor_config_usable 1$`, body)
 
 	b.writeText(`{"mcpServers": `)
-	code, _, _ = b.command("reload")
-	require.Equal(t, cli.ExitUsage, code)
+	b.exits(cli.ExitUsage, "reload")
 	answer = pageStatus(t, page)
 	require.Len(t, answer.Attention, 1)
 	require.Equal(t, api.AttentionConfiguration, answer.Attention[0].Kind)
@@ -521,7 +509,7 @@ func TestRun_notifies_the_service_manager(t *testing.T) {
 	b := startRunIn(t, dir, goodAndBad(), "run")
 	awaitState("READY=1\nSTATUS=")
 	awaitState("WATCHDOG=1")
-	b.await("EVICTED")
+	b.await("evicted")
 	awaitState("STATUS=1 of 2 servers ready")
 	b.stop()
 	require.Zero(t, b.code)
@@ -533,7 +521,7 @@ func TestRun_notifies_the_service_manager(t *testing.T) {
 func TestRun_without_its_service_manager(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 	b := startRun(t, goodAndBad(), "run")
-	b.await("EVICTED")
+	b.await("evicted")
 	b.stop()
 	require.Zero(t, b.code)
 	require.Contains(t, b.errs.String(), "the service manager cannot be reached")

@@ -29,12 +29,11 @@ func TestRun_reloads_at_SIGHUP(t *testing.T) {
 	env, ok := server["env"].(map[string]string)
 	require.True(t, ok)
 	env["SECRET"] = "${file:" + file + "}"
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": server}, "run")
 	require.NoError(t, os.WriteFile(file, []byte("after"), 0o600))
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	b.await("  reload: replace one")
-	b.await(" ready  ")
+	b.await(" ready: ")
 	b.stop()
 	require.Zero(t, b.code)
 	require.Empty(t, b.errs.String())
@@ -51,7 +50,7 @@ func TestRun_ends_with_its_terminal(t *testing.T) {
 	path := serversFile(t, map[string]any{"one": server})
 	term := newTerminal(t, dir, "GORACE=atexit_sleep_ms=0 XDG_RUNTIME_DIR="+dir+" exec "+program+" --config "+path+" run")
 	term.run("new-session", "-d", "-s", "other", "-n", "other", "cat") // so that tmux does not end; "t" must not be a prefix of the window's name
-	term.await(" ready  ")
+	term.await(" ready: ")
 	pids := mcptest.PIDs(state)
 	require.Len(t, pids, 1)
 	term.run("kill-session", "-t", "t")
@@ -61,8 +60,7 @@ func TestRun_ends_with_its_terminal(t *testing.T) {
 // A pipe in the place of the configuration is a problem like a broken file: it is said once, the servers stay,
 // a later file is read, and an interrupt ends the program.
 func TestRun_configuration_becomes_a_pipe(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	becomesPipe := func() {
 		require.NoError(t, syscall.Mkfifo(b.config+".pipe", 0o600))
 		require.NoError(t, os.Rename(b.config+".pipe", b.config))
@@ -145,7 +143,7 @@ func TestRun_answers_the_probes_of_the_example_for_Kubernetes(t *testing.T) {
 	require.Equal(t, http.StatusOK, probe(t, address, probes["liveness"]))
 	require.Equal(t, http.StatusServiceUnavailable, probe(t, address, probes["readiness"]))
 	require.NoError(t, os.WriteFile(release, nil, 0o600))
-	b.await("  github  ready  ")
+	b.await("  github  ready: ")
 	require.Equal(t, http.StatusOK, probe(t, address, probes["readiness"]))
 	require.Equal(t, http.StatusOK, probe(t, address, "/readyz?server=github"), "it is required")
 	require.Equal(t, http.StatusUnauthorized, probe(t, address, "/readyz?server=other"), "names are told to no client")
@@ -157,7 +155,7 @@ func TestRun_answers_the_probes_of_the_example_for_Kubernetes(t *testing.T) {
 func TestRun_warns_of_a_required_server_that_is_not_configured(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run", "--http", "127.0.0.1:0", "--require", "one,two")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	require.Equal(t, http.StatusServiceUnavailable, probe(t, strings.TrimSuffix(strings.TrimPrefix(page, "http://"), "/"), "/readyz"))
 	b.stop()
 	require.Regexp(t, `^--require two: config .*c\.json has no server of that name, so /readyz answers 503 until it has one\n$`, b.errs.String())

@@ -174,7 +174,7 @@ func TestLists_hide_secrets(t *testing.T) {
 	env["THE_TOKEN"], env["OTHER"] = "${PATHX}", "${file:"+secretFile+"}"
 	b := startRun(t, map[string]any{"one": server}, "run", "--http", "127.0.0.1:0")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	for _, path := range []string{"api/servers/one/tools", "api/search?q=uses"} {
 		_, body := request(t, http.MethodGet, page+path, "")
 		require.Contains(t, body, "Uses *** and ***.")
@@ -186,12 +186,10 @@ func TestLists_hide_secrets(t *testing.T) {
 	path := b.config
 	b.stop()
 	for _, args := range [][]string{{"tools"}, {"tools", "one"}, {"--json", "tools", "one/t"}, {"prompts"}, {"--json", "prompts"}} {
-		out, code := runTool(t, append([]string{"-c", path}, args...)...)
-		require.Equal(t, cli.ExitOK, code, out)
+		out := toolExits(t, cli.ExitOK, append([]string{"-c", path}, args...)...)
 		require.Contains(t, out, "Uses *** and ***.")
 		require.NotContains(t, out, secretText)
 		require.NotContains(t, out, "From-a-file")
 	}
-	out, code := runTool(t, "-c", path, "call", "one/t", "key=From-a-file-4711")
-	require.Equal(t, cli.ExitOK, code, out)
+	toolExits(t, cli.ExitOK, "-c", path, "call", "one/t", "key=From-a-file-4711")
 }

@@ -232,16 +232,13 @@ func (cmd *wrapCmd) spec(inv *invocation) (mcpvisor.ServerSpec, error) {
 	case len(words) == 0:
 		return spec, cli.UsageError("name the server, as in: mcpvisor wrap -- npx -y @modelcontextprotocol/server-everything")
 	case inv.Words == nil && len(words) == 1 && strings.Contains(words[0], "://"):
-		spec.HTTP = &mcpvisor.HTTP{URL: words[0]}
+		spec.HTTP = &mcpvisor.HTTP{URL: words[0], Headers: map[string]string{}}
 		for _, header := range cmd.Header {
-			name, value, ok := strings.Cut(header, ":")
-			if !ok || strings.TrimSpace(name) == "" {
-				return spec, cli.UsageError("a --header has no colon; write it as 'Name: value'")
+			name, value, err := cli.ParseHeader(header)
+			if err != nil {
+				return spec, err
 			}
-			if spec.HTTP.Headers == nil {
-				spec.HTTP.Headers = map[string]string{}
-			}
-			spec.HTTP.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+			spec.HTTP.Headers[name] = value
 		}
 		spec.Name = "server"
 	case len(cmd.Header) > 0:

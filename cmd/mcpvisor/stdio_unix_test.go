@@ -497,7 +497,7 @@ func TestQuestions_through_commands(t *testing.T) {
 			t.Setenv("STATE_DIRECTORY", t.TempDir())
 			b := startRun(t, map[string]any{"fixture": entry(asksEverything)}, "run", "--mcp", "127.0.0.1:0")
 			url := mcpURL(b)
-			b.await(" ready  ")
+			b.await(" ready: ")
 			check(t, "fixture__consult", func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1} })
 		})
 	}

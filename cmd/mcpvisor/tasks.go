@@ -173,11 +173,11 @@ func (cmd *tasksResolveCmd) Run(inv *invocation) error {
 	if err := c.ResolveKey(inv.Context, request); err != nil {
 		return err
 	}
+	next := "returns that result"
 	if cmd.NotRun {
-		inv.Note("the next call with the key %s is made", request.JournalKey)
-		return nil
+		next = "is made"
 	}
-	inv.Note("the next call with the key %s returns that result", request.JournalKey)
+	inv.Note("the next call with the key %s %s", request.JournalKey, next)
 	return nil
 }
 

@@ -34,24 +34,20 @@ func TestCall_with_key_over_two_runs(t *testing.T) {
 	for i := range 2 {
 		b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
 		page := pageOf(b)
-		b.await(" ready  ")
+		b.await(" ready: ")
 		for _, tool := range []string{"plain", "job"} {
-			code, out, errs := b.command("call", "s/"+tool, "key="+tool, "--key", "order-"+tool)
-			require.Equal(t, cli.ExitOK, code, errs)
+			out, _ := b.exits(cli.ExitOK, "call", "s/"+tool, "key="+tool, "--key", "order-"+tool)
 			require.Contains(t, out, `"executions":1`)
 		}
 		body := post(t, page+"api/call", `{"tool":"s/plain","arguments":{"key":"http"},"key":"order-http"}`, http.StatusOK)
 		require.Contains(t, body, `"executions":1`)
 
-		code, out, errs := b.command("tasks")
-		require.Equal(t, cli.ExitOK, code, errs)
+		out, errs := b.exits(cli.ExitOK, "tasks")
 		require.Regexp(t, `(?m)^TASK +KEY +TOOL +STATE +AGE +MESSAGE$`, out)
 		require.Regexp(t, `(?m)^ +order-job +s/job +result +\S+.* +\d+ bytes$`, out)
-		code, out, errs = b.command("tasks", "wait", "order-job")
-		require.Equal(t, cli.ExitOK, code, errs)
+		out, errs = b.exits(cli.ExitOK, "tasks", "wait", "order-job")
 		require.Contains(t, out, `"executions":1`)
-		code, _, errs = b.command("tasks", "cancel", "order-job")
-		require.Equal(t, cli.ExitOK, code, errs)
+		_, errs = b.exits(cli.ExitOK, "tasks", "cancel", "order-job")
 		require.Contains(t, errs, "the call has ended; nothing was sent")
 		if i == 0 {
 			// One process at a time has the journal.
@@ -95,9 +91,8 @@ func TestTasks(t *testing.T) {
 	dir := t.TempDir()
 	b := startRun(t, taskServer(dir, time.Hour), "run", "--journal", filepath.Join(dir, "calls.db"), "--http", "127.0.0.1:0", "--controls")
 	page := pageOf(b)
-	b.await(" ready  ")
-	code, _, errs := b.command("tasks")
-	require.Equal(t, cli.ExitOK, code, errs)
+	b.await(" ready: ")
+	_, errs := b.exits(cli.ExitOK, "tasks")
 	require.Contains(t, errs, "no server executes a call as a task")
 
 	ended := make(chan string, 2)
@@ -106,8 +101,7 @@ func TestTasks(t *testing.T) {
 		ended <- errs
 	}
 	open := func() (tasks api.Tasks) {
-		code, out, errs := b.command("--json", "tasks", "list")
-		require.Equal(t, cli.ExitOK, code, errs)
+		out, _ := b.exits(cli.ExitOK, "--json", "tasks", "list")
 		require.NoError(t, json.Unmarshal([]byte(out), &tasks))
 		return tasks
 	}
@@ -117,17 +111,15 @@ func TestTasks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(open().Tasks) == 2 && len(open().Journal) == 1 }, 20*time.Second, 10*time.Millisecond)
 	tasks := open().Tasks
 	require.Equal(t, []any{uint64(1), "", uint64(2), "order-b"}, []any{tasks[0].Number, tasks[0].Key, tasks[1].Number, tasks[1].Key})
-	code, out, errs := b.command("tasks")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^2 +order-b +s/job +working `, out)
 
 	for _, task := range []string{"1", "2"} {
-		code, _, errs = b.command("tasks", "cancel", task)
-		require.Equal(t, cli.ExitOK, code, errs)
+		_, errs = b.exits(cli.ExitOK, "tasks", "cancel", task)
 		require.Contains(t, errs, "the server was asked to cancel it")
 		require.Contains(t, <-ended, "the server has canceled the task")
 	}
-	code, _, errs = b.command("tasks", "wait", "order-b")
+	code, _, errs := b.command("tasks", "wait", "order-b")
 	require.NotZero(t, code)
 	require.Contains(t, errs, "the server has canceled the task")
 	require.Contains(t, errs, `of the call with the key "order-b"`)
@@ -142,13 +134,10 @@ func TestTasks(t *testing.T) {
 
 // A key needs a journal, and servers that mcpvisor run has.
 func TestCall_with_key_without_journal(t *testing.T) {
-	b := startRun(t, taskServer(t.TempDir(), 0), "run")
-	b.await(" ready  ")
-	code, _, errs := b.command("call", "s/plain", "key=a", "--key", "k")
-	require.Equal(t, cli.ExitUsage, code)
+	b := startReady(t, taskServer(t.TempDir(), 0), "run")
+	_, errs := b.exits(cli.ExitUsage, "call", "s/plain", "key=a", "--key", "k")
 	require.Contains(t, errs, "--journal")
-	code, _, errs = b.command("--fresh", "call", "s/plain", "key=a", "--key", "k")
-	require.Equal(t, cli.ExitUsage, code)
+	_, errs = b.exits(cli.ExitUsage, "--fresh", "call", "s/plain", "key=a", "--key", "k")
 	require.Contains(t, errs, "mcpvisor run --journal FILE")
 }
 
@@ -168,16 +157,14 @@ func TestTasks_resolve(t *testing.T) {
 	require.NoError(t, calls.Close())
 	b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
 	page := pageOf(b)
-	b.await(" ready  ")
+	b.await(" ready: ")
 	code, _, errs := b.command("call", "s/plain", "key=x", "--key", "ran")
 	require.NotZero(t, code)
 	require.Contains(t, errs, "say so with mcpvisor tasks resolve; another key executes it again")
-	code, out, errs := b.command("tasks")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs := b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^ +ran of alice +s/plain +sent +.*see: mcpvisor tasks resolve$`, out)
 
-	code, out, errs = b.command("tasks", "resolve", "ran")
-	require.Equal(t, cli.ExitOK, code, errs)
+	out, errs = b.exits(cli.ExitOK, "tasks", "resolve", "ran")
 	seen := regexp.MustCompile(`(?m)^ran +s/plain +sent +(\S+) +\{"key":"x"\} +`).FindStringSubmatch(out)
 	require.NotNil(t, seen, out)
 	result := filepath.Join(dir, "result.json")
@@ -194,22 +181,16 @@ func TestTasks_resolve(t *testing.T) {
 		code, _, errs = b.command(append([]string{"tasks"}, refused...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", refused, errs)
 	}
-	code, _, errs = b.command("tasks", "resolve", "ran", "--result-file", result, "--seen", seen[1])
-	require.Equal(t, cli.ExitOK, code, errs)
-	code, out, errs = b.command("call", "s/plain", "key=x", "--key", "ran")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "tasks", "resolve", "ran", "--result-file", result, "--seen", seen[1])
+	out, errs = b.exits(cli.ExitOK, "call", "s/plain", "key=x", "--key", "ran")
 	require.Equal(t, "found", out)
-	code, _, errs = b.command("tasks", "resolve", "not", "--not-run", "--principal", "alice")
-	require.Equal(t, cli.ExitOK, code, errs)
-	code, out, errs = b.command("tasks")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "tasks", "resolve", "not", "--not-run", "--principal", "alice")
+	out, errs = b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^ +not of alice +s/plain +not_run +.*not executed, says \S+$`, out)
 	require.Regexp(t, `(?m)^ +not +s/plain +sent +`, out, "the key of the host is another one")
 	require.Empty(t, mcptest.Executions(dir))
-	code, _, errs = b.command("tasks", "resolve", "not", "--not-run")
-	require.Equal(t, cli.ExitOK, code, errs)
-	code, out, errs = b.command("call", "s/plain", "key=x", "--key", "not")
-	require.Equal(t, cli.ExitOK, code, errs)
+	_, errs = b.exits(cli.ExitOK, "tasks", "resolve", "not", "--not-run")
+	out, errs = b.exits(cli.ExitOK, "call", "s/plain", "key=x", "--key", "not")
 	require.Contains(t, out, `"executions":1`)
 	// Neither the page nor its readers resolve keys.
 	for _, path := range []string{"api/tasks/resolve", "run/resolve"} {

@@ -74,10 +74,8 @@ func (term *terminal) await(pattern string) string {
 
 // Without a terminal top prints the table of status.
 func TestTop_without_terminal(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
-	code, out, errs := b.command("top")
-	require.Equal(t, cli.ExitOK, code, errs)
+	b := startReady(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	out, _ := b.exits(cli.ExitOK, "top")
 	require.Regexp(t, `^SERVER +STATE +FOR .*\none +ready `, out)
 }
 

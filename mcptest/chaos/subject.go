@@ -169,11 +169,12 @@ func (v *subject) start(ctx context.Context) {
 	if v.misnamed = checkListed(ctx, v.s.c, v.name, v.tools); v.misnamed != nil {
 		return
 	}
-	if len(v.tools) == 0 {
-		v.tools = readOnlyTools(v.s.c, v.name)
+	if len(v.tools) == 0 && !v.s.opts.ListsOnly {
+		if v.tools = readOnlyTools(v.s.c, v.name); len(v.tools) == 0 {
+			v.notes = append(v.notes, "no tool was called: none says that it is read-only and takes arguments that can be derived; name one, with its arguments")
+		}
 	}
 	if len(v.tools) == 0 {
-		v.notes = append(v.notes, "no tool was called: none says that it is read-only and takes arguments that can be derived; name one, with its arguments")
 		v.refresh(ctx)
 	}
 	v.checkUnasked(ctx)

@@ -150,21 +150,12 @@ func (c *Client) Tasks(ctx context.Context) (t api.Tasks, err error) {
 
 // CancelTask asks the server of a task to cancel it.
 func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer api.CancelAnswer, err error) {
-	data, err := c.post(ctx, "api/tasks/cancel", task)
-	if err != nil {
-		return answer, err
-	}
-	return answer, json.Unmarshal(data, &answer)
+	return postFor[api.CancelAnswer](ctx, c, "api/tasks/cancel", task)
 }
 
 // WaitForTask waits for the call of a key, and returns its result as the server sent it.
 func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json.RawMessage, error) {
-	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
-	if err != nil {
-		return nil, err
-	}
-	var answer api.CallAnswer
-	err = json.Unmarshal(data, &answer)
+	answer, err := postFor[api.CallAnswer](ctx, c, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})
 	return answer.Result, err
 }
 
@@ -218,11 +209,7 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 // Reload makes `mcpvisor run` read its configuration again. With dryRun it only says what
 // would change.
 func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload, err error) {
-	data, err := c.post(ctx, "run/reload", control.ReloadRequest{DryRun: dryRun})
-	if err != nil {
-		return answer, err
-	}
-	return answer, json.Unmarshal(data, &answer)
+	return postFor[control.Reload](ctx, c, "run/reload", control.ReloadRequest{DryRun: dryRun})
 }
 
 // RestartDrained is Restart as soon as the calls in flight have ended, within the drain timeout of the server. No
@@ -268,24 +255,30 @@ func (c *Client) post(ctx context.Context, path string, body any) (json.RawMessa
 	return c.exchange(ctx, http.MethodPost, path, data)
 }
 
-// exchange makes a request and reads the whole answer. An answer that is not a success is
-// an [*Error].
+// postFor is post with an answer of a type.
+func postFor[T any](ctx context.Context, c *Client, path string, body any) (answer T, err error) {
+	data, err := c.post(ctx, path, body)
+	if err == nil {
+		err = json.Unmarshal(data, &answer)
+	}
+	return answer, err
+}
+
+// exchange makes a request and reads the whole answer.
 func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (json.RawMessage, error) {
 	response, err := c.do(ctx, method, path, body)
 	if err != nil {
-		return nil, c.lost(ctx, method, err)
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, c.lost(ctx, method, err)
 	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return nil, errorOf(response, data)
-	}
 	return data, nil
 }
 
+// do makes a request. An answer that is not a success is an [*Error].
 func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://localhost/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -294,7 +287,23 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*htt
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	return c.transport.RoundTrip(request)
+	response, err := c.transport.RoundTrip(request)
+	switch {
+	case err != nil:
+		return nil, c.lost(ctx, method, err)
+	case response.StatusCode < http.StatusBadRequest:
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, c.lost(ctx, method, err)
+	}
+	var answer api.ErrorAnswer
+	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {
+		return nil, fmt.Errorf("mcpvisor run answered %s", response.Status)
+	}
+	return nil, &Error{answer.Error}
 }
 
 // lost is the error of a request that was not answered.
@@ -311,14 +320,6 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 		detail.Message = "outcome unknown: " + detail.Message
 	}
 	return &Error{detail}
-}
-
-func errorOf(response *http.Response, data []byte) error {
-	var answer api.ErrorAnswer
-	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {
-		return fmt.Errorf("mcpvisor run answered %s", response.Status)
-	}
-	return &Error{answer.Error}
 }
 
 type CallOptions struct {
@@ -350,16 +351,9 @@ func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMe
 	}
 	response, err := c.do(ctx, http.MethodPost, "run/call?"+query.Encode(), arguments)
 	if err != nil {
-		return nil, c.lost(ctx, http.MethodPost, err)
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode >= http.StatusBadRequest {
-		data, err := io.ReadAll(response.Body)
-		if err != nil {
-			return nil, c.lost(ctx, http.MethodPost, err)
-		}
-		return nil, errorOf(response, data)
-	}
 	for messages := json.NewDecoder(response.Body); ; {
 		var m control.CallMessage
 		if err := messages.Decode(&m); err != nil {
@@ -391,16 +385,9 @@ func (c *Client) Events(ctx context.Context, after uint64, each func(api.Event) 
 	}
 	response, err := c.do(ctx, http.MethodGet, "api/events/stream?"+query.Encode(), nil)
 	if err != nil {
-		return c.lost(ctx, http.MethodGet, err)
+		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(response.Body)
-		if err != nil {
-			return c.lost(ctx, http.MethodGet, err)
-		}
-		return errorOf(response, data)
-	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxEventLine)
 	named := false // the event has a name: it is about the stream

@@ -111,6 +111,34 @@ func (s *scene) connect() *peer {
 	return p
 }
 
+// passOn sends a line of the host, which the peer must get, and passBack one of the peer, which the host must get.
+func (s *scene) passOn(p *peer, line string) {
+	s.t.Helper()
+	s.host.send(line)
+	p.next(line)
+}
+
+func (s *scene) passBack(p *peer, line string) {
+	s.t.Helper()
+	p.send(line)
+	s.host.next(line)
+}
+
+// reconnect ends the connection of a peer, and connects another one.
+func (s *scene) reconnect(p *peer) *peer {
+	_ = p.conn.Close()
+	return s.connect()
+}
+
+// playSetUp is play with a connection over which the host has set its session up.
+func playSetUp(t *testing.T, f func(t *testing.T, s *scene, p *peer)) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		f(t, s, p)
+	})
+}
+
 // pipe makes a connection, and returns its far end as a peer.
 func (s *scene) pipe() (near net.Conn, p *peer) {
 	near, far := net.Pipe()
@@ -131,12 +159,9 @@ const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
 // setUp has the host initialize its session.
 func (s *scene) setUp(p *peer) {
-	s.host.send(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
-	p.next(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
-	p.send(answer(0, `{"protocolVersion":"2025-11-25"}`))
-	s.host.next(answer(0, `{"protocolVersion":"2025-11-25"}`))
-	s.host.send(initialized)
-	p.next(initialized)
+	s.passOn(p, ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
+	s.passBack(p, answer(0, `{"protocolVersion":"2025-11-25"}`))
+	s.passOn(p, initialized)
 }
 
 // resume answers what the bridge repeats on a new connection, from the id of its number.
@@ -153,19 +178,15 @@ func (s *scene) resume(p *peer, number int, more ...string) {
 // Messages pass in both directions, and the requests of the process keep apart from those of
 // the host.
 func TestRun_passes_messages(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask("a", "tools/call", `{"name":"x","arguments":{"n":1.0}}`))
 		require.Equal(t, ask("a", "tools/call", `{"name":"x","arguments":{"n":1.0}}`), <-p.lines)
 		p.send(ask("a", "elicitation/create", `{}`))
 		s.host.next(ask("mcpvisor-1", "elicitation/create", `{}`))
 		s.host.send(answer("mcpvisor-1", `{"action":"accept"}`))
 		p.next(answer("a", `{"action":"accept"}`))
-		p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
-		s.host.next(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
-		p.send(answer("a", `{"content":[]}`))
-		s.host.next(answer("a", `{"content":[]}`))
+		s.passBack(p, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+		s.passBack(p, answer("a", `{"content":[]}`))
 		// A message over several lines of text, and a batch, are messages of one line each.
 		s.host.send(`[` + ask(1, "ping", `{}`) + `,` + ask(2, "ping", `{}`) + `]`)
 		p.next(ask(1, "ping", `{}`))
@@ -182,14 +203,11 @@ func TestRun_passes_messages(t *testing.T) {
 // When the process ends, the session is set up at the next one, what only reads is sent again,
 // and a call is answered with what is known of it.
 func TestRun_connection_ends(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask(1, "logging/setLevel", `{"level":"info"}`), ask(2, "resources/subscribe", `{"uri":"a:b"}`), ask(3, "resources/subscribe", `{"uri":"c:d"}`), ask(4, "resources/unsubscribe", `{"uri":"c:d"}`))
 		for id := 1; id <= 4; id++ {
 			<-p.lines
-			p.send(answer(id, `{}`))
-			s.host.next(answer(id, `{}`))
+			s.passBack(p, answer(id, `{}`))
 		}
 		s.host.send(ask(5, "tools/call", `{"name":"x"}`), ask(6, "tools/list", `{}`), ask(7, "tools/call", `{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), ask(8, "tasks/cancel", `{}`))
 		for range 4 {
@@ -226,15 +244,11 @@ func updated(params string) string {
 
 // What a process sends while the session is set up reaches the host, and it gets its answer: it may need that to answer.
 func TestRun_asks_in_set_up(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask(1, "resources/subscribe", `{"uri":"a:b"}`))
 		<-p.lines
-		p.send(answer(1, `{}`))
-		s.host.next(answer(1, `{}`))
-		_ = p.conn.Close()
-		p = s.connect()
+		s.passBack(p, answer(1, `{}`))
+		p = s.reconnect(p)
 		s.resume(p, 1)
 		p.next(ask("mcpvisor-2", "resources/subscribe", `{"uri":"a:b"}`))
 		p.send(ask("x", "roots/list", `{}`))
@@ -257,13 +271,10 @@ func TestRun_listened_resources_count_as_updated(t *testing.T) {
 		p := s.connect()
 		listen := ask("l", "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["a:b","c:d"]}}`)
 		const acknowledged = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"notifications":{"resourceSubscriptions":["a:b"]}}}`
-		s.host.send(listen)
-		p.next(listen)
-		p.send(acknowledged)
-		s.host.next(acknowledged)
+		s.passOn(p, listen)
+		s.passBack(p, acknowledged)
 		s.host.none()
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		p.next(listen)
 		p.send(acknowledged)
 		s.host.next(updated(`"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"uri":"a:b"`))
@@ -274,9 +285,7 @@ func TestRun_listened_resources_count_as_updated(t *testing.T) {
 
 // A message of a batch that cannot be read is answered, with its id if that can be read. The others are served.
 func TestRun_bad_messages_of_a_batch(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(`[` + ask(1, "ping", `{}`) + `,{"jsonrpc":"2.0","id":2,"method":7},7,` + ask(3, "ping", `{}`) + `]`)
 		s.host.next(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"this is not a JSON-RPC message: the method must be a text"}}`)
 		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this is not a JSON-RPC message: it must be an object"}}`)
@@ -294,9 +303,7 @@ func TestRun_bad_messages_of_a_batch(t *testing.T) {
 
 // The host hears of a change of a list only if the list differs from the one that it has read.
 func TestRun_compares_lists(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask(1, "tools/list", `{}`), ask(2, "prompts/list", `{}`), ask(3, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`))
 		for range 3 {
 			<-p.lines
@@ -305,8 +312,7 @@ func TestRun_compares_lists(t *testing.T) {
 		for range 3 {
 			<-s.host.lines
 		}
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		s.resume(p, 1)
 		p.next(ask(3, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`))
 		p.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`)
@@ -340,9 +346,7 @@ func TestRun_compares_pages(t *testing.T) {
 		"only one page is read": {[]string{`{"tools":[1],"nextCursor":"b"}`}, []string{`{"tools":[1],"nextCursor":"b"}`}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T, s *scene) {
-				p := s.connect()
-				s.setUp(p)
+			playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 				params := []string{`{"x":1}`, `{"x":1,"cursor":"b"}`}
 				for i, result := range row.read {
 					s.host.send(ask(1, "tools/list", params[i]))
@@ -350,8 +354,7 @@ func TestRun_compares_pages(t *testing.T) {
 					p.send(answer(1, result))
 					<-s.host.lines
 				}
-				_ = p.conn.Close()
-				p = s.connect()
+				p = s.reconnect(p)
 				s.resume(p, 1)
 				for i, result := range row.now {
 					var m struct {
@@ -380,9 +383,7 @@ func TestRun_compares_pages(t *testing.T) {
 // A request waits for the next process within a bound, and its cancellation is kept from a
 // process that does not know it.
 func TestRun_requests_wait(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		_ = p.conn.Close()
 		dial := <-s.dials
 		s.host.send(ask(1, "tools/call", `{"name":"x"}`), ask(2, "tools/call", `{"name":"y"}`), ask(3, "ping", `{}`))
@@ -421,9 +422,7 @@ func TestRun_dial_fails(t *testing.T) {
 
 // A process that ends while a session is set up, again and again, costs a pause each time.
 func TestRun_set_up_fails(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		_ = p.conn.Close()
 		dial := <-s.dials
 		for range 3 {
@@ -457,9 +456,7 @@ func TestRun_bounds(t *testing.T) {
 
 // The end of the host ends the bridge.
 func TestRun_host_ends(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		_ = s.host.conn.Close()
 		require.NoError(t, <-s.ended)
 		_, ok := <-p.lines

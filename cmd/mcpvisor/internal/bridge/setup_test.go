@@ -63,12 +63,9 @@ func TestRun_initialized_in_set_up(t *testing.T) {
 	t.Run("while it is set up", func(t *testing.T) {
 		play(t, func(t *testing.T, s *scene) {
 			p := s.connect()
-			s.host.send(initialize)
-			p.next(initialize)
-			p.send(answer(0, `{}`))
-			s.host.next(answer(0, `{}`))
-			_ = p.conn.Close()
-			p = s.connect()
+			s.passOn(p, initialize)
+			s.passBack(p, answer(0, `{}`))
+			p = s.reconnect(p)
 			p.next(ask("mcpvisor-1", "initialize", `{"protocolVersion":"2025-11-25"}`))
 			s.host.send(initialized)
 			synctest.Wait()
@@ -95,9 +92,7 @@ func TestRun_initialized_in_set_up(t *testing.T) {
 // What a process has refused is not repeated at the next one, and replaces nothing.
 func TestRun_refused_set_up_is_not_repeated(t *testing.T) {
 	const refusal = `"error":{"code":-32602,"message":"no"}}`
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask(1, "logging/setLevel", `{"level":"info"}`), ask(2, "logging/setLevel", `{"level":"loud"}`), ask(3, "resources/subscribe", `{"uri":"a:b"}`))
 		for range 3 {
 			<-p.lines
@@ -106,8 +101,7 @@ func TestRun_refused_set_up_is_not_repeated(t *testing.T) {
 		for range 3 {
 			<-s.host.lines
 		}
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		s.resume(p, 1, ask("mcpvisor-2", "logging/setLevel", `{"level":"info"}`))
 		p.none()
 		s.host.none()
@@ -116,19 +110,15 @@ func TestRun_refused_set_up_is_not_repeated(t *testing.T) {
 
 // The end of a subscription counts, though the host has not waited for the answer to the request for it.
 func TestRun_subscriptions_that_are_pipelined(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		s.host.send(ask(1, "resources/subscribe", `{"uri":"a:b"}`), ask(2, "resources/unsubscribe", `{"uri":"a:b"}`), ask(3, "resources/subscribe", `{"uri":"c:d"}`), ask(4, "resources/unsubscribe", `{"uri":"c:d"}`), ask(5, "resources/subscribe", `{"uri":"c:d"}`))
 		for range 5 {
 			<-p.lines
 		}
 		for id := 1; id <= 5; id++ {
-			p.send(answer(id, `{}`))
-			s.host.next(answer(id, `{}`))
+			s.passBack(p, answer(id, `{}`))
 		}
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		s.resume(p, 1, ask("mcpvisor-2", "resources/subscribe", `{"uri":"c:d"}`))
 		s.host.next(updated(`"uri":"c:d"`))
 		p.none()
@@ -139,17 +129,13 @@ func TestRun_subscriptions_that_are_pipelined(t *testing.T) {
 // A subscription that a new process refuses, because its server is not ready yet, is asked for again until it stands. The
 // resource counts as updated then, and not before.
 func TestRun_subscription_of_a_server_that_is_not_ready(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 		for id, uri := range []string{"a:b", "c:d"} {
 			s.host.send(ask(id+1, "resources/subscribe", `{"uri":"`+uri+`"}`))
 			<-p.lines
-			p.send(answer(id+1, `{}`))
-			s.host.next(answer(id+1, `{}`))
+			s.passBack(p, answer(id+1, `{}`))
 		}
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		s.resume(p, 1)
 		refuse := func(number int, uri string) {
 			p.next(ask(fmt.Sprintf("mcpvisor-%d", number), "resources/subscribe", `{"uri":"`+uri+`"}`))
@@ -161,10 +147,8 @@ func TestRun_subscription_of_a_server_that_is_not_ready(t *testing.T) {
 		s.host.none()
 		refuse(4, "a:b")
 		refuse(5, "c:d")
-		s.host.send(ask(3, "resources/unsubscribe", `{"uri":"c:d"}`))
-		p.next(ask(3, "resources/unsubscribe", `{"uri":"c:d"}`))
-		p.send(answer(3, `{}`))
-		s.host.next(answer(3, `{}`))
+		s.passOn(p, ask(3, "resources/unsubscribe", `{"uri":"c:d"}`))
+		s.passBack(p, answer(3, `{}`))
 		p.next(ask("mcpvisor-6", "resources/subscribe", `{"uri":"a:b"}`))
 		p.send(answer("mcpvisor-6", `{}`))
 		s.host.next(updated(`"uri":"a:b"`))
@@ -188,9 +172,7 @@ func (p *peer) ended() {
 func TestRun_drain(t *testing.T) {
 	call := func(id int) string { return ask(id, "tools/call", `{"name":"x"}`) }
 	t.Run("with a call in flight", func(t *testing.T) {
-		play(t, func(t *testing.T, s *scene) {
-			p := s.connect()
-			s.setUp(p)
+		playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 			s.host.send(call(1), ask(2, "tasks/result", `{"taskId":"a"}`))
 			p.next(call(1))
 			p.next(ask(2, "tasks/result", `{"taskId":"a"}`))
@@ -198,8 +180,7 @@ func TestRun_drain(t *testing.T) {
 			synctest.Wait()
 			s.host.send(call(3))
 			p.none()
-			p.send(answer(1, `{}`))
-			s.host.next(answer(1, `{}`))
+			s.passBack(p, answer(1, `{}`))
 			p.ended() // what lasts is sent again
 			p = s.connect()
 			s.resume(p, 1)
@@ -209,9 +190,7 @@ func TestRun_drain(t *testing.T) {
 		})
 	})
 	t.Run("without one", func(t *testing.T) {
-		play(t, func(t *testing.T, s *scene) {
-			p := s.connect()
-			s.setUp(p)
+		playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 			p.send(draining)
 			p.ended()
 			began := time.Now()
@@ -220,24 +199,18 @@ func TestRun_drain(t *testing.T) {
 		})
 	})
 	t.Run("with a canceled call", func(t *testing.T) {
-		play(t, func(t *testing.T, s *scene) {
-			p := s.connect()
-			s.setUp(p)
-			s.host.send(call(1))
-			p.next(call(1))
+		playSetUp(t, func(t *testing.T, s *scene, p *peer) {
+			s.passOn(p, call(1))
 			p.send(draining)
 			synctest.Wait()
 			cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
-			s.host.send(cancel)
-			p.next(cancel)
+			s.passOn(p, cancel)
 			p.ended()
 			s.resume(s.connect(), 1)
 		})
 	})
 	t.Run("while the session is set up", func(t *testing.T) {
-		play(t, func(t *testing.T, s *scene) {
-			p := s.connect()
-			s.setUp(p)
+		playSetUp(t, func(t *testing.T, s *scene, p *peer) {
 			_ = p.conn.Close()
 			dial := <-s.dials
 			s.host.send(call(1))
@@ -256,8 +229,7 @@ func TestRun_drain(t *testing.T) {
 	t.Run("while the first session is opened", func(t *testing.T) {
 		play(t, func(t *testing.T, s *scene) {
 			p := s.connect()
-			s.host.send(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
-			p.next(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
+			s.passOn(p, ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
 			p.send(draining)
 			p.ended()
 			p = s.connect()
@@ -269,11 +241,8 @@ func TestRun_drain(t *testing.T) {
 
 // A request that waited for long says why: the process has not come back, or its servers have not started.
 func TestRun_servers_start_slowly(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		p := s.connect()
-		s.setUp(p)
-		_ = p.conn.Close()
-		p = s.connect()
+	playSetUp(t, func(t *testing.T, s *scene, p *peer) {
+		p = s.reconnect(p)
 		p.next(ask("mcpvisor-1", "initialize", `{"protocolVersion":"2025-11-25"}`))
 		s.host.send(ask(1, "ping", `{}`))
 		synctest.Wait()
@@ -329,18 +298,14 @@ func TestRun_run_that_ends_soon(t *testing.T) {
 
 		p := s.connect()
 		p.next(initialize)
-		p.send(answer(0, `{"protocolVersion":"2025-11-25"}`))
-		s.host.next(answer(0, `{"protocolVersion":"2025-11-25"}`))
-		s.host.send(initialized)
-		p.next(initialized)
+		s.passBack(p, answer(0, `{"protocolVersion":"2025-11-25"}`))
+		s.passOn(p, initialized)
 		since()
-		_ = p.conn.Close()
-		p = s.connect()
+		p = s.reconnect(p)
 		require.Zero(t, since(), "it was of use")
 		for number := range 20 {
 			s.resume(p, number+1)
-			_ = p.conn.Close()
-			p = s.connect()
+			p = s.reconnect(p)
 		}
 		require.Greater(t, since(), time.Minute)
 	})

@@ -86,12 +86,8 @@ func (inv *Invocation) ReportError(err error) {
 
 // WriteReport writes a report to stderr as an object in one line.
 func (inv *Invocation) WriteReport(r Report) {
-	data, err := json.Marshal(r)
-	if err == nil {
-		err = PrintRaw(inv.Err, data)
-	}
-	if err != nil { // stderr is where it would be reported
-		return
+	if data, err := json.Marshal(r); err == nil {
+		_ = PrintRaw(inv.Err, data) // stderr is where an error would be reported
 	}
 }
 
@@ -128,6 +124,15 @@ func (e *ExitError) Error() string { return e.Message }
 // UsageError is an error about the command line or the configuration.
 func UsageError(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Report: Report{Kind: KindUsage, Message: fmt.Sprintf(format, args...)}}
+}
+
+// ParseHeader splits the value of a --header.
+func ParseHeader(header string) (name, value string, err error) {
+	name, value, found := strings.Cut(header, ":")
+	if name, value = strings.TrimSpace(name), strings.TrimSpace(value); !found || name == "" {
+		err = UsageError("a --header has no colon; write it as 'Name: value'")
+	}
+	return name, value, err
 }
 
 // UnavailableError is the error about a server that did not become ready. No request

@@ -7,7 +7,7 @@
 package commandline
 
 import (
-	_ "embed" // scripts
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -244,30 +244,17 @@ type Candidate struct {
 // running `mcpvisor run` knows. given are the arguments before it. It is called as needed.
 type Names func(kind string, given []string) []Candidate
 
-var (
-	//go:embed script/mcpvisor.bash
-	bash string
-	//go:embed script/mcpvisor.zsh
-	zsh string
-	//go:embed script/mcpvisor.fish
-	fish string
-	//go:embed script/mcpvisor.ps1
-	powershell string
-)
+// scripts are those of the shells, by the ends of their names.
+//
+//go:embed script
+var scripts embed.FS
 
-// Shells are those that have a script.
-var Shells = []string{"bash", "zsh", "fish", "powershell"}
-
+// Script returns the script of a shell.
 func Script(shell string) (string, error) {
-	switch shell {
-	case "bash":
-		return bash, nil
-	case "zsh":
-		return zsh, nil
-	case "fish":
-		return fish, nil
-	case "powershell", "pwsh":
-		return powershell, nil
+	end := strings.Replace(strings.Replace(shell, "powershell", "ps1", 1), "pwsh", "ps1", 1)
+	text, err := scripts.ReadFile("script/mcpvisor." + end)
+	if err != nil {
+		return "", fmt.Errorf("there is no completion for %q; name one of: bash, zsh, fish, powershell", shell)
 	}
-	return "", fmt.Errorf("there is no completion for %q; name one of: %s", shell, strings.Join(Shells, ", "))
+	return string(text), nil
 }

@@ -145,13 +145,13 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
-	h.routes.HandleFunc("POST /run/reload", h.postReload)
+	h.routes.HandleFunc("POST /run/reload", post(h, h.reload))
 	h.routes.HandleFunc("POST /run/hand-over", h.postHandOver)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
 	h.routes.HandleFunc("GET /run/key", h.getKey)
-	h.routes.HandleFunc("POST /run/resolve", h.postResolve)
-	h.routes.HandleFunc("POST /run/read", h.postRead)
-	h.routes.HandleFunc("POST /run/prompt", h.postPrompt)
+	h.routes.HandleFunc("POST /run/resolve", post(h, h.resolve))
+	h.routes.HandleFunc("POST /run/read", post(h, h.read))
+	h.routes.HandleFunc("POST /run/prompt", post(h, h.prompt))
 	return h, nil
 }
 
@@ -226,17 +226,12 @@ type ReadRequest struct {
 	URI    string `json:"uri"`
 }
 
-func (h *Handler) postRead(w http.ResponseWriter, r *http.Request) {
-	read, ok := readBody[ReadRequest](h, w, r)
-	if !ok {
-		return
-	}
-	result, err := h.client.ReadResource(r.Context(), read.Server, read.URI)
+func (h *Handler) read(ctx context.Context, request ReadRequest) (any, error) {
+	result, err := h.client.ReadResource(ctx, request.Server, request.URI)
 	if err != nil {
-		writeError(w, err)
-		return
+		return nil, err
 	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(readJSON(result)) })
+	return readJSON(result), nil
 }
 
 // PromptRequest is the body of POST /run/prompt.
@@ -246,29 +241,27 @@ type PromptRequest struct {
 	Arguments map[string]string `json:"arguments,omitempty"`
 }
 
-func (h *Handler) postPrompt(w http.ResponseWriter, r *http.Request) {
-	prompt, ok := readBody[PromptRequest](h, w, r)
-	if !ok {
-		return
-	}
-	result, err := h.client.GetPrompt(r.Context(), mcpvisor.Qualify(prompt.Server, prompt.Name), prompt.Arguments)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(result) })
+func (h *Handler) prompt(ctx context.Context, request PromptRequest) (any, error) {
+	return h.client.GetPrompt(ctx, mcpvisor.Qualify(request.Server, request.Name), request.Arguments)
 }
 
-// readBody decodes the body of a request. If it cannot, the request is answered and ok is
-// false.
-func readBody[T any](h *Handler, w http.ResponseWriter, r *http.Request) (value T, ok bool) {
-	body := h.bodies.NewBody(w, r, MaxArguments)
-	defer body.Release()
-	value, err := jsonanswer.Decode[T](body)
-	if err != nil {
-		writeError(w, bodyError(err))
+// post handles a request whose body is decoded for do. The answer is what that returns.
+func post[T any](h *Handler, do func(ctx context.Context, request T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body := h.bodies.NewBody(w, r, MaxArguments)
+		request, err := jsonanswer.Decode[T](body)
+		body.Release()
+		if err != nil {
+			writeError(w, bodyError(err))
+			return
+		}
+		answer, err := do(r.Context(), request)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
 	}
-	return value, err == nil
 }
 
 // bodyError is the error of a body that cannot be used.
@@ -345,19 +338,10 @@ type ResolveRequest struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// postResolve states what became of the call of a key. Only commands can: clients of the gateway and the page
+// resolve states what became of the call of a key. Only commands can: clients of the gateway and the page
 // have no such request.
-func (h *Handler) postResolve(w http.ResponseWriter, r *http.Request) {
-	request, ok := readBody[ResolveRequest](h, w, r)
-	if !ok {
-		return
-	}
-	err := h.client.ResolveKey(r.Context(), request.JournalKey, facade.KeyResolution{Seen: request.Seen, By: request.By, NotRun: request.NotRun, Result: request.Result})
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
+func (h *Handler) resolve(ctx context.Context, request ResolveRequest) (any, error) {
+	return struct{}{}, h.client.ResolveKey(ctx, request.JournalKey, facade.KeyResolution{Seen: request.Seen, By: request.By, NotRun: request.NotRun, Result: request.Result})
 }
 
 // ReloadRequest is the body of POST /run/reload: read the configuration again.
@@ -409,17 +393,11 @@ const (
 	ActionUnusable Action = "unusable"
 )
 
-func (h *Handler) postReload(w http.ResponseWriter, r *http.Request) {
-	request, ok := readBody[ReloadRequest](h, w, r)
-	if !ok {
-		return
-	}
+func (h *Handler) reload(_ context.Context, request ReloadRequest) (any, error) {
 	if h.of.Reload == nil {
-		writeError(w, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")})
-		return
+		return nil, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")}
 	}
-	answer := h.of.Reload(request.DryRun)
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+	return h.of.Reload(request.DryRun), nil
 }
 
 // MaxArguments bounds the arguments of a call, in bytes.

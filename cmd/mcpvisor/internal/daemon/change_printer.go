@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // changePrinter prints what happens to the servers of `mcpvisor run`. With --json it prints
@@ -137,21 +136,18 @@ func (p *changePrinter) note(format string, args ...any) {
 
 // begin prints what is run, and where it can be looked at.
 func (p *changePrinter) begin(info control.Info) error {
-	if p.inv.JSON {
-		if info.URL != "" { // stdout has events only
-			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: "page: " + info.URL})
-		}
-		if info.MCP != "" {
-			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: "MCP server: " + info.MCP})
-		}
-		return nil
-	}
 	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.count(), "server"), table.OneLine(info.Config, table.MaxText), info.PID)
-	if info.URL != "" {
-		text += "page: " + info.URL + "\n"
+	for _, address := range [][2]string{{"page: ", info.URL}, {"MCP server: ", info.MCP}} {
+		switch line := address[0] + address[1]; {
+		case address[1] == "":
+		case p.inv.JSON: // stdout has events only
+			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: line})
+		default:
+			text += line + "\n"
+		}
 	}
-	if info.MCP != "" {
-		text += "MCP server: " + info.MCP + "\n"
+	if p.inv.JSON {
+		return nil
 	}
 	_, err := fmt.Fprint(p.inv.Out, text)
 	return err
@@ -179,18 +175,27 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 		delete(p.ready, ev.Server)
 	default:
 	}
-	word, text := describeChange(ev)
-	if word == "" || p.interrupted() {
+	if slices.Contains(notPrinted, ev.Kind) || p.interrupted() {
 		return nil
 	}
+	text := strings.TrimPrefix(ev.String(), ev.Server+" ")
+	if ev.StartTook > 0 {
+		text += ", started in " + plaintext.Duration(ev.StartTook)
+	}
+	if names := changedNames(ev.Change); names != "" {
+		text += " (" + names + ")"
+	}
 	p.width = max(p.width, utf8.RuneCountInString(ev.Server))
-	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, table.OneLine(text, table.MaxText)))
+	line := fmt.Sprintf("%s  %-*s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, table.OneLine(text, table.MaxText))
 	if len(p.ready) != before {
 		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.count())
 	}
 	_, err := fmt.Fprintln(p.inv.Out, line)
 	return err
 }
+
+// notPrinted are the kinds of events that an operator need not see.
+var notPrinted = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventUnregistered}
 
 func (p *changePrinter) interrupted() bool { return p.inv.Context.Err() != nil }
 
@@ -209,82 +214,14 @@ func (p *changePrinter) printObject(ev mcpvisor.Event) error {
 	return cli.PrintRaw(p.inv.Out, data)
 }
 
-// describeChange returns what an event says: a word, and the details. The word is empty for
-// an event that an operator need not see.
-func describeChange(ev mcpvisor.Event) (word, text string) {
-	switch ev.Kind {
-	case mcpvisor.EventReady:
-		parts := []string{display.Count(ev.Tools, "tool")}
-		if n := ev.Resources + ev.Templates; n > 0 {
-			parts = append(parts, display.Count(n, "resource"))
-		}
-		if ev.Prompts > 0 {
-			parts = append(parts, display.Count(ev.Prompts, "prompt"))
-		}
-		if ev.PID != 0 {
-			parts = append(parts, fmt.Sprintf("pid %d", ev.PID))
-		}
-		if ev.StartTook > 0 {
-			parts = append(parts, "started in "+plaintext.Duration(ev.StartTook))
-		}
-		if ev.Downtime > 0 {
-			parts = append(parts, "was down for "+plaintext.Duration(ev.Downtime))
-		}
-		if !ev.Change.IsZero() {
-			parts = append(parts, "LISTS CHANGED since it was last ready: "+describeLists(ev.Change))
-		}
-		return "ready", strings.Join(parts, ", ")
-	case mcpvisor.EventDown:
-		text = ev.Cause.Describe()
-		if ev.FailedCalls > 0 {
-			text += "; " + display.Count(ev.FailedCalls, "call") + " in flight failed"
-		}
-		return "DOWN", text
-	case mcpvisor.EventStartFailed:
-		return "start failed", ev.Cause.Describe()
-	case mcpvisor.EventRetry:
-		text = fmt.Sprintf("attempt %d of %d in %s", ev.Attempt, ev.MaxAttempts, plaintext.Duration(ev.Delay))
-		if ev.MaxAttempts == supervisor.Unlimited {
-			text = fmt.Sprintf("attempt %d in %s", ev.Attempt, plaintext.Duration(ev.Delay))
-		}
-		return "retry", text
-	case mcpvisor.EventParked:
-		return "PARKED", fmt.Sprintf("all attempts are spent, next one in %s", plaintext.Duration(ev.Delay))
-	case mcpvisor.EventAuthRequired:
-		text = ev.Cause.Describe()
-		if required := (*mcpvisor.AuthRequired)(nil); errors.As(ev.Cause, &required) { // OAuth is configured
-			text += "; run: mcpvisor authorize " + ev.Server
-		}
-		return "UNAUTHORIZED", text
-	case mcpvisor.EventEvicted:
-		if ev.Attempt > 0 {
-			return "EVICTED", "given up " + display.AfterRestarts(ev.Attempt, ev.MaxAttempts) + ": " + ev.Cause.Describe()
-		}
-		return "EVICTED", "given up: " + ev.Cause.Describe()
-	case mcpvisor.EventStandby:
-		return "standby", fmt.Sprintf("ready to take over, pid %d", ev.PID)
-	case mcpvisor.EventStandbyLost:
-		return "standby lost", ev.Cause.Describe()
-	case mcpvisor.EventTaskRecovered:
-		return "task", "has the task of " + ev.Tool + " again"
-	case mcpvisor.EventTaskLost:
-		return "TASK LOST", "the task of " + ev.Tool + " did not survive; its outcome is unknown"
-	case mcpvisor.EventChanged:
-		return "changed", describeLists(ev.Change)
-	case mcpvisor.EventLog:
-		return "log", fmt.Sprintf("%s: %s", ev.Log.Level, ev.Log.Text)
-	case mcpvisor.EventMissed:
-		return "missed", display.Count(ev.Missed, "event") + " that this output was too slow for"
-	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventUnregistered: // not for an operator
-	}
-	return "", ""
-}
-
 // shownNames is how many names of a kind a line has.
 const shownNames = 3
 
-// describeLists returns what changed in the lists of a server: the counts, and some names.
-func describeLists(c *mcpvisor.Change) string {
+// changedNames names some of what changed in the lists of a server; empty if nothing did.
+func changedNames(c *mcpvisor.Change) string {
+	if c.IsZero() {
+		return ""
+	}
 	var added, removed, changed []string
 	for _, d := range []*mcpvisor.Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
 		added, removed, changed = append(added, d.Added...), append(removed, d.Removed...), append(changed, d.Changed...)
@@ -303,8 +240,5 @@ func describeLists(c *mcpvisor.Change) string {
 		}
 		parts = append(parts, text)
 	}
-	if len(parts) == 0 { // only the instructions
-		return c.String()
-	}
-	return c.String() + " (" + strings.Join(parts, "; ") + ")"
+	return strings.Join(parts, "; ")
 }

@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -123,30 +121,17 @@ func readTokens(path string) (tokens []gateway.Token, err error) {
 	if err != nil {
 		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
 	}
-	n := 0
-	for lines := bufio.NewScanner(bytes.NewReader(text)); ; {
-		if !lines.Scan() {
-			err = lines.Err()
-			break
-		}
-		n++
-		fields := strings.Fields(lines.Text())
+	for i, line := range strings.Split(string(text), "\n") {
+		fields := strings.Fields(line)
 		switch {
 		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
 			continue
 		case len(fields) < 2 || len(fields) > 3 || len(fields[1]) != len(gateway.HashToken("")):
-			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile; mcpvisor token NAME prints such a line", path, n)
+			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile; mcpvisor token NAME prints such a line", path, i+1)
 		}
-		token := gateway.Token{Principal: fields[0], SHA256: fields[1]}
-		if len(fields) == 3 {
-			token.Profile = fields[2]
-		}
-		tokens = append(tokens, token)
+		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1], Profile: strings.Join(fields[2:], "")})
 	}
-	switch {
-	case err != nil:
-		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
-	case len(tokens) == 0:
+	if len(tokens) == 0 {
 		return nil, cli.UsageError("%s has no token; mcpvisor token NAME prints a line for it", path)
 	}
 	return tokens, nil

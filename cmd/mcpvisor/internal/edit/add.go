@@ -16,7 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
-	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
 // Add is `mcpvisor add`.
@@ -148,16 +147,13 @@ func (cmd *Add) addFlags(inv *cli.Invocation, entry configfile.Object, preset pr
 		if name == "" || strings.ContainsAny(name, " ${}") {
 			return nil, preset, cli.UsageError("--env %s: write NAME=value, or NAME alone", name)
 		}
-		warnSecret(inv, given, name, value, "--env "+name)
 		env.Set(name, value)
 	}
 	for _, header := range cmd.Header {
-		name, value, given := strings.Cut(header, ":")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !given || name == "" {
-			return nil, preset, cli.UsageError("a --header has no colon; write it as 'Name: value'")
+		name, value, err := cli.ParseHeader(header)
+		if err != nil {
+			return nil, preset, err
 		}
-		warnSecret(inv, true, strings.ReplaceAll(name, "-", "_"), value, "a variable, as in --header '"+name+": ${VAR}'")
 		headers.Set(name, value)
 	}
 	if len(env) > 0 {
@@ -169,10 +165,8 @@ func (cmd *Add) addFlags(inv *cli.Invocation, entry configfile.Object, preset pr
 	if cmd.Cwd != "" {
 		entry.Set("cwd", cmd.Cwd)
 	}
-	if preset.Name == "" {
-		for _, found := range hosts.LikelySecrets(cmd.Name, entry) {
-			inv.Warn("", "%s looks like a secret, and the file holds it now; better write a variable in its place, as in '${%s}'", found.Place, found.Variable)
-		}
+	for _, found := range hosts.LikelySecrets(cmd.Name, entry) {
+		inv.Warn("", "%s looks like a secret, and the file holds it now; better write a variable in its place, as in '${%s}'", found.Place, found.Variable)
 	}
 	return entry, preset, nil
 }
@@ -197,14 +191,6 @@ func (cmd *Add) checkAddress() error {
 		return cli.UsageError("%s is not a file here; write https:// before an address, or -- before a program", word)
 	}
 	return nil
-}
-
-// warnSecret warns of a secret that is written into the file as it is.
-func warnSecret(inv *cli.Invocation, given bool, name, value, better string) {
-	var found secret.List
-	if found.AddEnv([]string{name + "=" + value}); given && !found.Empty() && !strings.Contains(value, "${") {
-		inv.Warn("", "the value of %s looks like a secret, and the file holds it now; better use %s", name, better)
-	}
 }
 
 func commandEntry(words []string) configfile.Object {

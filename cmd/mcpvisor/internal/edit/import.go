@@ -44,16 +44,13 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 		clash = hosts.Rename
 	}
 	var plan *hosts.Plan
-	change := func(f *configfile.File) (err error) {
+	target, err := editTarget(inv, cmd.targetFlags, func(f *configfile.File) (err error) {
 		plan, err = hosts.NewPlan(f, sources, e, clash, os.LookupEnv)
+		if err == nil && (!cmd.Write || plan.Count(hosts.ActionAdd)+plan.Count(hosts.ActionReplace) == 0) {
+			err = errNotWritten
+		}
 		return err
-	}
-	var target *configfile.File
-	if cmd.Write {
-		target, err = writePlan(inv, cmd.targetFlags, change, &plan)
-	} else if target, err = openTarget(inv, cmd.targetFlags); err == nil {
-		err = change(target)
-	}
+	})
 	if err != nil {
 		return err
 	}
@@ -70,20 +67,6 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: display.Count(n, "file") + " of other hosts not read, as said above; correct what is wrong there, and import again"}}
 	}
 	return err
-}
-
-func writePlan(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error, plan **hosts.Plan) (*configfile.File, error) {
-	target, err := openTarget(inv, flags)
-	if err != nil {
-		return nil, err
-	}
-	if err := change(target); err != nil {
-		return nil, err
-	}
-	if (*plan).Count(hosts.ActionAdd)+(*plan).Count(hosts.ActionReplace) == 0 {
-		return target, nil
-	}
-	return editTarget(inv, flags, change)
 }
 
 // listOf returns an empty list for none, because null is no list in JSON.

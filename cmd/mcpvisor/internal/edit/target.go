@@ -54,6 +54,9 @@ func openTarget(inv *cli.Invocation, flags targetFlags) (*configfile.File, error
 // maxEdits is how often a change is made again because another program was faster.
 const maxEdits = 5
 
+// errNotWritten is what a change returns to editTarget if the file is not to be written.
+var errNotWritten = errors.New("not written")
+
 // editTarget applies a change to the file and writes it. change is called again if another
 // program has changed the file meanwhile.
 func editTarget(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error) (*configfile.File, error) {
@@ -62,7 +65,10 @@ func editTarget(inv *cli.Invocation, flags targetFlags, change func(*configfile.
 		if err != nil {
 			return nil, err
 		}
-		if err := change(f); err != nil {
+		switch err := change(f); {
+		case errors.Is(err, errNotWritten):
+			return f, nil
+		case err != nil:
 			return nil, err
 		}
 		switch err := f.Write(); {

@@ -127,14 +127,6 @@ func difference(present, wanted configuration) applied {
 	return a
 }
 
-func compact(definition json.RawMessage) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, definition) != nil {
-		return definition
-	}
-	return b.Bytes()
-}
-
 // configuration is what apply gives to the fleet.
 type configuration struct {
 	servers []fleet.Server
@@ -235,7 +227,8 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 func definition(v *hujson.Value) json.RawMessage {
 	standard := v.Clone()
 	standard.Standardize()
-	return compact(standard.Pack())
+	standard.Minimize()
+	return standard.Pack()
 }
 
 // member returns the last member of an object that has the name, or nil.

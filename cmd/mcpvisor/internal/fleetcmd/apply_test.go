@@ -54,10 +54,10 @@ func TestApply_definitions(t *testing.T) {
 	require.Equal(t, "search", all[1].Name)
 	require.JSONEq(t, `{"url": "${SEARCH_URL}", "on_down": "5m", "retry": {"max_attempts": "unlimited", "base": "1s"}, "share": "shared", "standby": false}`, string(all[1].Definition))
 
-	spec, err := servers.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_KEY}"}, "node_labels": {"zone": "north"}}`))
+	spec, err := fleet.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_KEY}"}, "node_labels": {"zone": "north"}}`), servers.NodeOptions...)
 	require.NoError(t, err)
 	require.Equal(t, "value-of-this-machine", spec.Stdio.Env["KEY"], "the node that runs it resolves references")
-	_, err = servers.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_MISSING}"}}`))
+	_, err = fleet.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_MISSING}"}}`), servers.NodeOptions...)
 	require.ErrorContains(t, err, `server "docs" cannot be used on this node: `)
 	require.ErrorContains(t, err, "FLEET_TEST_MISSING")
 }

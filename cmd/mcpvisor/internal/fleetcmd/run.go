@@ -86,7 +86,7 @@ func (cmd *runCmd) join(ctx context.Context, inv *cli.Invocation, config fleet.C
 	}
 	config.Options = options
 	config.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {
-		spec, err := servers.ResolveDefinition(name, definition)
+		spec, err := fleet.ResolveDefinition(name, definition, servers.NodeOptions...)
 		if err == nil {
 			followed.Resolved(spec)
 		}

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
@@ -87,7 +86,7 @@ func printStatus(inv *cli.Invocation, name string, s fleet.Status) error {
 			if n.Capacity > 0 {
 				count += fmt.Sprintf(" of %d", n.Capacity)
 			}
-			rows = append(rows, []any{n.ID, state, count, strconv.FormatFloat(cmp.Or(n.Weight, 1), 'g', 4, 64), cmp.Or(labelText(n.Labels), "-"), cmp.Or(n.Address, "-")})
+			rows = append(rows, []any{n.ID, state, count, strconv.FormatFloat(cmp.Or(n.Weight, 1), 'g', 4, 64), cmp.Or(plaintext.Labels(n.Labels), "-"), cmp.Or(n.Address, "-")})
 		}
 		if err := inv.Table("NODE\tSTATE\tSERVERS\tWEIGHT\tLABELS\tADDRESS", rows); err != nil {
 			return err
@@ -111,14 +110,6 @@ func printStatus(inv *cli.Invocation, name string, s fleet.Status) error {
 		rows = append(rows, []any{one.Name, kind, one.Epoch, node})
 	}
 	return inv.Table("SERVER\tKIND\tEPOCH\tNODE", rows)
-}
-
-func labelText(labels map[string]string) string {
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		texts = append(texts, name+"="+labels[name])
-	}
-	return strings.Join(texts, " ")
 }
 
 type drainCmd struct {
@@ -185,11 +176,8 @@ func (cmd *moveCmd) Run(inv *cli.Invocation) error {
 		if inv.Context.Err() != nil {
 			return cli.ErrInterrupted
 		}
-		switch {
-		case errors.Is(err, fleet.ErrUnknownNode):
-			return cli.UsageError("%v; mcpvisor fleet status lists the nodes", err)
-		case errors.Is(err, fleet.ErrUnknownServer):
-			return cli.UsageError("%v; mcpvisor fleet status lists the servers", err)
+		if errors.Is(err, fleet.ErrUnknownNode) || errors.Is(err, fleet.ErrUnknownServer) {
+			return cli.UsageError("%v; mcpvisor fleet status lists nodes and servers", err)
 		}
 		return err
 	}

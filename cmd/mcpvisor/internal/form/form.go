@@ -43,7 +43,7 @@ type Terminal struct {
 // New returns a terminal that shows questions on out. around, which may be nil, is called
 // with true before a form is shown and with false after it.
 func New(in io.Reader, out io.Writer, around func(shown bool)) *Terminal {
-	t := &Terminal{lines: NewLines(in), out: out, turn: make(chan struct{}, 1), around: around}
+	t := &Terminal{lines: NewLines(func() (string, error) { return ReadLine(in) }), out: out, turn: make(chan struct{}, 1), around: around}
 	if around == nil {
 		t.around = func(bool) {}
 	}
@@ -227,7 +227,7 @@ func (t *Terminal) question(p params.Param) string {
 // Lines reads lines for questions that may be withdrawn before they are answered. Safe for
 // concurrent use.
 type Lines struct {
-	in io.Reader
+	read func() (string, error)
 
 	mu      sync.Mutex  // one question at a time
 	pending chan answer // of the goroutine that reads; nil without one
@@ -238,9 +238,9 @@ type answer struct {
 	err  error
 }
 
-// NewLines reads from in. A read that is under way when a question is withdrawn continues, and
+// NewLines reads lines by read. A read that is under way when a question is withdrawn continues, and
 // ends with the process or the next line.
-func NewLines(in io.Reader) *Lines { return &Lines{in: in} }
+func NewLines(read func() (string, error)) *Lines { return &Lines{read: read} }
 
 // Discard drops a line that was typed since a question was withdrawn: it answers something
 // else than the next question. Call it before that is shown.
@@ -267,7 +267,7 @@ func (l *Lines) Read(ctx context.Context) (string, error) {
 	if l.pending == nil {
 		l.pending = make(chan answer, 1)
 		go func(to chan<- answer) {
-			line, err := ReadLine(l.in)
+			line, err := l.read()
 			to <- answer{line, err}
 		}(l.pending)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestLines(t *testing.T) {
-	lines := NewLines(strings.NewReader("one\r\n\nthree"))
+	lines := NewLines(readerOf(strings.NewReader("one\r\n\nthree")))
 	for _, want := range []string{"one", ""} {
 		line, err := lines.Read(t.Context())
 		require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestLines(t *testing.T) {
 // already, and is dropped otherwise.
 func TestLines_withdrawn_question(t *testing.T) {
 	in, feed := io.Pipe()
-	lines := NewLines(in)
+	lines := NewLines(readerOf(in))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	withdraw := func() {
@@ -59,4 +59,8 @@ func TestLines_withdrawn_question(t *testing.T) {
 	require.NoError(t, feed.Close())
 	_, err = lines.Read(t.Context())
 	require.ErrorIs(t, err, io.EOF)
+}
+
+func readerOf(in io.Reader) func() (string, error) {
+	return func() (string, error) { return ReadLine(in) }
 }

@@ -160,18 +160,17 @@ func readCodex(text []byte, _ Environment) ([]raw, []input, error) {
 			continue
 		}
 		r := raw{name: key[1], line: tableLine(text, key[1])}
-		table, ok := servers[key[1]].(map[string]any)
-		if !ok {
+		var ok bool
+		if r.entry, ok = ordered(servers[key[1]]).(object); !ok {
 			r.err = errors.New("it is not a table")
 		}
-		r.entry = ordered(table)
 		entries = append(entries, r)
 	}
 	// A table that only has tables below it has no key of its own.
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		if !slices.ContainsFunc(entries, func(r raw) bool { return r.name == name }) {
-			table, _ := servers[name].(map[string]any)
-			entries = append(entries, raw{name: name, line: tableLine(text, name), entry: ordered(table)})
+			entry, _ := ordered(servers[name]).(object)
+			entries = append(entries, raw{name: name, line: tableLine(text, name), entry: entry})
 		}
 	}
 	return entries, nil, nil
@@ -187,33 +186,29 @@ func tableLine(text []byte, name string) int {
 	return 1 + bytes.Count(text[:at[0]], []byte("\n"))
 }
 
-// ordered turns a table into an object with sorted keys.
-func ordered(table map[string]any) object {
-	o := object{}
-	for _, key := range slices.Sorted(maps.Keys(table)) {
-		value := table[key]
-		switch v := value.(type) {
-		case map[string]any:
-			value = ordered(v)
-		case []map[string]any:
-			list := make([]any, len(v))
-			for i := range v {
-				list[i] = ordered(v[i])
-			}
-			value = list
-		case []any:
-			list := make([]any, len(v))
-			for i, element := range v {
-				if inner, ok := element.(map[string]any); ok {
-					element = ordered(inner)
-				}
-				list[i] = element
-			}
-			value = list
+// ordered turns tables into objects with sorted keys.
+func ordered(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		o := object{}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			o.Set(key, ordered(v[key]))
 		}
-		o.Set(key, value)
+		return o
+	case []map[string]any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = ordered(v[i])
+		}
+		return list
+	case []any:
+		list := slices.Clone(v)
+		for i := range list {
+			list[i] = ordered(list[i])
+		}
+		return list
 	}
-	return o
+	return value
 }
 
 // codexKeys are the keys of Codex in the order in which an entry is written, and the keys

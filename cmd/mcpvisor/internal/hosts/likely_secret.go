@@ -28,29 +28,8 @@ type LikelySecret struct {
 	Variable string
 }
 
-// LikelySecrets returns the likely secrets in the command, the arguments and the address of
-// an entry.
-func LikelySecrets(server string, entry configfile.Object) []LikelySecret {
-	var plain object
-	for _, m := range entry {
-		switch m.Key {
-		case "args":
-			words, _ := m.Value.([]string)
-			args := make([]any, len(words))
-			for i := range words {
-				args[i] = words[i]
-			}
-			m.Value = args
-		case "command", "url":
-		default:
-			continue
-		}
-		plain = append(plain, m)
-	}
-	return likelySecrets(server, plain)
-}
-
-func likelySecrets(server string, entry object) (found []LikelySecret) {
+// LikelySecrets returns the likely secrets of an entry.
+func LikelySecrets(server string, entry configfile.Object) (found []LikelySecret) {
 	v := variables{lookup: func(string) (string, bool) { return "", false }}
 	v.protect(server, "", entry)
 	for _, one := range v.all {
@@ -69,7 +48,7 @@ func LiteralSecrets(server string, entry *hujson.Value) []LikelySecret {
 	if !ok {
 		return nil
 	}
-	found := likelySecrets(server, plain)
+	found := LikelySecrets(server, plain)
 	object, _ := entry.Value.(*hujson.Object)
 	for i := range found {
 		found[i].Offset = entry.StartOffset

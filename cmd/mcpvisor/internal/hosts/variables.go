@@ -71,6 +71,12 @@ func (v *variables) protect(server, place string, entry object) object {
 			case "auth", "oauth":
 				m.Value = p.protectAuth(m.Key, value)
 			}
+		case []string: // of an entry that was made, not read
+			args := make([]any, len(value))
+			for i := range value {
+				args[i] = value[i]
+			}
+			m.Value = p.protectArgs(command, args)
 		case []any:
 			if m.Key == "args" {
 				m.Value = p.protectArgs(command, value)

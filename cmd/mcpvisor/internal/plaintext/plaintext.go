@@ -3,6 +3,8 @@ package plaintext
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +71,15 @@ func Duration(d time.Duration) string {
 	}
 	const day = 24 * time.Hour
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+}
+
+// Labels returns labels as NAME=VALUE, in the order of their names.
+func Labels(labels map[string]string) string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		texts = append(texts, name+"="+labels[name])
+	}
+	return strings.Join(texts, " ")
 }
 
 // Took is Duration for how long something took: below 10 ms it has more digits, as in "256µs" and

@@ -12,7 +12,6 @@ import (
 
 	"github.com/zalando/go-keyring"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -52,9 +51,9 @@ func (k *quickKeyring) lookUp(service, account string) (string, error) {
 	if since := k.silent.Load(); since != 0 && time.Since(time.Unix(0, since)) < k.pause {
 		return "", errSilentKeyring
 	}
+	began := time.Now() // before the timer: a look-up that it ends has taken that long
 	timer := time.NewTimer(k.wait)
 	defer timer.Stop()
-	began := time.Now()
 	value, err := lookUpIn(service, account, k.get, timer.C)
 	if err != nil && time.Since(began) >= k.wait {
 		k.silent.Store(time.Now().UnixNano())
@@ -65,37 +64,8 @@ func (k *quickKeyring) lookUp(service, account string) (string, error) {
 
 var errSilentKeyring = errors.New("the keyring has not answered lately; unlock it, or use ${VAR} or ${file:…}")
 
-// ResolveDefinition makes the specification of a server of a fleet from its definition, an entry of a
-// configuration file, with the variables, the files and the keyring of this machine. Relative paths
-// begin at the working directory.
-func ResolveDefinition(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {
-	failed := func(why string) (mcpvisor.ServerSpec, error) {
-		return mcpvisor.ServerSpec{}, fmt.Errorf("the definition of server %q cannot be used on this node: %s", name, why)
-	}
-	text, err := json.Marshal(map[string]any{"mcpServers": map[string]json.RawMessage{name: definition}})
-	if err != nil {
-		return failed("it is not JSON")
-	}
-	file, err := config.Parse(text, "fleet", websocket.Option, config.WithKeyring(nodeKeyring.lookUp))
-	if err != nil {
-		return failed(err.Error())
-	}
-	if len(file.Servers) == 1 && !file.Servers[0].Disabled && file.Servers[0].Spec.Name == name {
-		spec := file.Servers[0].Spec
-		spec.Origin = "the fleet"
-		return spec, nil
-	}
-	var problems []string
-	for _, p := range file.Problems {
-		if p.Severity == config.SeverityError {
-			problems = append(problems, p.Message)
-		}
-	}
-	if len(problems) == 0 {
-		return failed("it is disabled, or its name cannot be that of a server")
-	}
-	return failed(strings.Join(problems, "; "))
-}
+// NodeOptions are those by which a node of a fleet reads the definition of a server: with the keyring of this machine.
+var NodeOptions = []config.Option{websocket.Option, config.WithKeyring(nodeKeyring.lookUp)}
 
 // GatewayOfFleet reads what the gateways of a fleet offer, as a configuration file says it: its "gateway",
 // nil without one, and "on_down" of the definitions, by name. Nothing else of them is read, so it does not

@@ -129,30 +129,21 @@ func matchOption(options []string, answer string) (string, bool) {
 // readLine reads one line. An interrupt ends the wait. The goroutine that reads
 // ends with the process.
 func (p *prompter) readLine(hidden bool) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		if hidden {
-			line, err := p.readPassword()
-			fmt.Fprintln(p.out) // the line break that ends the password is not echoed
-			done <- result{string(line), err}
-			return
+	line, err := form.NewLines(func() (string, error) {
+		if !hidden {
+			return form.ReadLine(p.in)
 		}
-		line, err := form.ReadLine(p.in)
-		done <- result{line, err}
-	}()
-	select {
-	case r := <-done:
-		if errors.Is(r.err, io.EOF) {
-			return "", errors.New("the terminal was closed")
-		}
-		return strings.TrimRight(r.line, "\r\n"), r.err
-	case <-p.ctx.Done():
+		line, err := p.readPassword()
+		fmt.Fprintln(p.out) // the line break that ends the password is not echoed
+		return string(line), err
+	}).Read(p.ctx)
+	switch {
+	case errors.Is(err, context.Canceled):
 		return "", cli.ErrInterrupted
+	case errors.Is(err, io.EOF):
+		return "", errors.New("the terminal was closed")
 	}
+	return strings.TrimRight(line, "\r\n"), err
 }
 
 // AskForms lets servers ask the user during the command, if it has a terminal. Otherwise, and

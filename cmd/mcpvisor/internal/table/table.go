@@ -61,7 +61,7 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 	for _, row := range rows {
 		line := make([]string, len(header))
 		for i := range header {
-			line[i] = OneLine(fmt.Sprint(value(row[i])), maxCellLength)
+			line[i] = OneLine(fmt.Sprint(cellOf(row[i]).Value), maxCellLength)
 		}
 		texts = append(texts, line)
 	}
@@ -80,7 +80,7 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 			b.WriteString(pad)
 			pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
 			if n > 0 && colored {
-				text = paint(text, color(rows[n-1][i]))
+				text = paint(text, cellOf(rows[n-1][i]).Color)
 			}
 			b.WriteString(text)
 		}
@@ -90,19 +90,11 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 	return err
 }
 
-func value(cell any) any {
-	if c, ok := cell.(Cell); ok {
-		return c.Value
+func cellOf(value any) Cell {
+	if c, ok := value.(Cell); ok {
+		return c
 	}
-	return cell
-}
-
-func color(cell any) Color {
-	c, ok := cell.(Cell)
-	if !ok {
-		return Plain
-	}
-	return c.Color
+	return Cell{Value: value}
 }
 
 func paint(text string, c Color) string {

@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,25 +109,25 @@ func (m *model) clientRow(name string, style lipgloss.Style, state, calls, faile
 
 // outcomeLines say how the requests of all clients have ended, and why others were refused.
 func outcomeLines(c clients.Status) []string {
-	var ended, refused []string
-	for _, o := range clients.Outcomes() {
-		if n := c.Requests[o]; n > 0 {
-			ended = append(ended, fmt.Sprintf("%d %s", n, o))
-		}
-	}
-	for _, why := range clients.Refusals() {
-		if n := c.Refused[why]; n > 0 {
-			refused = append(refused, fmt.Sprintf("%d %s", n, why))
-		}
-	}
 	lines := []string{""}
-	if len(ended) > 0 {
-		lines = append(lines, "  requests that ended: "+strings.Join(ended, ", "))
+	if ended := counts(clients.Outcomes(), c.Requests); ended != "" {
+		lines = append(lines, "  requests that ended: "+ended)
 	}
-	if len(refused) > 0 {
-		lines = append(lines, warning.Render("  HTTP requests refused: "+strings.Join(refused, ", ")))
+	if refused := counts(clients.Refusals(), c.Refused); refused != "" {
+		lines = append(lines, warning.Render("  HTTP requests refused: "+refused))
 	}
 	return lines
+}
+
+// counts are those of the kinds that have one, in their order; empty without one.
+func counts[K ~string](kinds []K, of map[K]int64) string {
+	var parts []string
+	for _, kind := range kinds {
+		if n := of[kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // placement says which node runs a server; it has no name without a fleet.
@@ -155,11 +154,7 @@ func (m *model) nodeLines() (lines []string) {
 		if n.Capacity > 0 {
 			count += "/" + number(int64(n.Capacity))
 		}
-		about := labels(n.Labels)
-		if n.Address != "" {
-			about = append(about, n.Address)
-		}
-		lines = append(lines, m.nodeRow(n.ID, style, state, count, strconv.FormatFloat(n.Weight, 'g', 4, 64), strings.Join(about, " ")))
+		lines = append(lines, m.nodeRow(n.ID, style, state, count, strconv.FormatFloat(n.Weight, 'g', 4, 64), strings.TrimSpace(plaintext.Labels(n.Labels)+" "+n.Address)))
 	}
 	title := true
 	for i := range f.Placements {
@@ -178,13 +173,6 @@ func (m *model) nodeLines() (lines []string) {
 		}
 	}
 	return lines
-}
-
-func labels(all map[string]string) (texts []string) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		texts = append(texts, name+"="+all[name])
-	}
-	return texts
 }
 
 // nodeState says how a node is, as the node that answers sees it.

@@ -258,15 +258,9 @@ var orders = []order{
 	{"trouble first", func(m *model, a, b *mcpvisor.ServerStatus) int {
 		return cmp.Compare(m.trouble(b), m.trouble(a))
 	}},
-	{"CPU", func(m *model, a, b *mcpvisor.ServerStatus) int {
-		return cmp.Compare(valueOf(m.usage(b.Name).CPU), valueOf(m.usage(a.Name).CPU))
-	}},
-	{"memory", func(m *model, a, b *mcpvisor.ServerStatus) int {
-		return cmp.Compare(valueOf(m.usage(b.Name).MemoryBytes), valueOf(m.usage(a.Name).MemoryBytes))
-	}},
-	{"calls a minute", func(m *model, a, b *mcpvisor.ServerStatus) int {
-		return cmp.Compare(valueOf(m.usage(b.Name).CallsPerMinute), valueOf(m.usage(a.Name).CallsPerMinute))
-	}},
+	{"CPU", byUsage(func(u api.ServerUsage) *float64 { return u.CPU })},
+	{"memory", byUsage(func(u api.ServerUsage) *int64 { return u.MemoryBytes })},
+	{"calls a minute", byUsage(func(u api.ServerUsage) *float64 { return u.CallsPerMinute })},
 	{"P95", func(m *model, a, b *mcpvisor.ServerStatus) int {
 		first, _ := m.slowest(a.Name)
 		second, _ := m.slowest(b.Name)
@@ -295,11 +289,15 @@ func (m *model) trouble(s *mcpvisor.ServerStatus) int {
 	return 1
 }
 
-func valueOf[T int64 | float64](v *T) T {
-	if v == nil {
-		return 0
+// byUsage compares what servers use, the most first. What is not known counts as nothing.
+func byUsage[T int64 | float64](of func(api.ServerUsage) *T) func(m *model, a, b *mcpvisor.ServerStatus) int {
+	value := func(m *model, s *mcpvisor.ServerStatus) (v T) {
+		if known := of(m.usage(s.Name)); known != nil {
+			v = *known
+		}
+		return v
 	}
-	return *v
+	return func(m *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(value(m, b), value(m, a)) }
 }
 
 // hiddenLine says what of the table is not shown; empty if all of it is.

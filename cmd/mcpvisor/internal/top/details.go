@@ -18,10 +18,9 @@ import (
 const labelWidth = 11
 
 func (m *model) lines() []string {
-	if m.screen == screenHelp {
-		return m.helpLines()
-	}
 	switch m.screen {
+	case screenHelp:
+		return m.helpLines()
 	case screenAttention:
 		return m.allAttentionLines()
 	case screenCalls, screenEvents:
@@ -32,10 +31,9 @@ func (m *model) lines() []string {
 		return m.nodeLines()
 	case screenEntry:
 		return m.openedLines()
-	default:
-	}
-	if m.screen == screenCall {
+	case screenCall:
 		return m.callLines()
+	default:
 	}
 	if m.data.server.Status.Name != m.selected {
 		return []string{quiet.Render("reading …")}

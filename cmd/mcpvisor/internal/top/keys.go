@@ -105,20 +105,19 @@ func (m *model) paste(text tea.PasteMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
+// steps is how far a key moves a selection or the window, on pages of that many lines.
+func steps(name string, page int) (n int, moves bool) {
+	const all = 1 << 20 // more than any list has
+	n, moves = map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "space": page,
+		"home": -all, "g": -all, "end": all, "G": all}[name]
+	return n, moves
+}
+
 func (m *model) pressInServers(name string) tea.Cmd {
+	if n, moves := steps(name, 10); moves {
+		return m.move(n)
+	}
 	switch name {
-	case "up", "k":
-		return m.move(-1)
-	case "down", "j":
-		return m.move(1)
-	case "pgup":
-		return m.move(-10)
-	case "pgdown":
-		return m.move(10)
-	case "home", "g":
-		return m.move(-len(m.data.status.Servers))
-	case "end", "G":
-		return m.move(len(m.data.status.Servers))
 	case "enter", "right":
 		return m.show(screenDetails)
 	case "s":
@@ -134,32 +133,18 @@ func (m *model) pressInServers(name string) tea.Cmd {
 }
 
 func (m *model) pressInLines(name string) tea.Cmd {
-	page := max(m.room()-1, 1)
-	if m.screen == screenTools || m.screen.lists() {
-		const all = 1 << 20 // more than any list has
-		if n, moves := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "space": page,
-			"home": -all, "g": -all, "end": all, "G": all}[name]; moves {
-			if m.screen == screenTools {
-				m.selectTool(n)
-			} else {
-				m.pickEntry(n)
-			}
-			return nil
+	if n, moves := steps(name, max(m.room()-1, 1)); moves {
+		switch {
+		case m.screen == screenTools:
+			m.selectTool(n)
+		case m.screen.lists():
+			m.pickEntry(n)
+		default:
+			m.scroll(n)
 		}
+		return nil
 	}
 	switch name {
-	case "up", "k":
-		m.scroll(-1)
-	case "down", "j":
-		m.scroll(1)
-	case "pgup":
-		m.scroll(-page)
-	case "pgdown", "space":
-		m.scroll(page)
-	case "home", "g":
-		m.scroll(-m.top - len(m.lines()))
-	case "end", "G":
-		m.scroll(len(m.lines()))
 	case "esc", "left", "backspace":
 		if m.screen == screenHelp {
 			return m.show(m.back)

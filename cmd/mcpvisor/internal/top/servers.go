@@ -207,9 +207,6 @@ func (m *model) unfinishedEntries(server string) (all []entry) {
 
 func (m *model) unfinishedLines(server string, most int) []string {
 	all := m.unfinishedEntries(server)
-	if len(all) == 0 {
-		return nil
-	}
 	total := len(all)
 	if server == "" {
 		total += m.data.calls.MoreUnfinished
@@ -256,15 +253,15 @@ func (m *model) flightEntries(server string) (all []entry) {
 
 func (m *model) inFlightLines(server string, most int) []string {
 	all := m.flightEntries(server)
-	if len(all) == 0 {
-		return nil
-	}
 	return firstEntries(flightTitle(len(all)), all, most, len(all), ", c shows all")
 }
 
-// firstEntries are the lines of the first entries, below a heading, and how many more there are.
-func firstEntries(title string, all []entry, most, total int, where string) []string {
-	lines := []string{heading(title)}
+// firstEntries are the lines of the first entries, below a heading, and how many more there are; none without an entry.
+func firstEntries(title string, all []entry, most, total int, where string) (lines []string) {
+	if len(all) == 0 {
+		return nil
+	}
+	lines = append(lines, heading(title))
 	for i, e := range all {
 		if i == most-1 && total > most {
 			return append(lines, quiet.Render(fmt.Sprintf("  and %d more%s", total-i, where)))

@@ -26,7 +26,7 @@ type CallRecord struct {
 	// for completions. It is one line of at most 256 bytes. In a URI, *** replaces the user, the
 	// query values and the fragment.
 	Target string `json:"target,omitempty"`
-	// Client is the name of the client that the call was made for; facade.WithClientName sets it. It is one line of
+	// Client is the name of the client that the call was made for; relay.WithClientName sets it. It is one line of
 	// at most 256 bytes, and was said by the client. Empty: for the host itself.
 	Client string `json:"client,omitempty"`
 	// Began is when the call was sent or queued, after any wait of facade.WithWaitReady. Took is

@@ -59,7 +59,7 @@ type ServerStatus struct {
 	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
-	// Copies are the process ids of the copies that run beside it (facade.Client.CopyServer); 0 for one that is no process.
+	// Copies are the process ids of the copies that run beside it (relay.Methods.CopyServer); 0 for one that is no process.
 	Copies []int `json:"copies,omitempty"`
 	// Catalog counts what the server offers.
 	Catalog CatalogInfo `json:"catalog"`

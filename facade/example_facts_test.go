@@ -79,17 +79,6 @@ func ExampleClient_RecentEvents() {
 	// 3 ready
 }
 
-// A viewer that was disconnected continues after the last event that it has seen.
-func ExampleClient_WatchFrom() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	c := newExampleClient()
-	defer func() { _ = c.Close(context.Background()) }()
-	const lastSeen = 2
-	fmt.Println(<-c.WatchFrom(ctx, lastSeen))
-	// Output: demo ready: 21 tools, 3 resources, 2 prompts, protocol 2026-07-28, epoch 1
-}
-
 // The last lines that a live server wrote to stderr.
 func ExampleClient_Stderr() {
 	ctx := context.Background()

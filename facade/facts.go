@@ -64,11 +64,8 @@ func (c *Client) EventSummaries(after uint64) (all []mcpvisor.EventSummary, drop
 	return c.rt.EventSummaries(after)
 }
 
-// WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than after;
-// see [Client.RecentEvents]. No event comes twice, and none is left out between the kept events
-// and the new ones. If some are no longer kept, EventMissed comes first and says how many, of all
-// kinds. With 0 the watch begins with the oldest event that is kept.
-func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+// WatchFrom implements relay.Methods.
+func (c relayed) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	return c.rt.WatchFrom(ctx, after, kinds...)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -240,7 +241,7 @@ func TestRecentEvents(t *testing.T) {
 	require.Zero(t, missed)
 	require.Len(t, events, 3)
 	require.Equal(t, mcpvisor.EventReady, events[2].Kind)
-	watch := c.WatchFrom(t.Context(), events[0].Seq)
+	watch := relay.Of(c).WatchFrom(t.Context(), events[0].Seq)
 	require.Equal(t, mcpvisor.EventConnecting, next(t, watch).Kind)
 	require.Equal(t, mcpvisor.EventReady, next(t, watch).Kind)
 	require.NoError(t, c.Restart(t.Context(), "s"))

@@ -66,13 +66,7 @@ func (o *journalOption) check() error {
 // another call, and a client without a journal fail the call with mcpvisor.ErrInvalid; a journal
 // that cannot be read or written fails it with mcpvisor.ErrJournal. Calls with one key wait for each other. When the context of the call ends, its task continues, and a later call with the key
 // finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
-func WithKey(key string) CallOption { return WithKeyOf("", key) }
-
-// WithKeyOf is [WithKey] for a call that the host passes on for a principal: equal keys of different
-// principals are different keys. It is for gateways and fleets.
-func WithKeyOf(principal, key string) CallOption {
-	return func(o *callOptions) { o.Key, o.HasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
-}
+func WithKey(key string) CallOption { return relayFunctions{}.WithKeyOf("", key) }
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
 // without arguments and results; none without [WithJournal].

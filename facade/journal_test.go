@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -414,7 +415,7 @@ func TestResolveKey(t *testing.T) {
 	for _, principal := range []string{"", "alice"} {
 		c, j, _, key := interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
 		again := func() (string, error) {
-			got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKeyOf(principal, "k"))
+			got, err := c.CallTool(t.Context(), "s/job", jobArgs, relay.WithKeyOf(principal, "k"))
 			if err != nil {
 				return "", err
 			}

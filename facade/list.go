@@ -128,11 +128,8 @@ func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.S
 // [Client.Resources] does.
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }
 
-// Catalogs yields what each registered server offers or, if it is not ready, offered last. The
-// servers are those registered when the loop begins, sorted by name. So Catalogs says which
-// server a name belongs to even while that server is down, evicted or being replaced. It leaves
-// out servers that have never been ready, and yields none after Close. It copies nothing.
-func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
+// Catalogs implements relay.Methods.
+func (c relayed) Catalogs() iter.Seq[mcpvisor.Catalog] {
 	return func(yield func(mcpvisor.Catalog) bool) {
 		s := c.rt.Snapshot()
 		for _, name := range s.Names() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
@@ -286,7 +287,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 func TestUpdateObserver(t *testing.T) {
 	first, second := &recordingObserver{}, &recordingObserver{}
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithObserver(first))
-	c.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
+	relay.Of(c).UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
 		require.Same(t, first, now)
 		return second
 	})
@@ -296,7 +297,7 @@ func TestUpdateObserver(t *testing.T) {
 	require.Len(t, first.ends, len(first.starts), "each start has an end")
 
 	seen := len(first.starts)
-	c.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
+	relay.Of(c).UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
 	_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
 	require.NoError(t, err)
 	require.Len(t, second.ends, 1)

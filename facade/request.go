@@ -38,18 +38,18 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}
-	if r.Method == "completion/complete" && !o.Continuation.isFirst() {
+	if r.Method == "completion/complete" && !isFirst(o.Continuation) {
 		o.err = errRelayOnly
 	}
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
-	r.Params = o.Continuation.appendTo(r.Params)
+	r.Params = appendRound(r.Params, o.Continuation)
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
-		r.Held = &o.room.share
+		r.Held = o.room
 	}
 	got, err := c.sendWhenReady(ctx, q, view, &r, &o)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		r.Meta = mergeMeta(r.Meta, o.Meta)
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
-		if v.State == supervisor.StateReady && !v.Modern() && !o.Continuation.isFirst() {
+		if v.State == supervisor.StateReady && !v.Modern() && !isFirst(o.Continuation) {
 			return response{}, invalidRequest(errEarlierVersion)
 		}
 		r.Began = time.Now()
@@ -144,7 +144,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 // begun continues a call after the server has made a task of it.
 func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
 	if o.TaskRelay != nil {
-		err := o.TaskRelay.take(v, result)
+		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
 			q.answered(v, result)
 		}
@@ -291,14 +291,6 @@ func WithObserver(observer mcpvisor.Observer) Option {
 			o.observer = observer
 		}
 	}
-}
-
-// UpdateObserver calls next with the current observer, and installs the one that next returns;
-// nil means none, in both places. A request that has begun keeps the observer that saw its start.
-// To keep the current observer, return one that calls it. next must not call the client.
-// Concurrent updates run one after another.
-func (c *Client) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
-	c.rt.UpdateObserver(next)
 }
 
 // observation is what the observer is shown of one request. The goroutine of the caller

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
@@ -49,7 +50,7 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 			var result any
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				if input.relays() {
-					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+					result, err = decodeResult[mcp.GetPromptResult](relay.Of(client).GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
 					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
 				}
@@ -84,7 +85,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 	if len(name) > toolname.MaxAliasBytes {
 		return "", "", c.unknown("prompt", name)
 	}
-	for known := range c.client.Catalogs() {
+	for known := range relay.Of(c.client).Catalogs() {
 		for _, p := range known.Prompts {
 			if mcpvisor.Alias(p.Server, p.OriginalName) != name {
 				continue
@@ -142,7 +143,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			var whole any
 			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
 				if input.relays() {
-					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
+					whole, err = decodeResult[mcp.ReadResourceResult](relay.Of(client).ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
 					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}

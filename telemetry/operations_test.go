@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -277,7 +278,7 @@ func TestEnds_of_each_cause(t *testing.T) {
 		supervisor.CauseMoved: {
 			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
 			act: func(f *fixture) {
-				require.NoError(f.t, f.client.RestartFor(f.t.Context(), "s", &supervisor.Cause{Kind: supervisor.CauseMoved}))
+				require.NoError(f.t, relay.Of(f.client).RestartFor(f.t.Context(), "s", &supervisor.Cause{Kind: supervisor.CauseMoved}))
 			},
 		},
 		supervisor.CauseFenced: {

@@ -31,6 +31,7 @@ const apiFolder = "docs/api"
 // with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
+	"facade/relay":        "for programs that pass calls of others on; it grows with gateway and fleet",
 	"fleet":               "in the making",
 	"fleet/certs":         "certificates for tests and small fleets",
 	"fleet/guard":         "a part of fleet",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -60,9 +61,9 @@ func TestOf_round_trip(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, owner.Close(context.Background())) }()
 			require.NoError(t, owner.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(rich(version))}))
-			body, err := Of(owner, "s")
+			body, err := Of(relay.Of(owner), "s")
 			require.NoError(t, err)
-			again, err := Of(owner, "s")
+			again, err := Of(relay.Of(owner), "s")
 			require.NoError(t, err)
 			require.Equal(t, body.Digest(), again.Digest())
 
@@ -77,7 +78,7 @@ func TestOf_round_trip(t *testing.T) {
 			found, err := discovery.Discover(t.Context(), answering{body: got}, "s", limits)
 			require.NoError(t, err)
 			require.Empty(t, found.Warnings)
-			for listed := range owner.Catalogs() {
+			for listed := range relay.Of(owner).Catalogs() {
 				require.NotEmpty(t, listed.Tools)
 				require.Equal(t, listed.Tools, found.Tools)
 				require.Equal(t, listed.Resources, found.Resources)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -441,7 +442,7 @@ type CallMessage struct {
 // request.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	opts := []facade.CallOption{facade.WithClientName("mcpvisor call")}
+	opts := []facade.CallOption{relay.WithClientName("mcpvisor call")}
 	body := h.bodies.NewBody(w, r, MaxArguments)
 	defer body.Release()
 	arguments, err := io.ReadAll(body)

@@ -36,7 +36,7 @@ func TestRecentCalls_errors(t *testing.T) {
 	_, err = c.ReadResource(t.Context(), "s", "db://user:hush@host/x?token=hush")
 	require.Error(t, err)
 
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 4)
 	require.Empty(t, calls[0].Error)
 	require.True(t, calls[1].ToolError)
@@ -62,7 +62,7 @@ func TestRecentCalls_errors_without_secrets(t *testing.T) {
 		_, err := c.CallTool(context.Background(), "s/fail", map[string]any{"text": text})
 		require.NoError(t, err)
 	}
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 3)
 	for _, r := range calls {
 		require.Contains(t, r.Error, "***")

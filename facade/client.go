@@ -40,7 +40,7 @@ import (
 //	tasks      StartTask, ResumeTask, Tasks, CancelTask, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch
-//	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, EventSummaries, Stderr, Stats
+//	facts      History, ToolStats, CallsInFlight, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //

@@ -38,9 +38,9 @@ func TestClient_CopyServer(t *testing.T) {
 	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
 	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
 	require.NoError(t, err)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 1, "the records are of both")
-	calls, _ = copied.RecentCalls(0)
+	calls, _ = copied.History().Calls(0)
 	require.Len(t, calls, 1)
 
 	_, err = copied.CallTool(ctx, "a/crash", nil)

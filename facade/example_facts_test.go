@@ -48,13 +48,13 @@ func ExampleClient_CallsInFlight() {
 }
 
 // The calls that have ended, with their outcome.
-func ExampleClient_RecentCalls() {
+func ExampleHistory_Calls() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
 	_, _ = c.CallTool(ctx, "demo/crash", nil)
-	calls, missed := c.RecentCalls(0)
+	calls, missed := c.History().Calls(0)
 	for _, r := range calls {
 		fmt.Printf("%d %s %q\n", r.Seq, r.Target, r.Outcome)
 	}
@@ -66,10 +66,10 @@ func ExampleClient_RecentCalls() {
 }
 
 // The events so far, for a viewer that comes later.
-func ExampleClient_RecentEvents() {
+func ExampleHistory_Events() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	events, _ := c.RecentEvents(0)
+	events, _ := c.History().Events(0)
 	for _, e := range events {
 		fmt.Println(e.Seq, e.Kind)
 	}

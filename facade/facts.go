@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
 )
 
 // ToolStats returns the statistics of the tools of a server that were called since it was
@@ -30,38 +31,38 @@ func (c *Client) CallsInFlight() []mcpvisor.CallInFlight {
 	return calls
 }
 
-// RecentCalls returns the ended calls whose Seq is greater than after, oldest first. The client
-// keeps the last 500; missed counts the calls after that Seq that are no longer kept. Pass 0
-// first, and then the last Seq that you have seen. A number beyond the last Seq counts as 0. The
-// slice is the caller's.
-func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
-	return c.rt.RecentCalls(after)
+// History returns a view of what has happened so far, which the client keeps within bounds. It copies nothing, stays
+// current, and works after Close.
+func (c *Client) History() History { return History{c.rt} }
+
+// History is what a [Client] keeps of the past. Its readers can follow: pass 0 first, and then the number up to which
+// you have seen everything. A number beyond the last one counts as 0. The slices are the caller's; what events point to
+// is shared and must not be changed.
+type History struct{ rt *actors.Runtime }
+
+// Calls returns the ended calls whose Seq is greater than after, oldest first. The client keeps the last 500;
+// missed counts the calls after that Seq that are no longer kept.
+func (h History) Calls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
+	return h.rt.RecentCalls(after)
 }
 
-// UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at
-// most 100. Calls that succeed do not displace them. The slice is
-// the caller's.
-func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls() }
+// UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at most 100. Calls that succeed
+// do not displace them.
+func (h History) UnknownCalls() []mcpvisor.CallRecord { return h.rt.UnknownCalls() }
 
-// RecentEvents returns the kept events with a higher Seq than after, in order. The client keeps
-// the last 1000 about the life of servers, and as many that servers sent (EventLog,
-// EventResourceUpdated), each up to 4 MiB; missed counts the events after that Seq that are no
-// longer kept. Pass 0 first, and then the last Seq that you have seen. A number beyond the last
-// Seq counts as 0. The slice is the caller's; what the events point to is shared and must not be
-// changed.
-func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
-	return c.rt.RecentEvents(after)
+// Events returns the kept events with a higher Seq than after, in order. The client keeps the last 1000 about the life
+// of servers, and as many that servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed counts the
+// events after that Seq that are no longer kept.
+func (h History) Events(after uint64) (events []mcpvisor.Event, missed uint64) {
+	return h.rt.RecentEvents(after)
 }
 
-// EventSummaries returns what has happened to the servers in short, in the order of the last events:
-// similar events of one server are one summary, so that a crash loop takes one place. The client
-// keeps 2000, up to 4 MiB, and at most 20 of one sort for each server; dropped counts those that
-// made room. after selects those that have changed since the event with that Seq, so that a reader
-// can follow: pass 0 first, and then the greatest Updated that you have seen. A number beyond the
-// last Seq counts as 0. The slice is the caller's; what the events point to is shared and must not
-// be changed.
-func (c *Client) EventSummaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
-	return c.rt.EventSummaries(after)
+// Summaries returns what has happened to the servers in short, in the order of the last events: similar events of one
+// server are one summary, so that a crash loop takes one place. The client keeps 2000, up to 4 MiB, and at most 20 of one
+// sort for each server; dropped counts those that made room. after selects those that have changed since the event with
+// that Seq: the number to pass next is the greatest Updated that you have seen.
+func (h History) Summaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+	return h.rt.EventSummaries(after)
 }
 
 // WatchFrom implements relay.Methods.

@@ -100,7 +100,7 @@ func TestRecentCalls(t *testing.T) {
 		ctx := t.Context()
 		c := newClient(t)
 		require.NoError(t, c.Register(ctx, spec))
-		calls, missed := c.RecentCalls(0)
+		calls, missed := c.History().Calls(0)
 		require.Empty(t, calls, "lists that the client reads by itself are not recorded")
 		require.Zero(t, missed)
 
@@ -115,7 +115,7 @@ func TestRecentCalls(t *testing.T) {
 		_, err = c.CallTool(ctx, "s/nothing", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 
-		calls, _ = c.RecentCalls(0)
+		calls, _ = c.History().Calls(0)
 		require.Len(t, calls, 4)
 		first := calls[0]
 		require.False(t, first.Began.Before(before))
@@ -133,7 +133,7 @@ func TestRecentCalls(t *testing.T) {
 		require.Equal(t, mcpvisor.KindUnknownTool, calls[3].Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, calls[3].Outcome)
 		require.Zero(t, calls[3].Took)
-		after, _ := c.RecentCalls(calls[2].Seq)
+		after, _ := c.History().Calls(calls[2].Seq)
 		require.Equal(t, calls[3:], after)
 
 		stats := c.Stats()
@@ -237,7 +237,7 @@ func TestStderr_other_transports(t *testing.T) {
 // Events are kept, and a watch can begin with them.
 func TestRecentEvents(t *testing.T) {
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Origin: ".mcp.json:3"})
-	events, missed := c.RecentEvents(0)
+	events, missed := c.History().Events(0)
 	require.Zero(t, missed)
 	require.Len(t, events, 3)
 	require.Equal(t, mcpvisor.EventReady, events[2].Kind)
@@ -384,12 +384,12 @@ func TestUnknownCalls(t *testing.T) {
 	for range retention.Calls + 1 {
 		call(t, c, "s/echo", map[string]any{"text": "x"})
 	}
-	unknown := c.UnknownCalls()
+	unknown := c.History().UnknownCalls()
 	require.Len(t, unknown, 1)
 	require.EqualValues(t, 1, unknown[0].Seq)
 	require.Equal(t, "crash", unknown[0].Target)
 	require.Equal(t, mcpvisor.OutcomeUnknown, unknown[0].Outcome)
-	recent, _ := c.RecentCalls(0)
+	recent, _ := c.History().Calls(0)
 	require.Greater(t, recent[0].Seq, unknown[0].Seq)
 }
 

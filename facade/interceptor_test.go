@@ -146,7 +146,7 @@ func TestWithInterceptor(t *testing.T) {
 
 // callsOf are the calls with that method that the client has made.
 func callsOf(c *facade.Client, method string) (all []mcpvisor.CallRecord) {
-	records, _ := c.RecentCalls(0)
+	records, _ := c.History().Calls(0)
 	for _, r := range records {
 		if r.Method == method {
 			all = append(all, r)

@@ -279,7 +279,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 	})
 	end := o.take(t, "tools/call")[0]
 	require.ErrorIs(t, end.Err, mcpvisor.ErrCanceled)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Equal(t, mcpvisor.OutcomeUnknown, calls[0].Outcome)
 }
 

@@ -116,7 +116,7 @@ func TestReadResourceRaw_and_GetPromptRaw_return_what_the_server_sent(t *testing
 		_, err = relay.Of(c).GetPromptRaw(t.Context(), name, nil)
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	}
-	records, _ := c.RecentCalls(0)
+	records, _ := c.History().Calls(0)
 	require.Len(t, records, 3)
 	require.Equal(t, len(resource), records[0].ResultBytes)
 }

@@ -44,7 +44,7 @@ type Task struct {
 // server makes no task of the call, StartTask takes as long as [Client.CallTool], and the Task that
 // it returns has already ended. The timeouts of the call bound StartTask alone; nothing but its
 // context bounds [Task.Wait]. A server of 2025-11-25 is asked for a task if the tool accepts that.
-// Interceptors do not see the call. For [Client.RecentCalls] and for an observer the call ends when
+// Interceptors do not see the call. For [Client.History] and for an observer the call ends when
 // StartTask returns.
 //
 // Errors: as those of [Client.CallTool].

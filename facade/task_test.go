@@ -83,7 +83,7 @@ func TestCallTool_as_a_task(t *testing.T) {
 		require.False(t, answer.IsError, "%+v", answer)
 		require.Equal(t, map[string]int{jobKey: 1, "raw": 1, "model": 1}, mcptest.Executions(saw.dir))
 		require.Empty(t, c.Tasks())
-		calls, _ := c.RecentCalls(0)
+		calls, _ := c.History().Calls(0)
 		require.Len(t, calls, 3, "the requests about the task are no calls of their own")
 		require.GreaterOrEqual(t, calls[0].Took, 50*time.Millisecond)
 		require.Positive(t, calls[0].ResultBytes)

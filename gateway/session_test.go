@@ -159,7 +159,7 @@ var cellFeatures = []struct {
 			return fmt.Errorf("it has a result")
 		}
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			calls, _ := c.client.RecentCalls(0)
+			calls, _ := c.client.History().Calls(0)
 			if len(c.client.CallsInFlight()) == 0 && slices.ContainsFunc(calls, func(r mcpvisor.CallRecord) bool { return r.Kind == mcpvisor.KindCanceled }) {
 				return nil
 			}

@@ -68,7 +68,7 @@ func (t *Telemetry) attach(client *facade.Client) error {
 	t.stop = func() error {
 		cancel()
 		<-done
-		rest, _ := client.RecentEvents(last) // what the watch has not delivered
+		rest, _ := client.History().Events(last) // what the watch has not delivered
 		for _, e := range rest {
 			l.record(context.Background(), &e)
 		}

@@ -24,7 +24,7 @@ var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.Attentio
 // only place that decides this about servers: the page, the terminal view and the commands show
 // it.
 func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api.Attention {
-	f := facts{at: at, unknown: unknownOutcomes(at, h.client.UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
+	f := facts{at: at, unknown: unknownOutcomes(at, h.client.History().UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
 	all := []api.Attention{}
 	for i := range servers {
 		all = append(all, f.about(&servers[i])...)

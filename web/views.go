@@ -46,8 +46,8 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	unfinished := h.unfinished.read(r.Context(), h.client)
 	answerValue(h, w, r, func() api.Calls {
-		recent, missed := h.client.RecentCalls(after)
-		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+		recent, missed := h.client.History().Calls(after)
+		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.History().UnknownCalls()), Missed: missed}
 		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
 		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
 		return calls
@@ -159,7 +159,7 @@ func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	kinds, servers := kindsOf(r), r.URL.Query()["server"]
 	answerValue(h, w, r, func() api.Events {
-		kept, missed := h.client.RecentEvents(after)
+		kept, missed := h.client.History().Events(after)
 		answer := api.Events{Events: make([]api.Event, 0, len(kept)), Missed: missed}
 		for i := range kept {
 			if selects(kinds, kept[i].Kind) && selects(servers, kept[i].Server) {
@@ -183,7 +183,7 @@ func (h *Handler) getSummaries(w http.ResponseWriter, r *http.Request) {
 	kinds, servers := kindsOf(r), r.URL.Query()["server"]
 	answerValue(h, w, r, func() api.EventSummaries {
 		stats := h.client.Stats() // before the summaries: nothing is left out by the next request
-		all, dropped := h.client.EventSummaries(after)
+		all, dropped := h.client.History().Summaries(after)
 		answer := api.EventSummaries{Instance: h.instance, Seq: stats.Events, Summaries: make([]api.EventSummary, 0, len(all)), Dropped: dropped, Started: stats.Started}
 		for i := range all {
 			if selects(kinds, all[i].Last.Kind) && selects(servers, all[i].Last.Server) {

@@ -215,7 +215,7 @@ type Calls struct {
 	// are kept, at most 500.
 	Recent []mcpvisor.CallRecord `json:"recent"`
 	// Unknown are the last calls of unknown outcome, oldest first; see
-	// facade.Client.UnknownCalls.
+	// facade.History.UnknownCalls.
 	Unknown []mcpvisor.CallRecord `json:"unknown"`
 	// Missed counts calls after SEQ that are no longer kept.
 	Missed uint64 `json:"missed,omitempty"`
@@ -290,7 +290,7 @@ type Event struct {
 
 // EventSummaries is the answer of GET api/events/summaries: what has happened in short, in the order
 // of the last events. Similar events of one server are one summary, so these go back much further
-// than events; see facade.Client.EventSummaries. ?after=SEQ, the Seq of the answer before, selects
+// than events; see facade.History.Summaries. ?after=SEQ, the Seq of the answer before, selects
 // those that have changed since. ?kind=KIND and ?server=NAME, which may be repeated, select by the
 // kind of the last event and by the server.
 type EventSummaries struct {

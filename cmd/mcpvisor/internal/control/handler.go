@@ -325,14 +325,15 @@ type Key struct {
 // getKey answers with what the journal knows of ?key=KEY of &principal=NAME.
 func (h *Handler) getKey(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	entry, known, err := h.client.JournalEntry(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
+	entries, err := h.client.JournalEntries(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
 	if err != nil {
 		writeError(w, err)
 		return
 	}
 	var answer Key
-	if entry.Result = nil; known {
-		answer.Entry = &entry
+	if len(entries) > 0 {
+		entries[0].Result = nil
+		answer.Entry = &entries[0]
 	}
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
 }

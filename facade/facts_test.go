@@ -18,11 +18,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // toolStats returns the statistics of one tool.
-func toolStats(c *facade.Client, server, tool string) (found mcpvisor.ToolStats) {
+func toolStats(c *facade.Client, server, tool string) (found monitor.ToolStats) {
 	for _, s := range c.ToolStats(server) {
 		if s.OriginalName == tool {
 			found = s
@@ -122,7 +123,7 @@ func TestRecentCalls(t *testing.T) {
 		require.Positive(t, first.Took)
 		require.Positive(t, first.ResultBytes)
 		first.Began, first.Took, first.ResultBytes = time.Time{}, 0, 0
-		require.Equal(t, mcpvisor.CallRecord{Seq: 1, Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo"}, first)
+		require.Equal(t, monitor.CallRecord{Seq: 1, Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo"}, first)
 		require.Equal(t, "resources/read", calls[1].Method)
 		require.Len(t, calls[1].Target, retention.TargetBytes)
 		require.Equal(t, mcpvisor.KindRPC, calls[1].Kind)
@@ -153,7 +154,7 @@ func TestCallsInFlight(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var wg sync.WaitGroup
-		inFlight := func(n int) (all []mcpvisor.CallInFlight) {
+		inFlight := func(n int) (all []monitor.CallInFlight) {
 			require.Eventually(t, func() bool { all = c.CallsInFlight(); return len(all) == n }, 20*time.Second, time.Millisecond)
 			return all
 		}
@@ -166,7 +167,7 @@ func TestCallsInFlight(t *testing.T) {
 		require.False(t, first.Began.Before(before))
 		require.LessOrEqual(t, first.Began, time.Now())
 		first.Began = time.Time{}
-		require.Equal(t, mcpvisor.CallInFlight{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "hang"}, first)
+		require.Equal(t, monitor.CallInFlight{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "hang"}, first)
 		hang()
 		both := inFlight(2)
 		require.False(t, both[0].Queued)
@@ -188,12 +189,12 @@ func TestStderr(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Secrets: []string{token}}
 	require.NoError(t, c.Register(t.Context(), spec))
 	status, _ := c.ServerStatus("s")
-	lines := func(n int64) (s mcpvisor.ServerStderr) {
+	lines := func(n int64) (s monitor.ServerStderr) {
 		require.Eventually(t, func() bool { s, _ = c.Stderr("s"); return s.Total == n }, 20*time.Second, time.Millisecond)
 		return s
 	}
 	call(t, c, "s/stderr", map[string]any{"text": "hello " + token})
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1, PID: status.Session.PID, Total: 1, Lines: []string{"hello ***"}}, lines(1))
+	require.Equal(t, monitor.ServerStderr{Epoch: 1, PID: status.Session.PID, Total: 1, Lines: []string{"hello ***"}}, lines(1))
 	for i := range 60 {
 		call(t, c, "s/stderr", map[string]any{"text": fmt.Sprint("line ", i)})
 	}
@@ -224,14 +225,14 @@ func TestStderr_other_transports(t *testing.T) {
 		}}}))
 	s, ok := c.Stderr("memory")
 	require.True(t, ok)
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1, Total: 1, Lines: []string{"starting"}}, s)
+	require.Equal(t, monitor.ServerStderr{Epoch: 1, Total: 1, Lines: []string{"starting"}}, s)
 
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "http", HTTP: &mcpvisor.HTTP{URL: web.URL}}))
 	s, ok = c.Stderr("http")
 	require.True(t, ok)
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1}, s)
+	require.Equal(t, monitor.ServerStderr{Epoch: 1}, s)
 }
 
 // Events are kept, and a watch can begin with them.

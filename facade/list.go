@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -129,8 +130,8 @@ func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.S
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }
 
 // Catalogs implements relay.Methods.
-func (c relayed) Catalogs() iter.Seq[mcpvisor.Catalog] {
-	return func(yield func(mcpvisor.Catalog) bool) {
+func (c relayed) Catalogs() iter.Seq[relayhook.Catalog] {
+	return func(yield func(relayhook.Catalog) bool) {
 		s := c.rt.Snapshot()
 		for _, name := range s.Names() {
 			v := s.Server(name)
@@ -138,7 +139,7 @@ func (c relayed) Catalogs() iter.Seq[mcpvisor.Catalog] {
 			if known == nil {
 				continue
 			}
-			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
+			if !yield(relayhook.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
 				Templates: known.Templates, Prompts: known.Prompts}) {
 				return
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
@@ -176,7 +177,7 @@ func TestWithObserver_requests_of_servers(t *testing.T) {
 		c = newClient(t, facade.WithObserver(o), facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 			require.Equal(t, "elicitation/create", ctx.Value(observedKey{}))
 			requests++
-			if slices.ContainsFunc(c.CallsInFlight(), func(f mcpvisor.CallInFlight) bool { return f.Target == "consult" && !f.Began.IsZero() }) {
+			if slices.ContainsFunc(c.CallsInFlight(), func(f monitor.CallInFlight) bool { return f.Target == "consult" && !f.Began.IsZero() }) {
 				listed++
 			}
 			if fail {

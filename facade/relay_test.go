@@ -391,7 +391,7 @@ func (o metaObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStar
 func (metaObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {}
 
 // onlyCatalog returns what the one server of a client offers.
-func onlyCatalog(t require.TestingT, c *facade.Client) mcpvisor.Catalog {
+func onlyCatalog(t require.TestingT, c *facade.Client) relay.Catalog {
 	all := slices.Collect(relay.Of(c).Catalogs())
 	require.Len(t, all, 1)
 	return all[0]

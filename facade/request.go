@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -181,7 +182,7 @@ type tracked struct {
 	ended  bool
 	// replayed: the journal has answered the request, so it is not counted.
 	replayed bool
-	record   mcpvisor.CallRecord
+	record   monitor.CallRecord
 	// observation is nil without an observer.
 	observation *observation
 }

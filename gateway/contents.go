@@ -176,7 +176,7 @@ func notFound(err error, p *params) error {
 // template. A server that is down counts with what it offered last: its resources do not fall to another
 // server. Of several servers the configuration says which one comes first; else the URI is refused.
 func (c *connection) findResource(ctx context.Context, uri string) (resource.Name, error) {
-	return c.findURI(ctx, "resource", uri, func(known *mcpvisor.Catalog) bool {
+	return c.findURI(ctx, "resource", uri, func(known *relay.Catalog) bool {
 		steps := resource.MaxSteps
 		return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps)
 	})
@@ -184,14 +184,14 @@ func (c *connection) findResource(ctx context.Context, uri string) (resource.Nam
 
 // findTemplate returns the server that lists a resource template.
 func (c *connection) findTemplate(ctx context.Context, template string) (resource.Name, error) {
-	return c.findURI(ctx, "resource template", template, func(known *mcpvisor.Catalog) bool {
+	return c.findURI(ctx, "resource template", template, func(known *relay.Catalog) bool {
 		return hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
 	})
 }
 
 // findURI returns the server of those for which has is true that a URI belongs to. While a server that may come
 // before it has never been ready, findURI waits for that as a call does, and then refuses the URI.
-func (c *connection) findURI(ctx context.Context, what, uri string, has func(*mcpvisor.Catalog) bool) (resource.Name, error) {
+func (c *connection) findURI(ctx context.Context, what, uri string, has func(*relay.Catalog) bool) (resource.Name, error) {
 	for waited := false; ; waited = true {
 		rules := c.view.Rules()
 		if r, named, err := checkURI(uri); err != nil || named {

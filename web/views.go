@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/internal/usage"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -135,7 +136,7 @@ func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerValue(h, w, r, func() api.ToolUse {
-		var all []mcpvisor.ToolStats
+		var all []monitor.ToolStats
 		for _, name := range h.client.Servers() {
 			for _, s := range h.client.ToolStats(name) {
 				if s.Calls > 0 || s.Refused > 0 {
@@ -143,7 +144,7 @@ func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}
-		slices.SortStableFunc(all, func(a, b mcpvisor.ToolStats) int { return cmp.Compare(b.Duration.Sum, a.Duration.Sum) })
+		slices.SortStableFunc(all, func(a, b monitor.ToolStats) int { return cmp.Compare(b.Duration.Sum, a.Duration.Sum) })
 		total := len(all)
 		if limit > 0 && limit < uint64(total) {
 			all = all[:limit]
@@ -215,7 +216,7 @@ func kindsOf(r *http.Request) (kinds []mcpvisor.EventKind) {
 }
 
 // statsOf sums up what is known about the calls of tools.
-func statsOf(all []mcpvisor.ToolStats) []api.ToolStats {
+func statsOf(all []monitor.ToolStats) []api.ToolStats {
 	out := make([]api.ToolStats, 0, len(all))
 	for i := range all {
 		s := &all[i]

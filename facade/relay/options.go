@@ -53,7 +53,7 @@ func SettingsOf(s CallSettings, opts ...facade.CallOption) (CallSettings, error)
 func WithSettings(s *CallSettings) facade.CallOption { return hook.WithSettings(s) }
 
 // WithClientName says for which client of the host the call is made; records of ended calls name it
-// (mcpvisor.CallRecord.Client). Servers are not told. It is cut to 256 bytes of one line. Default:
+// (monitor.CallRecord.Client). Servers are not told. It is cut to 256 bytes of one line. Default:
 // no name.
 func WithClientName(name string) facade.CallOption { return hook.WithClientName(name) }
 

@@ -20,6 +20,9 @@ type Relay struct {
 // Of returns the client with all methods. It costs nothing to speak of, and keeps nothing.
 func Of(c *facade.Client) Relay { return Relay{c, relayhook.Methods(c).(Methods)} }
 
+// Catalog is what one server offers, sorted, and shared: do not change it. Version changes whenever the lists are read again.
+type Catalog = relayhook.Catalog
+
 // Methods are those that a [Relay] has beside the methods of its [facade.Client].
 type Methods interface {
 	// ReadResourceRaw is ReadResource that returns the result as the server sent it, undecoded: the JSON
@@ -46,7 +49,7 @@ type Methods interface {
 	// servers are those registered when the loop begins, sorted by name. So Catalogs says which
 	// server a name belongs to even while that server is down, evicted or being replaced. It leaves
 	// out servers that have never been ready, and yields none after Close. It copies nothing.
-	Catalogs() iter.Seq[mcpvisor.Catalog]
+	Catalogs() iter.Seq[Catalog]
 
 	// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
 	// own with this one server, which has the name and the spec of the server that is registered here, and

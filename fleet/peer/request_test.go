@@ -95,7 +95,7 @@ func TestClient_Catalog_hostile(t *testing.T) {
 // toolsOf is a catalog with n tools of about 300 bytes.
 func toolsOf(t testing.TB, n int, seed int) []byte {
 	t.Helper()
-	c := mcpvisor.Catalog{Server: "s"}
+	c := relay.Catalog{Server: "s"}
 	for i := range n {
 		name := fmt.Sprintf("tool_%d_%d", seed, i)
 		c.Tools = append(c.Tools, mcpvisor.Tool{OriginalName: name, Definition: &mcp.Tool{Name: name, Description: strings.Repeat("d", 200),

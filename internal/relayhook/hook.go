@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/task"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -94,3 +95,23 @@ type TaskAnswer struct {
 
 // Ended reports whether the task has ended.
 func (a TaskAnswer) Ended() bool { return task.Status(a.State).Final() }
+
+// Catalog holds what one server offers. The lists are sorted; they and what they point to are
+// shared: do not change them.
+type Catalog struct {
+	// Server is the name of the server.
+	Server string `json:"server"`
+	// Unavailable: the server is not ready, and the lists are the last that it offered.
+	Unavailable bool `json:"unavailable,omitempty"`
+	// Version changes whenever the lists are read again, and at every restart, even if the server
+	// lists the same. If Version is the same, so are the lists.
+	Version uint64 `json:"version"`
+	// State is the state of the server.
+	State supervisor.State `json:"state,omitempty"`
+	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
+	// URITemplate.
+	Tools     []mcpvisor.Tool             `json:"tools"`
+	Resources []mcpvisor.Resource         `json:"resources"`
+	Templates []mcpvisor.ResourceTemplate `json:"templates"`
+	Prompts   []mcpvisor.Prompt           `json:"prompts"`
+}

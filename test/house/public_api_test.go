@@ -41,6 +41,8 @@ var unfrozen = map[string]string{
 	"fleet/store":         "the contract of the stores, in the making",
 	"fleet/store/etcd":    "in the making",
 	"gateway":             "an MCP server in front of a client; its options grow",
+	"gateway/settings":    "the settings of a gateway, which grow with it",
+	"monitor":             "what a client counts; its fields grow with the page",
 	"gateway/clients":     "counts what clients of a gateway do; its fields grow with the page",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
 	"mcptest/raw":         "a server for the tests of this repository",

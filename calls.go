@@ -3,70 +3,10 @@ package mcpvisor
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/internal/latency"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// CallRecord is a request of a caller that has ended: a tool call, a read of a resource,
-// a prompt or a completion. A client keeps the last 500 of them.
-type CallRecord struct {
-	// Seq numbers the records of a client, from 1, in the order in which the calls ended.
-	Seq uint64 `json:"seq"`
-	// Server is the name of the server, Gen the registration and Epoch the incarnation.
-	// Epoch is 0 if the call reached no incarnation.
-	Server string `json:"server"`
-	Gen    uint64 `json:"gen"`
-	Epoch  uint64 `json:"epoch,omitempty"`
-	// Method is the JSON-RPC method, as in "tools/call".
-	Method string `json:"method"`
-	// Target is the server's own name of the tool or prompt, or the URI of the resource; empty
-	// for completions. It is one line of at most 256 bytes. In a URI, *** replaces the user, the
-	// query values and the fragment.
-	Target string `json:"target,omitempty"`
-	// Client is the name of the client that the call was made for; facade.WithClientName sets it. It is one line of
-	// at most 256 bytes, and was said by the client. Empty: for the host itself.
-	Client string `json:"client,omitempty"`
-	// Began is when the call was sent or queued, after any wait of facade.WithWaitReady. Took is
-	// the time from Began until the answer was received, including the wait in the queue.
-	Began time.Time     `json:"began"`
-	Took  time.Duration `json:"tookNs"`
-	// Kind is the kind of the error, and Outcome says whether the server has seen the
-	// request. Both are empty if the call did not fail.
-	Kind    ErrorKind `json:"kind,omitempty"`
-	Outcome Outcome   `json:"outcome,omitempty"`
-	// ToolError: the tool ran and failed by itself (a result with isError).
-	ToolError bool `json:"toolError,omitempty"`
-	// Error says why the call failed; with ToolError it is the first text of the result. It is one
-	// line of at most 300 bytes, without the secrets of the specification. Arguments are not kept.
-	Error string `json:"error,omitempty"`
-	// ResultBytes is the length of the result as the server sent it.
-	ResultBytes int `json:"resultBytes,omitempty"`
-}
-
-// OtherTools is the Name and the OriginalName in the [ToolStats] that count all tools beyond the
-// first 1000 of a client together.
-const OtherTools = "_other"
-
-// CallInFlight is a request that has not ended. Requests that the client makes by itself,
-// such as tools/list and ping, are included.
-type CallInFlight struct {
-	// Server is the name of the server, Gen the registration and Epoch the incarnation.
-	Server string `json:"server"`
-	Gen    uint64 `json:"gen"`
-	Epoch  uint64 `json:"epoch"`
-	// Method is the JSON-RPC method, as in "tools/call".
-	Method string `json:"method"`
-	// Target is the name of the tool or prompt, or the URI of the resource; empty for
-	// other methods. It is shown as in a [CallRecord].
-	Target string `json:"target,omitempty"`
-	// Began is when the request was made. Its age is time.Since(Began).
-	Began time.Time `json:"began"`
-	// Queued: it waits behind Limits.MaxInFlight, and nothing was sent.
-	Queued bool `json:"queued,omitempty"`
-}
 
 // OpenTask is a tool call that its server executes as a task (MCP, tasks) and that has not ended.
 // It does not hold the id of the task, which is a secret.
@@ -92,31 +32,6 @@ type OpenTask struct {
 
 // JournalKey returns the key of the call; the zero JournalKey if it has none.
 func (t *OpenTask) JournalKey() JournalKey { return JournalKey{t.Principal, t.Key} }
-
-// ToolStats counts the calls of one tool since its server was registered, over all its
-// incarnations. Only tools that the server lists are counted by name.
-type ToolStats struct {
-	// Server is the name of the server.
-	Server string `json:"server"`
-	// Name is the qualified name, as in "fs/list_directory", OriginalName the server's
-	// own. Both are [OtherTools] for tools beyond the first 1000 of a
-	// client.
-	Name         string `json:"name"`
-	OriginalName string `json:"originalName"`
-	// Calls counts the calls that were sent and have ended, whatever their outcome.
-	Calls int64 `json:"calls"`
-	// ToolErrors counts those of Calls whose result has isError: the tool failed by itself.
-	ToolErrors int64 `json:"toolErrors,omitempty"`
-	// Failed counts those of Calls that ended in an [Error], by its kind. It is nil if
-	// none did.
-	Failed map[ErrorKind]int64 `json:"failed,omitempty"`
-	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
-	Unknown int64 `json:"unknown,omitempty"`
-	// Refused counts calls that failed before anything was sent. They are not included in Calls.
-	Refused int64 `json:"refused,omitempty"`
-	// Duration has the durations of Calls, as CallRecord.Took.
-	Duration Histogram `json:"duration"`
-}
 
 // Observer sees each request of a client at its start and at its end, for traces and
 // metrics. Set it with facade.WithObserver.
@@ -228,78 +143,4 @@ type Totals struct {
 	// StaleMessages counts messages between the actors that came too late to count, such
 	// as one about an earlier incarnation.
 	StaleMessages uint64 `json:"staleMessages,omitempty"`
-}
-
-// ClientStats are the facts of a client as a whole. The numbers only grow.
-type ClientStats struct {
-	// Started is when the client was made.
-	Started time.Time `json:"started"`
-	// Events is the Seq of the last event; 0 if there was none.
-	Events uint64 `json:"events"`
-	// MissedEvents counts the events that slow watchers have lost, all together.
-	MissedEvents uint64 `json:"missedEvents,omitempty"`
-	// Calls is the Seq of the last [CallRecord]: how many calls have ended.
-	Calls uint64 `json:"calls"`
-	// UnknownServer counts calls that named no registered server.
-	UnknownServer int64 `json:"unknownServer,omitempty"`
-	// StaleMessages counts reports about registrations that had ended.
-	StaleMessages uint64 `json:"staleMessages,omitempty"`
-	// ManagerRestarts counts how often the manager, which owns the registries, was
-	// replaced after a panic. It is 0 in a client without defects.
-	ManagerRestarts uint64 `json:"managerRestarts,omitempty"`
-}
-
-// Histogram is a snapshot of a distribution of durations. Its buckets grow with the
-// duration: each is at most 1/16 as wide as its own value, or 64 ns wide below 1 µs.
-// The zero value is empty.
-type Histogram struct {
-	// Count is how many durations were recorded.
-	Count int64 `json:"count"`
-	// Sum is their sum, Max the longest one.
-	Sum time.Duration `json:"sumNs"`
-	Max time.Duration `json:"maxNs"`
-	// Buckets are those that are not empty, the shortest durations first.
-	Buckets []HistogramBucket `json:"buckets,omitempty"`
-}
-
-// HistogramBucket counts durations of about the same length.
-type HistogramBucket struct {
-	// UpTo is the longest duration of the bucket. The last bucket also counts everything longer,
-	// from about an hour on.
-	UpTo time.Duration `json:"upToNs"`
-	// Count is how many durations the bucket has.
-	Count int64 `json:"count"`
-}
-
-// Quantile estimates the duration that a share q of all durations does not exceed:
-// Quantile(0.5) is the median, Quantile(0.95) the 95th percentile. The estimate differs
-// from the exact value by at most 1/16 (6.3 %) of it, or by 64 ns if that is more. It is
-// never longer than Max, which is Quantile(1). q is clamped to [0, 1]; an empty histogram returns 0.
-func (h Histogram) Quantile(q float64) time.Duration {
-	var total int64
-	for _, b := range h.Buckets {
-		total += b.Count
-	}
-	if total == 0 {
-		return 0
-	}
-	if !(q < 1) { // NaN, too
-		return h.Max
-	}
-	rank := max(int64(math.Ceil(max(q, 0)*float64(total))), 1)
-	for _, b := range h.Buckets {
-		if rank -= b.Count; rank <= 0 {
-			low := latency.From(b.UpTo)
-			return min(low+(b.UpTo-low)/2, h.Max)
-		}
-	}
-	return h.Max
-}
-
-// Mean is the average duration; 0 for an empty histogram.
-func (h Histogram) Mean() time.Duration {
-	if h.Count == 0 {
-		return 0
-	}
-	return h.Sum / time.Duration(h.Count)
 }

@@ -104,7 +104,7 @@
 // # What operators see
 //
 // The client counts what happens, always: facade.Client has Status, ToolStats (outcomes
-// and durations), CallsInFlight, RecentCalls, RecentEvents, EventSummaries and Stderr. [Totals] outlive
+// and durations), CallsInFlight, History (calls, events) and Stderr. [Totals] outlive
 // restarts. An [Observer] sees each request, for traces and metrics.
 //
 // # Names

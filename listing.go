@@ -4,29 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// Catalog holds what one server offers. The lists are sorted; they and what they point to are
-// shared: do not change them.
-type Catalog struct {
-	// Server is the name of the server.
-	Server string `json:"server"`
-	// Unavailable: the server is not ready, and the lists are the last that it offered.
-	Unavailable bool `json:"unavailable,omitempty"`
-	// Version changes whenever the lists are read again, and at every restart, even if the server
-	// lists the same. If Version is the same, so are the lists.
-	Version uint64 `json:"version"`
-	// State is the state of the server.
-	State supervisor.State `json:"state,omitempty"`
-	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
-	// URITemplate.
-	Tools     []Tool             `json:"tools"`
-	Resources []Resource         `json:"resources"`
-	Templates []ResourceTemplate `json:"templates"`
-	Prompts   []Prompt           `json:"prompts"`
-}
 
 // Tool is one tool of one server, as the client lists it.
 type Tool struct {

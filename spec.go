@@ -67,7 +67,7 @@ type ServerSpec struct {
 	Overlap bool
 	// Exclusive says that at most one process of this server may exist among all hosts that share
 	// a configuration: it holds a browser profile, a lock or a licence. A single client ends every
-	// incarnation before it starts the next one anyway; it refuses a copy (facade.Client.CopyServer), and
+	// incarnation before it starts the next one anyway; it refuses a copy (relay.Methods.CopyServer), and
 	// does not know whether a spec of another name runs the same program. The
 	// fleet places such servers by leases, and fences them when a lease is lost. It excludes
 	// Standby and Overlap, which are a second process.

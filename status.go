@@ -59,7 +59,7 @@ type ServerStatus struct {
 	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
-	// Copies are the process ids of the copies that run beside it (facade.Client.CopyServer); 0 for one that is no process.
+	// Copies are the process ids of the copies that run beside it (relay.Methods.CopyServer); 0 for one that is no process.
 	Copies []int `json:"copies,omitempty"`
 	// Catalog counts what the server offers.
 	Catalog CatalogInfo `json:"catalog"`
@@ -170,34 +170,6 @@ type StrayOutput struct {
 	Text string `json:"text"`
 	// Reason says what the text looks like and what to do, as in "it asks a question".
 	Reason string `json:"reason"`
-}
-
-// ServerStderr holds what the latest incarnation of a server wrote to its stderr. Blank
-// lines are left out, and secrets are replaced by ***.
-type ServerStderr struct {
-	// Epoch numbers the incarnation; 0 if none was started. PID is its process id; 0 if the
-	// server is not a process.
-	Epoch uint64 `json:"epoch"`
-	PID   int    `json:"pid,omitempty"`
-	// Ended: the incarnation has ended, and writes no more.
-	Ended bool `json:"ended,omitempty"`
-	// Total counts the lines that the incarnation has written.
-	Total int64 `json:"total"`
-	// First holds the first lines if lines after them were dropped. Otherwise it is empty, and
-	// Lines holds every line. First and Lines together hold at most Limits.MaxStderrLines.
-	First []string `json:"first,omitempty"`
-	// Lines are the last lines, oldest first and without a gap; the last one has the number
-	// Total. A line is listed once its line break was read or the incarnation has ended.
-	Lines []string `json:"lines,omitempty"`
-}
-
-// After returns the lines that follow line number seen, and how many of those were
-// dropped. A follower prints them and passes Total the next time. It begins with 0, and
-// again with 0 when Epoch changes.
-func (s ServerStderr) After(seen int64) (lines []string, dropped int64) {
-	fresh := max(s.Total-max(seen, 0), 0)
-	dropped = max(fresh-int64(len(s.Lines)), 0)
-	return s.Lines[int64(len(s.Lines))-(fresh-dropped):], dropped
 }
 
 // Warning says what is missing from the catalog of a server, and why: a list that

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -241,7 +242,7 @@ func (f *callFacts) init(records *Runtime) {
 // RecordCall records a call that has ended. v is the registration that it was for. listed:
 // the server lists a tool of the name Target, so it may have statistics of its own. Of
 // record, Seq, Server and Gen are set here, and Target and Error are made safe to show.
-func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool) {
+func (rt *Runtime) RecordCall(v *View, record *monitor.CallRecord, listed bool) {
 	s := v.stats
 	record.Server, record.Gen = v.Name, v.Gen
 	if record.Kind != "" {
@@ -293,7 +294,7 @@ func shownTarget(method, target string) string {
 
 // shownError returns the error of a call as operators see it: one line of at most 300 bytes. Of a
 // resource, it shows the URI as shownTarget does, because servers repeat the URI in their errors.
-func shownError(record *mcpvisor.CallRecord) string {
+func shownError(record *monitor.CallRecord) string {
 	text := record.Error
 	if strings.HasPrefix(record.Method, "resources/") && record.Target != "" {
 		text = strings.ReplaceAll(text, record.Target, shownTarget(record.Method, record.Target))
@@ -303,7 +304,7 @@ func shownError(record *mcpvisor.CallRecord) string {
 }
 
 // countFailure counts a call that has failed.
-func (s *registrationStats) countFailure(record *mcpvisor.CallRecord) {
+func (s *registrationStats) countFailure(record *monitor.CallRecord) {
 	switch record.Outcome {
 	case mcpvisor.OutcomeNotSent:
 		s.refused.Add(record.Kind)
@@ -320,20 +321,20 @@ func (rt *Runtime) RecordUnknownServer() { rt.calls.unknownServer.Add(1) }
 
 // RecentCalls returns the calls with a higher Seq than after that have ended, oldest first,
 // and how many of these are no longer kept.
-func (rt *Runtime) RecentCalls(after uint64) (records []mcpvisor.CallRecord, missed uint64) {
+func (rt *Runtime) RecentCalls(after uint64) (records []monitor.CallRecord, missed uint64) {
 	return rt.calls.recent.After(after)
 }
 
 // UnknownCalls returns the last calls of unknown outcome, oldest first.
-func (rt *Runtime) UnknownCalls() []mcpvisor.CallRecord { return rt.calls.unknown.Records() }
+func (rt *Runtime) UnknownCalls() []monitor.CallRecord { return rt.calls.unknown.Records() }
 
 // ToolStats returns the statistics of the tools of a registration, by name.
-func (v *View) ToolStats() []mcpvisor.ToolStats { return v.stats.tools.Stats(v.Name) }
+func (v *View) ToolStats() []monitor.ToolStats { return v.stats.tools.Stats(v.Name) }
 
 // Stats returns the facts about the runtime as a whole.
-func (rt *Runtime) Stats() mcpvisor.ClientStats {
+func (rt *Runtime) Stats() monitor.ClientStats {
 	last, missed := rt.hub.Stats()
-	return mcpvisor.ClientStats{Started: rt.calls.started, Events: last, MissedEvents: missed, Calls: rt.calls.recent.Last(),
+	return monitor.ClientStats{Started: rt.calls.started, Events: last, MissedEvents: missed, Calls: rt.calls.recent.Last(),
 		UnknownServer: rt.calls.unknownServer.Load(), StaleMessages: rt.Stale(), ManagerRestarts: max(rt.managers.Load(), 1) - 1}
 }
 
@@ -434,8 +435,8 @@ func (s *callStats) counts() (c mcpvisor.CallCounts) {
 }
 
 // CallsInFlight returns the requests of all servers that have not ended, the oldest first.
-func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
-	var all []mcpvisor.CallInFlight
+func (s *Snapshot) CallsInFlight() []monitor.CallInFlight {
+	var all []monitor.CallInFlight
 	for v := range s.all() {
 		for _, inc := range []*incarnation{v.current, v.standby, v.ending} {
 			if inc != nil {
@@ -443,7 +444,7 @@ func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b mcpvisor.CallInFlight) int {
+	slices.SortStableFunc(all, func(a, b monitor.CallInFlight) int {
 		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Server, b.Server))
 	})
 	return all
@@ -451,10 +452,10 @@ func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
 
 // appendInFlight appends the requests of one incarnation: those that its session has not
 // ended, and those in the queue.
-func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.CallInFlight {
+func (i *incarnation) appendInFlight(all []monitor.CallInFlight) []monitor.CallInFlight {
 	add := func(requests []transport.InFlight, queued bool) {
 		for _, r := range requests {
-			all = append(all, mcpvisor.CallInFlight{Server: i.server, Gen: i.gen, Epoch: i.epoch,
+			all = append(all, monitor.CallInFlight{Server: i.server, Gen: i.gen, Epoch: i.epoch,
 				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
 		}
 	}
@@ -464,7 +465,7 @@ func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.Cal
 }
 
 // Stderr returns the kept lines of stderr of the latest incarnation.
-func (v *View) Stderr() (s mcpvisor.ServerStderr) {
+func (v *View) Stderr() (s monitor.ServerStderr) {
 	if v.current == nil {
 		return s
 	}
@@ -532,7 +533,7 @@ func (l *longCalls) stop() {
 func (l *longCalls) examine() {
 	l.armed.Store(false)
 	snapshot, now := l.rt.Snapshot(), time.Now()
-	var long []mcpvisor.CallInFlight
+	var long []monitor.CallInFlight
 	l.mu.Lock()
 	until := now.Add(-longCall)
 	next := now // when the oldest of the other calls began
@@ -557,7 +558,7 @@ func (l *longCalls) examine() {
 }
 
 // log writes one line for each call, and one for those beyond maxLoggedCalls.
-func (l *longCalls) log(long []mcpvisor.CallInFlight, now time.Time) {
+func (l *longCalls) log(long []monitor.CallInFlight, now time.Time) {
 	for _, call := range long[:min(len(long), maxLoggedCalls)] {
 		l.rt.logger.Line(func(log *zerolog.Logger) {
 			log.Warn().Str("server", call.Server).Uint64("epoch", call.Epoch).Str("method", call.Method).Str("target", call.Target).
@@ -580,7 +581,7 @@ func isCallersMethod(method string) bool {
 }
 
 // logTimeout logs a call that one of its timeouts has ended.
-func (rt *Runtime) logTimeout(r mcpvisor.CallRecord) {
+func (rt *Runtime) logTimeout(r monitor.CallRecord) {
 	rt.logger.Line(func(log *zerolog.Logger) {
 		log.Warn().Str("server", r.Server).Uint64("epoch", r.Epoch).Str("method", r.Method).Str("target", r.Target).
 			Dur("took", r.Took).Str("outcome", string(r.Outcome)).Msg("a call has timed out")

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors/internal/events"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -109,7 +110,7 @@ func (rt *Runtime) RecentEvents(after uint64) (events []mcpvisor.Event, missed u
 }
 
 // EventSummaries returns the summaries that have changed since the event of a number.
-func (rt *Runtime) EventSummaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+func (rt *Runtime) EventSummaries(after uint64) (all []monitor.EventSummary, dropped uint64) {
 	return rt.hub.Summaries(after)
 }
 

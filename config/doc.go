@@ -9,9 +9,9 @@
 //
 // What a file may say, the variables in it, and its keys with their values, defaults and the
 // fields of [mcpvisor.ServerSpec] that they set are in
-// https://github.com/mcpvisor/mcpvisor/blob/main/docs/config.md. [Keys] returns the table
-// of keys for programs, and [Schema] a JSON Schema for editors, which is made from the same
-// table. A file names it with "$schema": [SchemaURL].
+// https://github.com/mcpvisor/mcpvisor/blob/main/docs/config.md, which is made from the table
+// of keys. `mcpvisor config schema` prints a JSON Schema for editors, made from the same
+// table; a file names it with "$schema".
 //
 // [WithInput] answers ${input:id}, unless the environment does, and [WithKeyring]
 // ${keyring:service/account}. Values of files, of the keyring and of inputs that are passwords

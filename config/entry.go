@@ -204,7 +204,7 @@ func (e *entry) finish(at *hujson.Value) {
 		return
 	}
 	if err := e.spec.Validate(); err != nil {
-		e.fail(at, "%s", KeyTerms(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		e.fail(at, "%s", keyTerms(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 }
 

@@ -1,145 +1,149 @@
 package config
 
-import "github.com/tailscale/hujson"
+import (
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
+)
 
 // entryRows are the keys of an entry.
 var entryRows = []row{
 	{
-		Key: Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
+		Key: configkeys.Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
 			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd."},
 		read: (*entry).readCommand,
 	},
 	{
-		Key: Key{Name: "args", Type: "list of strings", Field: "Stdio.Args", Example: `["-y", "some-server"]`,
+		Key: configkeys.Key{Name: "args", Type: "list of strings", Field: "Stdio.Args", Example: `["-y", "some-server"]`,
 			Meaning: "The arguments of the program."},
 		read: func(e *entry, v *hujson.Value) { e.stdio.Args = e.readList(v) },
 	},
 	{
-		Key: Key{Name: "env", Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
+		Key: configkeys.Key{Name: "env", Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
 			Meaning: "Environment variables of the server. By default the server gets only some variables of the host, such as PATH and HOME; inherit_env passes all. Numbers and booleans are taken as written."},
 		read: func(e *entry, v *hujson.Value) { e.stdio.Env = e.readMap(v) },
 	},
 	{
-		Key: Key{Name: "envFile", Type: "path", Field: "Stdio.Env", Example: `".env"`,
+		Key: configkeys.Key{Name: "envFile", Type: "path", Field: "Stdio.Env", Example: `".env"`,
 			Meaning: "A file with further variables, one NAME=value per line. env wins over it."},
 		read: (*entry).readEnvFile,
 	},
 	{
-		Key: Key{Name: "cwd", Type: "path", Default: "the host's", Field: "Stdio.Dir", Example: `"server"`,
+		Key: configkeys.Key{Name: "cwd", Type: "path", Default: "the host's", Field: "Stdio.Dir", Example: `"server"`,
 			Meaning: "The working directory of the program."},
 		read: func(e *entry, v *hujson.Value) { e.stdio.Dir = e.readFilePath(v) },
 	},
-	boolRow(func(e *entry) *bool { return &e.stdio.InheritEnv }, Key{
+	boolRow(func(e *entry) *bool { return &e.stdio.InheritEnv }, configkeys.Key{
 		Name: "inherit_env", Aliases: []string{"inheritEnv"}, Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
 		Meaning: "Passes the host's whole environment to the server."}),
-	boolRow(func(e *entry) *bool { return &e.stdio.KeepDaemons }, Key{
+	boolRow(func(e *entry) *bool { return &e.stdio.KeepDaemons }, configkeys.Key{
 		Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
 		Meaning: "Leaves processes alone that have left the server's process group, when the server ends."}),
-	boolRow(func(e *entry) *bool { return &e.spec.Standby }, Key{
+	boolRow(func(e *entry) *bool { return &e.spec.Standby }, configkeys.Key{
 		Name: "standby", Default: "false", Field: "Standby", Example: `true`,
 		Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0. A fleet refuses it."}),
-	boolRow(func(e *entry) *bool { return &e.spec.Overlap }, Key{
+	boolRow(func(e *entry) *bool { return &e.spec.Overlap }, configkeys.Key{
 		Name: "overlap", Default: "false", Field: "Overlap", Example: `true`,
 		Meaning: "A reload may start the new process while the old one runs, so that no call waits for it. Without it, the old one ends first; servers over HTTP and those with standby overlap anyway. It excludes exclusive."}),
-	boolRow(func(e *entry) *bool { return &e.spec.Exclusive }, Key{
+	boolRow(func(e *entry) *bool { return &e.spec.Exclusive }, configkeys.Key{
 		Name: "exclusive", Default: "false", Field: "Exclusive", Example: `true`,
 		Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."}),
 	{
-		Key: Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,
+		Key: configkeys.Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,
 			Meaning: "The labels that a node of a fleet must have to run this server. It has no effect on a single host."},
 		read: func(e *entry, v *hujson.Value) { e.nodeLabels = e.readMap(v) },
 	},
-	textRow(func(e *entry) *string { return &e.http.URL }, Key{
+	textRow(func(e *entry) *string { return &e.http.URL }, configkeys.Key{
 		Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
 		Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."}),
-	textRow(func(e *entry) *string { return &e.httpURL }, Key{
+	textRow(func(e *entry) *string { return &e.httpURL }, configkeys.Key{
 		Name: "httpUrl", Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
 		Meaning: "The same as url, and wins over it. Gemini CLI writes the endpoint of Streamable HTTP here, and that of HTTP+SSE below url."}),
-	textRow(func(e *entry) *string { return &e.http.MessagesURL }, Key{
+	textRow(func(e *entry) *string { return &e.http.MessagesURL }, configkeys.Key{
 		Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
 		Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."}),
 	{
-		Key: Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
+		Key: configkeys.Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
 			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},
 		read: func(e *entry, v *hujson.Value) { e.http.Headers = e.readMap(v) },
 	},
 	{
-		Key: Key{Name: "auth", Aliases: []string{"oauth"}, Type: "boolean or object", Default: "false", Field: "HTTP.Auth", Example: `true`,
+		Key: configkeys.Key{Name: "auth", Aliases: []string{"oauth"}, Type: "boolean or object", Default: "false", Field: "HTTP.Auth", Example: `true`,
 			Meaning: "Authorizes this client by OAuth. true discovers everything; the object fixes what it names. The user consents once, by `mcpvisor authorize NAME`."},
 		read: (*entry).readAuth, nested: authRows,
 	},
 	{
-		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http", "sse" or "ws"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
+		Key: configkeys.Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http", "sse" or "ws"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
 			Meaning: `"sse" is the deprecated transport HTTP+SSE; "http" detects it, too. "ws" is a WebSocket; programs other than mcpvisor need config.WithWebSocket for it. "local", "remote", "websocket" and spellings of "streamable-http" are accepted too.`},
 		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },
 	},
 	{
-		Key: Key{Name: "disabled", Type: "boolean", Default: "false", Example: `true`,
+		Key: configkeys.Key{Name: "disabled", Type: "boolean", Default: "false", Example: `true`,
 			Meaning: "Lists the entry and does not start it. Nothing else in it is checked."},
 		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
 	{
-		Key: Key{Name: "enabled", Type: "boolean", Default: "true", Example: `false`,
+		Key: configkeys.Key{Name: "enabled", Type: "boolean", Default: "true", Example: `false`,
 			Meaning: "false is the same as disabled: true."},
 		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
 	{
-		Key: Key{Name: "retry", Type: `false, "none", a number of attempts, or object`, Default: DefaultRetry.String(), Field: "Policy", Example: `false`,
+		Key: configkeys.Key{Name: "retry", Type: `false, "none", a number of attempts, or object`, Default: DefaultRetry.String(), Field: "Policy", Example: `false`,
 			Meaning: "What happens after the session ends by itself. A number changes max_attempts of the default policy. An object replaces the policy: it parks only if it says so. A fleet never gives a server up, and refuses what bounds attempts."},
 		read: (*entry).readRetry, nested: retryRows,
 	},
 	{
-		Key: Key{Name: "timeouts", Type: "object", Field: "Timeouts", Example: `{"call": "2m"}`,
+		Key: configkeys.Key{Name: "timeouts", Type: "object", Field: "Timeouts", Example: `{"call": "2m"}`,
 			Meaning: "The clocks of the server. A negative duration means no bound; shutdown and drain must be bounded, and one of call and call_total."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"call": "60s"}`, timeoutRows) }, nested: timeoutRows,
 	},
 	{
-		Key: Key{Name: "timeout", Type: "number", Field: "Timeouts.Call", Example: `60`,
+		Key: configkeys.Key{Name: "timeout", Type: "number", Field: "Timeouts.Call", Example: `60`,
 			Meaning: "Other hosts' key for timeouts.call. A number from 1000 up is read as milliseconds, a smaller one as seconds, and a warning says which."},
 		read: (*entry).readTimeout, schema: callTimeoutSchema,
 	},
 	{
-		Key: Key{Name: "limits", Type: "object", Field: "Limits", Example: `{"max_in_flight": 64}`,
+		Key: configkeys.Key{Name: "limits", Type: "object", Field: "Limits", Example: `{"max_in_flight": 64}`,
 			Meaning: "What the server may cost this process."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"max_in_flight": 64}`, limitRows) }, nested: limitRows,
 	},
 	{
-		Key: Key{Name: "probe", Type: "false or object", Field: "Probe", Example: `false`,
+		Key: configkeys.Key{Name: "probe", Type: "false or object", Field: "Probe", Example: `false`,
 			Meaning: "How a server that is silent is asked whether it is still alive. false never asks."},
 		read: (*entry).readProbe, nested: probeRows,
 	},
 	{
-		Key: Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
+		Key: configkeys.Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
 			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
 		read: (*entry).readTools, nested: toolRows,
 	},
 	{
-		Key: Key{Name: "enabledTools", Aliases: []string{"includeTools"}, Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
+		Key: configkeys.Key{Name: "enabledTools", Aliases: []string{"includeTools"}, Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
 			Meaning: "Other hosts' key for tools. Where several keys allow tools, only those are offered that all of them allow."},
 		read: func(e *entry, v *hujson.Value) { e.allowTools(v) },
 	},
 	{
-		Key: Key{Name: "disabledTools", Aliases: []string{"excludeTools"}, Type: "list of patterns", Field: "Tools.Deny", Example: `["delete_*"]`,
+		Key: configkeys.Key{Name: "disabledTools", Aliases: []string{"excludeTools"}, Type: "list of patterns", Field: "Tools.Deny", Example: `["delete_*"]`,
 			Meaning: "Tools that are hidden. It wins over keys that allow tools."},
 		read: (*entry).denyTools,
 	},
 	{
-		Key: Key{Name: "autoApprove", Aliases: []string{"alwaysAllow"}, Type: "any", Example: `["read_file"]`,
+		Key: configkeys.Key{Name: "autoApprove", Aliases: []string{"alwaysAllow"}, Type: "any", Example: `["read_file"]`,
 			Meaning: "Other hosts' list of tools that they call without asking. It has no effect, because mcpvisor never asks before a call. A warning says so."},
 		read: (*entry).noteApproval,
 	},
 	{
-		Key: Key{Name: "on_down", Aliases: []string{"onDown"}, Type: `"keep", "withdraw", or duration`, Default: "that of the gateway", Example: `"30s"`,
+		Key: configkeys.Key{Name: "on_down", Aliases: []string{"onDown"}, Type: `"keep", "withdraw", or duration`, Default: "that of the gateway", Example: `"30s"`,
 			Meaning: "What happens to the tools, resources and prompts of this server in the lists of a gateway (run --mcp, stdio) while it is down: see on_down of gateway."},
 		read: func(e *entry, v *hujson.Value) { e.readOnDown(v, &e.onDown) },
 	},
 	{
-		Key: Key{Name: "share", Type: `"shared" or "client"`, Default: `"shared"`, Example: `"client"`,
+		Key: configkeys.Key{Name: "share", Type: `"shared" or "client"`, Default: `"shared"`, Example: `"client"`,
 			Meaning: "For how many clients of a gateway (run --mcp, stdio) one process of this server runs: for all, or for one, so that each client has a process of its own. It is for servers that keep something for their client, such as an open page. A fleet refuses \"client\"."},
 		read: (*entry).readShare,
 	},
 	{
-		Key: Key{Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
+		Key: configkeys.Key{Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
 			Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."},
 		read: (*entry).readEra,
 	},
@@ -148,12 +152,12 @@ var entryRows = []row{
 // toolRows are the keys of the object below "tools" that are not names of tools.
 var toolRows = []row{
 	{
-		Key: Key{Name: "allow", Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
+		Key: configkeys.Key{Name: "allow", Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
 			Meaning: "Tools that are offered."},
 		read: func(e *entry, v *hujson.Value) { e.allowTools(v) },
 	},
 	{
-		Key: Key{Name: "deny", Type: "list of patterns", Field: "Tools.Deny", Example: `["read_secret"]`,
+		Key: configkeys.Key{Name: "deny", Type: "list of patterns", Field: "Tools.Deny", Example: `["read_secret"]`,
 			Meaning: "Tools that are hidden. It wins over allow."},
 		read: (*entry).denyTools,
 	},

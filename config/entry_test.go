@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
@@ -607,7 +608,7 @@ func TestLoadFiles_gateway(t *testing.T) {
 // Each row of the tables of "gateway" has an example that is read, and that the schema accepts.
 func TestGateway_keys(t *testing.T) {
 	for _, table := range []struct {
-		keys []Key
+		keys []configkeys.Key
 		text string
 	}{{flatten(nil, "", gatewayRows), `KEY`}, {flatten(nil, "", profileRows), `{"profiles": {"p": KEY}}`}} {
 		for _, k := range table.keys {

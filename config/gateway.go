@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
@@ -196,12 +197,12 @@ func (e *entry) readFilter(v *hujson.Value, filter *mcpvisor.ToolFilter, never s
 		return
 	}
 	e.readObject(v, `["read_*"]`, []row{
-		{Key: Key{Name: "allow"}, read: func(e *entry, v *hujson.Value) {
+		{Key: configkeys.Key{Name: "allow"}, read: func(e *entry, v *hujson.Value) {
 			if e.readPatterns(v, never, &filter.Allow); len(filter.Allow) == 0 && !e.broken {
 				filter.Deny = append(filter.Deny, "*")
 			}
 		}},
-		{Key: Key{Name: "deny"}, read: func(e *entry, v *hujson.Value) {
+		{Key: configkeys.Key{Name: "deny"}, read: func(e *entry, v *hujson.Value) {
 			var deny []string
 			e.readPatterns(v, never, &deny)
 			filter.Deny = append(filter.Deny, deny...)

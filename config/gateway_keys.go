@@ -1,26 +1,30 @@
 package config
 
-import "github.com/tailscale/hujson"
+import (
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
+)
 
 // gatewayRows are the keys of "gateway" at the top of a file.
 var gatewayRows = []row{
 	{
-		Key: Key{Name: "profiles", Type: "object of profiles", Example: `{"review": {"tools": ["read_*"]}}`,
+		Key: configkeys.Key{Name: "profiles", Type: "object of profiles", Example: `{"review": {"tools": ["read_*"]}}`,
 			Meaning: "Parts of the servers, by name: a client of /mcp/NAME, or of `mcpvisor stdio --profile NAME`, gets what the profile offers, and so does a client whose token names it. What a profile hides is unknown to its clients."},
 		read: (*entry).readProfiles, schema: &jsonSchema{Type: []string{"object"}, Additional: &jsonSchema{Ref: "#/definitions/profile"}},
 	},
 	{
-		Key: Key{Name: "on_down", Type: `"keep", "withdraw", or duration`, Default: "keep", Example: `"30s"`,
+		Key: configkeys.Key{Name: "on_down", Type: `"keep", "withdraw", or duration`, Default: "keep", Example: `"30s"`,
 			Meaning: "What happens to the tools, resources and prompts of a server that is down and is started again: they stay listed, are withdrawn, or stay for a time. on_down of an entry takes precedence."},
 		read: func(e *entry, v *hujson.Value) { e.readOnDown(v, &e.gateway.OnDown) },
 	},
 	{
-		Key: Key{Name: "names", Type: "object", Example: `{"prefix": "conflict"}`,
+		Key: configkeys.Key{Name: "names", Type: "object", Example: `{"prefix": "conflict"}`,
 			Meaning: "How tools and prompts are called."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"prefix": "conflict"}`, nameRows) }, nested: nameRows,
 	},
 	{
-		Key: Key{Name: "resource_order", Type: "list of strings", Default: "none", Example: `["files", "git"]`,
+		Key: configkeys.Key{Name: "resource_order", Type: "list of strings", Default: "none", Example: `["files", "git"]`,
 			Meaning: "The servers that come first, in this order, if several list a resource or have a template for it. Without one of them, a URI that does not name its server is refused, and the error says how to name it."},
 		read: func(e *entry, v *hujson.Value) {
 			e.gateway.ResourceOrder = e.readList(v)
@@ -29,22 +33,22 @@ var gatewayRows = []row{
 			}
 		},
 	},
-	countRow(func(e *entry) *int { return &e.gateway.MaxResultBytes }, Key{
+	countRow(func(e *entry) *int { return &e.gateway.MaxResultBytes }, configkeys.Key{
 		Name: "result_max", Default: "0, which is no bound", Example: `50000`,
 		Meaning: "The bytes above which the text in the result of a tool is shortened: the client gets its beginning, and a link to all of it."}),
-	countRow(func(e *entry) *int { return &e.gateway.MaxCopies }, Key{
+	countRow(func(e *entry) *int { return &e.gateway.MaxCopies }, configkeys.Key{
 		Name: "max_copies", Default: "64", Example: `100`,
 		Meaning: `How many processes of servers with "share": "client" run for all clients. A request that needs one more is refused.`}),
-	countRow(func(e *entry) *int { return &e.gateway.MaxCopiesOfPrincipal }, Key{
+	countRow(func(e *entry) *int { return &e.gateway.MaxCopiesOfPrincipal }, configkeys.Key{
 		Name: "max_copies_per_principal", Default: "32", Example: `10`,
 		Meaning: "How many of them run for one principal. All clients without a token are one."}),
 	{
-		Key: Key{Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
+		Key: configkeys.Key{Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
 			Meaning: "How many MiB all clients make the gateway hold: sessions, subscriptions, bodies, unread answers and held calls. What exceeds it is refused."},
 		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByAll) },
 	},
 	{
-		Key: Key{Name: "max_held_mib_per_principal", Type: "number", Default: "256", Example: `64`,
+		Key: configkeys.Key{Name: "max_held_mib_per_principal", Type: "number", Default: "256", Example: `64`,
 			Meaning: "How many of them are for one principal. All clients without a token are one."},
 		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByPrincipal) },
 	},
@@ -53,12 +57,12 @@ var gatewayRows = []row{
 // nameRows are the keys of "names" of the gateway.
 var nameRows = []row{
 	{
-		Key: Key{Name: "prefix", Type: `"always", "conflict" or "never"`, Default: "always", Example: `"conflict"`,
+		Key: configkeys.Key{Name: "prefix", Type: `"always", "conflict" or "never"`, Default: "always", Example: `"conflict"`,
 			Meaning: `Whether the name of a tool begins with that of its server: always, if several servers have the tool, or never. With "never" a tool that several servers have is an error: of the file if the entries name their tools, otherwise it is withheld, and the status says so.`},
 		read: (*entry).readPrefix,
 	},
 	{
-		Key: Key{Name: "host_prefix", Type: "string", Default: "mcp__mcpvisor__", Example: `""`,
+		Key: configkeys.Key{Name: "host_prefix", Type: "string", Default: "mcp__mcpvisor__", Example: `""`,
 			Meaning: "What the host puts before each name. Names are shortened so that both together fit 64 characters."},
 		read: (*entry).readHostPrefix,
 	},
@@ -67,27 +71,27 @@ var nameRows = []row{
 // profileRows are the keys of a profile.
 var profileRows = []row{
 	{
-		Key: Key{Name: "servers", Type: "list of patterns, or allow and deny", Default: "all servers", Example: `["git*", "files"]`,
+		Key: configkeys.Key{Name: "servers", Type: "list of patterns, or allow and deny", Default: "all servers", Example: `["git*", "files"]`,
 			Meaning: "The servers that are offered. In a pattern, * stands for any text and ? for one character. An empty list offers none."},
 		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Servers, "/[]{}") },
 	},
 	{
-		Key: Key{Name: "tools", Type: "list of patterns, or allow and deny", Default: "all tools", Example: `{"allow": ["read_*", "files/*"], "deny": ["*/delete_*"]}`,
+		Key: configkeys.Key{Name: "tools", Type: "list of patterns, or allow and deny", Default: "all tools", Example: `{"allow": ["read_*", "files/*"], "deny": ["*/delete_*"]}`,
 			Meaning: "The tools of these servers that are offered. A pattern with a slash also has the server. deny takes precedence."},
 		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Tools, "[]{}") },
 	},
 	{
-		Key: Key{Name: "prompts", Type: "list of patterns, or allow and deny", Default: "all prompts", Example: `["review_*"]`,
+		Key: configkeys.Key{Name: "prompts", Type: "list of patterns, or allow and deny", Default: "all prompts", Example: `["review_*"]`,
 			Meaning: "The prompts of these servers that are offered."},
 		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Prompts, "[]{}") },
 	},
 	{
-		Key: Key{Name: "resources", Type: "list of patterns, or allow and deny", Default: "all resources", Example: `["file:///srv/*"]`,
+		Key: configkeys.Key{Name: "resources", Type: "list of patterns, or allow and deny", Default: "all resources", Example: `["file:///srv/*"]`,
 			Meaning: "The resources of these servers that may be read, by their URI, listed or not. A URI with a .. segment matches nothing."},
 		read: func(e *entry, v *hujson.Value) { e.readFilter(v, &e.profile.Resources, "") },
 	},
 	{
-		Key: Key{Name: "annotations", Type: "object", Example: `{"readOnlyHint": true}`,
+		Key: configkeys.Key{Name: "annotations", Type: "object", Example: `{"readOnlyHint": true}`,
 			Meaning: "What the annotations of a tool must say. A server can write there what it likes."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"readOnlyHint": true}`, annotationRows) }, nested: annotationRows,
 	},
@@ -96,22 +100,22 @@ var profileRows = []row{
 // annotationRows are the keys of "annotations" of a profile.
 var annotationRows = []row{
 	{
-		Key: Key{Name: "readOnlyHint", Type: "boolean", Example: `true`,
+		Key: configkeys.Key{Name: "readOnlyHint", Type: "boolean", Example: `true`,
 			Meaning: "The tool changes nothing. A tool that does not say so may change something."},
 		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.ReadOnly) },
 	},
 	{
-		Key: Key{Name: "destructiveHint", Type: "boolean", Example: `false`,
+		Key: configkeys.Key{Name: "destructiveHint", Type: "boolean", Example: `false`,
 			Meaning: "The tool may destroy something. A tool that does not say otherwise may, unless it is read only."},
 		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.Destructive) },
 	},
 	{
-		Key: Key{Name: "idempotentHint", Type: "boolean", Example: `true`,
+		Key: configkeys.Key{Name: "idempotentHint", Type: "boolean", Example: `true`,
 			Meaning: "A second call with the same arguments has no further effect. A tool that does not say so may have one."},
 		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.Idempotent) },
 	},
 	{
-		Key: Key{Name: "openWorldHint", Type: "boolean", Example: `false`,
+		Key: configkeys.Key{Name: "openWorldHint", Type: "boolean", Example: `false`,
 			Meaning: "The tool reaches out, as to the web. A tool that does not say otherwise may."},
 		read: func(e *entry, v *hujson.Value) { e.readHint(v, &e.profile.Annotations.OpenWorld) },
 	},

@@ -7,47 +7,30 @@ import (
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
 
-// Key describes one key of an entry. [Keys] lists them all.
-type Key struct {
-	// Name is the key below the objects that hold it, joined by dots: "timeouts.call"
-	// stands for {"timeouts": {"call": …}}.
-	Name string
-	// Aliases are other spellings of the last part of Name, which other hosts write.
-	Aliases []string
-	// Type says which values are accepted, in words.
-	Type string
-	// Default is the value used if the key is missing; empty if it has no default.
-	Default string
-	// Field is the field of mcpvisor.ServerSpec that the key sets, as in
-	// "Timeouts.Call". It is empty for a key that sets none.
-	Field string
-	// Example is a value, as JSON.
-	Example string
-	// Meaning says what the key does. The key is the implied subject of its sentences.
-	Meaning string
-}
+func init() { configkeys.All, configkeys.Terms, configkeys.Schema = keys, keyTerms, renderSchema }
 
-// Keys lists every key that an entry may have, sorted by subject. The order is
-// that of docs/config.md, which is made from this list.
-func Keys() []Key { return flatten(nil, "", entryRows) }
+// keys is configkeys.All.
+func keys() []configkeys.Key { return flatten(nil, "", entryRows) }
 
 // row is one row of a key table: a key, and what reads its value. Everything
 // about a key is in its row.
 type row struct {
-	Key // Name is relative to the object that the table describes
+	configkeys.Key // Name is relative to the object that the table describes
 
 	// read puts the value into the entry, or reports what is wrong with it. The
 	// value is not null.
 	read func(e *entry, v *hujson.Value)
-	// schema describes the values in [Schema], where Type does not say it; nil otherwise.
+	// schema describes the values in the schema, where Type does not say it; nil otherwise.
 	schema *jsonSchema
 	// nested are the keys of the value, where that is an object.
 	nested []row
 }
 
-func flatten(keys []Key, prefix string, rows []row) []Key {
+func flatten(keys []configkeys.Key, prefix string, rows []row) []configkeys.Key {
 	for _, r := range rows {
 		r.Name = prefix + r.Name
 		keys = append(keys, r.Key)
@@ -76,21 +59,21 @@ func rowNames(rows []row) (names []string) {
 
 // The functions below make a row whose value goes into the field that an argument returns.
 
-func textRow(field func(*entry) *string, k Key) row {
+func textRow(field func(*entry) *string, k configkeys.Key) row {
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }}
 }
 
-func boolRow(field func(*entry) *bool, k Key) row {
+func boolRow(field func(*entry) *bool, k configkeys.Key) row {
 	k.Type = "boolean"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }}
 }
 
-func countRow(field func(*entry) *int, k Key) row {
+func countRow(field func(*entry) *int, k configkeys.Key) row {
 	k.Type = "number"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }}
 }
 
-func durationRow(field func(*entry) *time.Duration, k Key) row {
+func durationRow(field func(*entry) *time.Duration, k configkeys.Key) row {
 	k.Type = "duration"
 	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
@@ -42,7 +43,7 @@ var contexts = map[string]string{
 var alsoSets = map[string]string{"auth.assertion_file": "HTTP.Auth.Grant", "auth.enterprise": "HTTP.Auth.Grant"}
 
 // contextOf returns the entry in which the example of a key is valid.
-func contextOf(t *testing.T, k Key) (entry map[string]any) {
+func contextOf(t *testing.T, k configkeys.Key) (entry map[string]any) {
 	t.Helper()
 	best := ""
 	if strings.HasPrefix(k.Field, "HTTP") {
@@ -59,7 +60,7 @@ func contextOf(t *testing.T, k Key) (entry map[string]any) {
 
 // set sets a key of an entry, below the objects that its name goes through. An
 // alias replaces the key that it stands for.
-func set(t *testing.T, entry map[string]any, k Key, name string) {
+func set(t *testing.T, entry map[string]any, k configkeys.Key, name string) {
 	t.Helper()
 	parts := strings.Split(name, ".")
 	for _, part := range parts[:len(parts)-1] {
@@ -116,7 +117,7 @@ func TestKeys(t *testing.T) {
 	for name, text := range map[string]string{".env": "A=1", "key.pem": "a key"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	keys := Keys()
+	keys := configkeys.All()
 	require.Greater(t, len(keys), 50)
 	for _, k := range keys {
 		parent := k.Name[:strings.LastIndexByte(k.Name, '.')+1]
@@ -127,7 +128,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func checkKey(t *testing.T, dir string, k Key, name string) {
+func checkKey(t *testing.T, dir string, k configkeys.Key, name string) {
 	before, after := contextOf(t, k), contextOf(t, k)
 	if parent, _, nested := strings.Cut(name, "."); nested && before[parent] == nil {
 		before[parent] = map[string]any{}
@@ -153,7 +154,7 @@ func checkKey(t *testing.T, dir string, k Key, name string) {
 // Each row says everything that the documentation shows.
 func TestKeys_complete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range Keys() {
+	for _, k := range configkeys.All() {
 		require.False(t, seen[k.Name], "%q has two rows", k.Name)
 		seen[k.Name] = true
 		require.NotEmpty(t, k.Type, k.Name)
@@ -240,7 +241,7 @@ func keysTables() string {
 			title = "Keys of `" + s.title + "`"
 		}
 		fmt.Fprintf(&b, "## %s\n\n| key | value | default | sets | meaning |\n|---|---|---|---|---|\n", title)
-		for _, k := range Keys() {
+		for _, k := range configkeys.All() {
 			rest, below := strings.CutPrefix(k.Name, s.prefix)
 			if !below || s.prefix == "" && strings.Contains(rest, ".") {
 				continue
@@ -266,18 +267,18 @@ const schemaFile = "mcpvisor.schema.json"
 // The schema is committed, so that editors can fetch it.
 func TestSchema_committed(t *testing.T) {
 	if *update {
-		require.NoError(t, os.WriteFile(schemaFile, Schema(), 0o644))
+		require.NoError(t, os.WriteFile(schemaFile, configkeys.Schema(), 0o644))
 	}
 	text, err := os.ReadFile(schemaFile)
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(Schema()), "run: go test ./config -run TestSchema -update")
-	require.True(t, strings.HasSuffix(SchemaURL, "/config/"+schemaFile))
+	require.Equal(t, string(text), string(configkeys.Schema()), "run: go test ./config -run TestSchema -update")
+	require.True(t, strings.HasSuffix(configkeys.SchemaURL, "/config/"+schemaFile))
 }
 
 // resolvedSchema is the schema as a validator reads it.
 var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 	var s jsonschema.Schema
-	if err := json.Unmarshal(Schema(), &s); err != nil {
+	if err := json.Unmarshal(configkeys.Schema(), &s); err != nil {
 		return nil, err
 	}
 	return s.Resolve(nil)
@@ -337,7 +338,7 @@ func TestSchema_of_files(t *testing.T) {
 		}
 		require.Error(t, schema.Validate(value), text)
 	}
-	for _, text := range []string{`{"$schema": "` + SchemaURL + `", "mcpServers": {}}`, `{"mcp": {"servers": {}}}`, `{"servers": {}, "inputs": []}`} {
+	for _, text := range []string{`{"$schema": "` + configkeys.SchemaURL + `", "mcpServers": {}}`, `{"mcp": {"servers": {}}}`, `{"servers": {}, "inputs": []}`} {
 		_, err := Parse([]byte(text), "x.json")
 		require.NoError(t, err)
 		var value any
@@ -353,7 +354,7 @@ func TestSchema_of_each_key(t *testing.T) {
 		`"none"`, `"unlimited"`, `"keyring"`, `"sse"`, `"Streamable-HTTP"`, `"modern"`, `[]`, `["a"]`, `[""]`, `[1]`, `[null]`, `[["a"]]`, `{}`,
 		`{"a": "b"}`, `{"a": 1}`, `{"a": null}`, `{"a": []}`, `{"allow": ["x"]}`, `{"deny": [7]}`, `{"nonsense": 1}`}
 	checked, dir := 0, t.TempDir()
-	for _, k := range Keys() {
+	for _, k := range configkeys.All() {
 		for _, value := range append(values, k.Example) {
 			entry := contextOf(t, k)
 			if parent, _, nested := strings.Cut(k.Name, "."); nested && entry[parent] == nil {
@@ -373,7 +374,7 @@ func TestSchema_of_each_key(t *testing.T) {
 
 // Each row has a schema, also one whose words are new.
 func TestSchema_of_an_unknown_type(t *testing.T) {
-	r := row{Key: Key{Name: "x", Type: "a colour"}}
+	r := row{Key: configkeys.Key{Name: "x", Type: "a colour"}}
 	require.PanicsWithValue(t, `config: the type "a colour" of "x" has no schema; add it to typeSchemas`, func() { r.valueSchema() })
 }
 
@@ -384,7 +385,7 @@ func ExampleSchema() {
 			Properties map[string]struct{ Description string }
 		}
 	}
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
+	if err := json.Unmarshal(configkeys.Schema(), &schema); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Println(schema.Title)
@@ -410,6 +411,6 @@ func TestKeyTerms(t *testing.T) {
 		"Tools and the Policy of a URL":                  "Tools and the Policy of a URL",
 		"Timeouts.Callback and MyLimits.MaxItems remain": `Timeouts.Callback and MyLimits."max_items" in "limits" remain`,
 	} {
-		require.Equal(t, want, KeyTerms(text), text)
+		require.Equal(t, want, configkeys.Terms(text), text)
 	}
 }

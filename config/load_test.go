@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
 
 // writeFiles writes files, by name, into a new directory.
@@ -352,7 +353,7 @@ func TestFile_Broken_of_several_files(t *testing.T) {
 // Each field of Limits, Timeouts and Probe has a key.
 func TestKeys_cover_every_bound(t *testing.T) {
 	known := map[string]bool{}
-	for _, k := range Keys() {
+	for _, k := range configkeys.All() {
 		known[k.Field] = true
 	}
 	for prefix, value := range map[string]any{"Limits.": mcpvisor.Limits{}, "Timeouts.": mcpvisor.Timeouts{}, "Probe.": mcpvisor.Probe{}} {

@@ -9,14 +9,11 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
-// SchemaURL is where the schema of [Schema] is published. An editor that finds it as
-// "$schema" in a file completes and checks the file.
-const SchemaURL = "https://raw.githubusercontent.com/mcpvisor/mcpvisor/main/config/mcpvisor.schema.json"
-
-// Schema returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. Like [Keys]
+// renderSchema is configkeys.Schema: it returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. Like keys,
 // it is made from the loader's own table.
 //
 // The schema rejects a text only where the loader reports a problem, be it an error or a
@@ -24,7 +21,7 @@ const SchemaURL = "https://raw.githubusercontent.com/mcpvisor/mcpvisor/main/conf
 // knows which variables are set, which programs and files exist, and which values
 // contradict each other. The schema does not know comments and trailing commas; editors
 // allow them in a file of the type "JSON with comments".
-func Schema() []byte {
+func renderSchema() []byte {
 	text, err := json.MarshalIndent(fileSchema(), "", "  ")
 	if err != nil { // every value in it can be encoded
 		panic(err)
@@ -32,7 +29,7 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-// jsonSchema is the part of JSON Schema that [Schema] uses. The zero value accepts
+// jsonSchema is the part of JSON Schema that renderSchema uses. The zero value accepts
 // anything.
 type jsonSchema struct {
 	Schema      string                 `json:"$schema,omitempty"`
@@ -69,7 +66,7 @@ func fileSchema() *jsonSchema {
 	lists := map[string]*jsonSchema{keyMCPServers: list, keyServers: list}
 	settings := &jsonSchema{Description: "VS Code's settings.json lists servers here.", Properties: lists}
 	return &jsonSchema{
-		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
+		Schema: "http://json-schema.org/draft-07/schema#", ID: configkeys.SchemaURL,
 		Title:       "MCP servers",
 		Description: "The servers that mcpvisor starts and supervises. Also read: files of Claude, Cursor, Gemini CLI, Windsurf and VS Code.",
 		Type:        []string{"object"},
@@ -177,7 +174,7 @@ func objectSchema(rows []row) *jsonSchema {
 }
 
 // schemaText describes a key to the user of an editor.
-func schemaText(k Key) string {
+func schemaText(k configkeys.Key) string {
 	text := k.Meaning
 	if k.Default != "" {
 		text += " Default: " + k.Default + "."

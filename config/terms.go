@@ -8,21 +8,21 @@ import (
 	"unicode"
 )
 
-// KeyTerms replaces the names of fields of mcpvisor.ServerSpec in a text by the
+// keyTerms replaces the names of fields of mcpvisor.ServerSpec in a text by the
 // keys that set them: "raise Timeouts.Call" becomes `raise "call" in "timeouts"`.
 // Errors of the library name fields, for programs. A host that reads a file shows
 // its user the keys instead.
 //
 // It replaces the path of a field of ServerSpec ("Timeouts.Call", "ServerSpec.Standby"), and also
 // the last part alone if that has several words ("ClientSecret").
-func KeyTerms(text string) string {
+func keyTerms(text string) string {
 	t := fieldTerms()
 	return t.names.ReplaceAllStringFunc(text, func(field string) string {
 		return t.keys[strings.TrimPrefix(field, "ServerSpec.")]
 	})
 }
 
-// terms are the replacements that KeyTerms makes.
+// terms are the replacements that keyTerms makes.
 type terms struct {
 	names *regexp.Regexp
 	keys  map[string]string // quoted, by the name of the field
@@ -38,7 +38,7 @@ var fieldTerms = sync.OnceValue(func() terms {
 		return added
 	}
 	var paths, last []string
-	for _, k := range Keys() {
+	for _, k := range keys() {
 		if k.Field == "" {
 			continue
 		}

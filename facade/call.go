@@ -14,10 +14,9 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
-	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -101,7 +100,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	o := c.callOptions(opts)
 	q.record.Client = o.ClientName
 	if o.room != nil && share == nil {
-		share = &o.room.share
+		share = o.room
 	}
 	switch {
 	case err != nil && o.HasKey:
@@ -146,7 +145,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
-	params = o.Continuation.appendTo(params)
+	params = appendRound(params, o.Continuation)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, &o) {
 		params = asTask(params, o.TaskRelay)
@@ -230,24 +229,15 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 type CallOption func(*callOptions)
 
 type callOptions struct {
-	CallSettings             // of a call alone: Timeout 0 is the server's Timeouts.Call
-	strict       bool        // validation refuses names that the schema does not declare
-	detached     bool        // of StartTask: a task is returned, and not followed
-	keyed        *keyedCall  // nil without a key
-	taskOrigin   *taskOrigin // of WithTaskOrigin
+	relayhook.CallSettings             // of a call alone: Timeout 0 is the server's Timeouts.Call
+	strict                 bool        // validation refuses names that the schema does not declare
+	detached               bool        // of StartTask: a task is returned, and not followed
+	keyed                  *keyedCall  // nil without a key
+	taskOrigin             *taskOrigin // of relay.WithTaskOrigin
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
-	room         *ResultRoom // of WithResultRoom; nil: given back when the result is read
-	err          error       // what is wrong with the options
-}
-
-// WithClientName says for which client of the host the call is made; records of ended calls name it
-// (mcpvisor.CallRecord.Client). Servers are not told. It is cut to 256 bytes of one line. Default:
-// no name.
-func WithClientName(name string) CallOption {
-	return func(o *callOptions) {
-		o.ClientName = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
-	}
+	room         *budget.Share // of relay.WithResultRoom; nil: given back when the result is read
+	err          error         // what is wrong with the options
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends the
@@ -297,7 +287,7 @@ func (c *Client) callOptions(opts []CallOption) callOptions {
 
 // defaultOptions are the options of a call without any of its own.
 func (c *Client) defaultOptions() callOptions {
-	return callOptions{CallSettings: CallSettings{Timeout: c.opts.callTimeout, WaitReady: c.opts.waitReady, WithoutValidation: !c.opts.validation}}
+	return callOptions{CallSettings: relayhook.CallSettings{Timeout: c.opts.callTimeout, WaitReady: c.opts.waitReady, WithoutValidation: !c.opts.validation}}
 }
 
 // chosenOptions are the options of a call that has some of its own.

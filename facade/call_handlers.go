@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,27 +26,9 @@ type CallHandlers struct {
 	URLElicitation func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)
 	// Roots returns the directories and files for the server with this name, as file:// URIs.
 	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
-	// Raw, if set, answers all of these requests in place of the functions above. A gateway uses
-	// it to pass them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
-	// reaches the server as it is.
-	Raw func(ctx context.Context, r ServerRequest) (json.RawMessage, error)
-	// RawAnswers says what Raw answers; the handlers of the client answer the rest. Default, the
-	// zero Declared: Raw answers everything.
-	RawAnswers Declared
 
 	once sync.Once // makes handlers
 	made transport.CallHandlers
-}
-
-// ServerRequest is a request of a server as it was sent.
-type ServerRequest struct {
-	// Server is the name of the server that sent it.
-	Server string
-	// Method is sampling/createMessage, elicitation/create or roots/list.
-	Method string
-	// Params are the bytes that the server sent, nil if it sent none. Only their length was
-	// checked: a URL in them may have any scheme, and a schema any form. Do not keep them.
-	Params json.RawMessage
 }
 
 // WithCallHandlers makes h answer the requests of the server that belong to this call (sampling,
@@ -66,17 +47,10 @@ type ServerRequest struct {
 //
 // What a server before 2026-07-28 may ask for is declared when its session begins: by the handlers
 // of the client, and by [WithDeclared].
-func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.Handlers = h } }
-
-// WithUnaskedHandlers lets h answer the requests of servers before 2026-07-28 that belong to no call
-// with handlers of its own, for example because no call is in flight. What h does not answer
-// (RawAnswers) is left to the handlers of the client. Only what the client declares is answered: use
-// it with [WithDeclared]. It is for a client that has all its servers for one peer, such as one of
-// [Client.CopyServer]. Default, and for nil: the handlers of the client.
-func WithUnaskedHandlers(h *CallHandlers) Option {
-	return func(o *options) {
-		if o.handlers.Unasked = nil; h != nil {
-			o.handlers.Unasked = h.transport()
+func WithCallHandlers(h *CallHandlers) CallOption {
+	return func(o *callOptions) {
+		if o.Handlers = nil; h != nil {
+			o.Handlers = h.transport()
 		}
 	}
 }
@@ -90,7 +64,7 @@ func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
 	if o.Handlers == nil {
 		c.Rest = host.Offer()
 	} else {
-		if c.Handlers = o.Handlers.transport(); c.Handlers.RawOffer != (transport.Offer{}) {
+		if c.Handlers = o.Handlers; c.Handlers.RawOffer != (transport.Offer{}) {
 			c.Rest = host.Offer()
 		}
 	}
@@ -116,12 +90,6 @@ func (h *CallHandlers) transport() *transport.CallHandlers {
 					return nil, err
 				}
 				return checkRoots(roots)
-			}
-		}
-		if h.Raw != nil {
-			h.made.RawOffer = h.RawAnswers.offer()
-			h.made.Raw = func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error) {
-				return h.Raw(ctx, ServerRequest{server, method, params})
 			}
 		}
 	})

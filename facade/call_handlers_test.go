@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
@@ -237,13 +238,13 @@ func TestCallHandlers_not_declared(t *testing.T) {
 // What other functions answer is checked as for the handlers of the client.
 func TestCallHandlers_invalid_answers(t *testing.T) {
 	secret := errors.New("a secret")
-	raw := func(text string, err error) *facade.CallHandlers {
-		return &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) {
+	raw := func(text string, err error) *relay.Handlers {
+		return &relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) {
 			return json.RawMessage(text), err
 		}}
 	}
 	for name, tc := range map[string]struct {
-		by   *facade.CallHandlers
+		by   *relay.Handlers
 		want string
 	}{
 		"raw, a list":         {raw(`[]`, nil), "-32603"},
@@ -251,13 +252,13 @@ func TestCallHandlers_invalid_answers(t *testing.T) {
 		"raw, nothing":        {raw(``, nil), "-32603"},
 		"raw, an error":       {raw(``, secret), "the client has no answer"},
 		"raw, a JSON-RPC one": {raw(``, &sdkrpc.Error{Code: -7, Message: "not today", Data: json.RawMessage(`1.0`)}), `"data":1.0`},
-		"raw, a panic":        {&facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { panic("a secret") }}, "-32603"},
+		"raw, a panic":        {&relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) { panic("a secret") }}, "-32603"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, everythingDeclared)
 			server := newAskingServer()
 			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server.inMemory()}))
-			got, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`), facade.WithCallHandlers(tc.by))
+			got, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`), relay.WithHandlers(tc.by))
 			require.NoError(t, err)
 			require.Contains(t, string(got), tc.want)
 			require.NotContains(t, string(got), "a secret")
@@ -275,15 +276,15 @@ func TestCallHandlers_raw_byte_for_byte(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				params, result := "{"+drawMembers(rt, "params")+"}", "{"+drawMembers(rt, "result")+"}"
 				method := rapid.SampledFrom([]string{"elicitation/create", "sampling/createMessage", "roots/list"}).Draw(rt, "method")
-				var seen facade.ServerRequest
-				h := &facade.CallHandlers{Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+				var seen relay.ServerRequest
+				h := &relay.Handlers{Raw: func(_ context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 					r.Params = append(json.RawMessage(nil), r.Params...)
 					seen = r
 					return json.RawMessage(result), nil
 				}}
-				got, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"method":"`+method+`","params":`+params+`}`), facade.WithCallHandlers(h))
+				got, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"method":"`+method+`","params":`+params+`}`), relay.WithHandlers(h))
 				require.NoError(rt, err)
-				require.Equal(rt, facade.ServerRequest{Server: "s", Method: method, Params: json.RawMessage(params)}, seen)
+				require.Equal(rt, relay.ServerRequest{Server: "s", Method: method, Params: json.RawMessage(params)}, seen)
 				require.Equal(rt, `{"content":[],"got":`+result+`}`, string(got))
 			})
 		})
@@ -414,15 +415,15 @@ func TestCallHandlers_of_a_task(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"},
 		Tools: []mcptest.ToolDef{{Name: "job", As: "echo", Task: &mcptest.TaskDef{Poll: time.Millisecond, Input: input}}}})}))
 	asked := make(chan string, 10)
-	h := &facade.CallHandlers{Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	h := &relay.Handlers{Raw: func(_ context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 		asked <- r.Method
 		return json.RawMessage(`{"action":"accept","content":{"name":"ann","level":1}}`), nil
 	}}
 	args := json.RawMessage(`{"text":"done"}`)
-	result, err := c.CallTool(t.Context(), "s/job", args, facade.WithCallHandlers(h))
+	result, err := c.CallTool(t.Context(), "s/job", args, relay.WithHandlers(h))
 	require.NoError(t, err)
 	require.Equal(t, "done", result.Content[0].(*mcp.TextContent).Text)
-	task, err := c.StartTask(t.Context(), "s/job", args, facade.WithCallHandlers(h))
+	task, err := c.StartTask(t.Context(), "s/job", args, relay.WithHandlers(h))
 	require.NoError(t, err)
 	_, err = task.Wait(t.Context())
 	require.NoError(t, err)
@@ -433,7 +434,7 @@ func TestCallHandlers_of_a_task(t *testing.T) {
 func TestCallHandlers_raw_answers_some(t *testing.T) {
 	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := registered(t, spec, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		as := facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: facade.Declared{Roots: true}, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+		as := relay.WithHandlers(&relay.Handlers{RawAnswers: facade.Declared{Roots: true}, Raw: func(_ context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 			require.Equal(t, "roots/list", r.Method)
 			return json.RawMessage(`{"roots":[{"uri":"file:///ann"}]}`), nil
 		}})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/raw"
@@ -35,7 +36,7 @@ func TestRecentCalls_errors(t *testing.T) {
 	_, err = c.ReadResource(t.Context(), "s", "db://user:hush@host/x?token=hush")
 	require.Error(t, err)
 
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 4)
 	require.Empty(t, calls[0].Error)
 	require.True(t, calls[1].ToolError)
@@ -61,7 +62,7 @@ func TestRecentCalls_errors_without_secrets(t *testing.T) {
 		_, err := c.CallTool(context.Background(), "s/fail", map[string]any{"text": text})
 		require.NoError(t, err)
 	}
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 3)
 	for _, r := range calls {
 		require.Contains(t, r.Error, "***")
@@ -110,24 +111,24 @@ func TestCallTool_concurrent_calls_keep_their_arguments(t *testing.T) {
 }
 
 // TestCallSettings: settings pass through options and back, so that a call can be made elsewhere
-// as it was meant. A field that With or Options forgets fails.
+// as it was meant. A field that SettingsOf or WithSettings forgets fails.
 func TestCallSettings(t *testing.T) {
 	reported, logged := 0, 0
 	opts := []facade.CallOption{
 		nil, facade.WithTimeout(7 * time.Second), facade.WithWaitReady(), facade.WithoutValidation(),
 		facade.WithProgress(func(mcpvisor.Progress) { reported++ }), facade.WithMeta([]byte(`{"a":1,"progressToken":3}`)),
 		facade.WithCallHandlers(&facade.CallHandlers{}), facade.WithLogMessages("info", func(mcpvisor.LogMessage) { logged++ }),
-		facade.WithRelay(facade.Continuation{RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"),
-		facade.WithTaskRelay(&facade.TaskRelay{}), facade.WithoutTasks(),
+		relay.WithRelay(relay.Continuation{RequestState: []byte(`"s"`)}), facade.WithKey("k"), relay.WithClientName("c"),
+		relay.WithTaskRelay(&relay.TaskRelay{}), relay.WithoutTasks(),
 	}
-	first, err := facade.CallSettings{}.With(opts...)
+	first, err := relay.SettingsOf(relay.CallSettings{}, opts...)
 	require.NoError(t, err)
 	v := reflect.ValueOf(first)
 	for i := range v.NumField() {
 		require.False(t, v.Field(i).IsZero(), "%s is lost", v.Type().Field(i).Name)
 	}
 	require.JSONEq(t, `{"a":1}`, string(first.Meta))
-	second, err := facade.CallSettings{}.With(first.Options()...)
+	second, err := relay.SettingsOf(relay.CallSettings{}, relay.WithSettings(&first))
 	require.NoError(t, err)
 	second.Progress(mcpvisor.Progress{})
 	second.LogMessages(mcpvisor.LogMessage{})
@@ -135,10 +136,10 @@ func TestCallSettings(t *testing.T) {
 	first.Progress, second.Progress, first.LogMessages, second.LogMessages = nil, nil, nil, nil
 	require.Equal(t, first, second)
 
-	kept, err := facade.CallSettings{}.With(facade.WithMeta([]byte(`{"a":1,"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`)))
+	kept, err := relay.SettingsOf(relay.CallSettings{}, facade.WithMeta([]byte(`{"a":1,"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`)))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"a":1,"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`, string(kept.Meta))
-	_, err = facade.CallSettings{}.With(facade.WithMeta([]byte(`[]`)))
+	_, err = relay.SettingsOf(relay.CallSettings{}, facade.WithMeta([]byte(`[]`)))
 	require.Error(t, err)
 }
 
@@ -150,12 +151,12 @@ func TestWithResultRoom(t *testing.T) {
 	const size = 200 << 10
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL},
 		Limits: mcpvisor.Limits{MaxBufferBytes: 3 * size / 2}}))
-	big := func(ctx context.Context, room *facade.ResultRoom) error {
-		_, err := c.CallToolRaw(ctx, "s/big", json.RawMessage(fmt.Sprintf(`{"bytes":%d}`, size)), facade.WithResultRoom(room))
+	big := func(ctx context.Context, room *relay.ResultRoom) error {
+		_, err := c.CallToolRaw(ctx, "s/big", json.RawMessage(fmt.Sprintf(`{"bytes":%d}`, size)), relay.WithResultRoom(room))
 		return err
 	}
 	// The first may exceed the limit if it finds no room, so the third one waits.
-	var rooms [3]facade.ResultRoom
+	var rooms [3]relay.ResultRoom
 	require.NoError(t, big(t.Context(), &rooms[0]))
 	require.NoError(t, big(t.Context(), &rooms[1]))
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -298,10 +299,10 @@ func TestCancel_reaches_the_server(t *testing.T) {
 				c := registered(t, spec)
 				for what, send := range map[string]func(ctx context.Context) error{
 					"call":   func(ctx context.Context) error { _, err := c.CallToolRaw(ctx, "s/x", nil); return err },
-					"read":   func(ctx context.Context) error { _, err := c.ReadResourceRaw(ctx, "s", "x:y"); return err },
-					"prompt": func(ctx context.Context) error { _, err := c.GetPromptRaw(ctx, "s/p", nil); return err },
+					"read":   func(ctx context.Context) error { _, err := relay.Of(c).ReadResourceRaw(ctx, "s", "x:y"); return err },
+					"prompt": func(ctx context.Context) error { _, err := relay.Of(c).GetPromptRaw(ctx, "s/p", nil); return err },
 					"complete": func(ctx context.Context) error {
-						_, err := c.CompleteRaw(ctx, "s", facade.CompletionRequest{Prompt: "p", Argument: "a"})
+						_, err := relay.Of(c).CompleteRaw(ctx, "s", facade.CompletionRequest{Prompt: "p", Argument: "a"})
 						return err
 					},
 				} {
@@ -372,7 +373,7 @@ func TestContext_nil(t *testing.T) {
 	for name, run := range map[string]func(context.Context){
 		"Register":  func(ctx context.Context) { _ = c.Register(ctx, mcpvisor.ServerSpec{Name: "s"}) },
 		"Watch":     func(ctx context.Context) { c.Watch(ctx) },
-		"WatchFrom": func(ctx context.Context) { c.WatchFrom(ctx, 0) },
+		"WatchFrom": func(ctx context.Context) { relay.Of(c).WatchFrom(ctx, 0) },
 	} {
 		require.Panics(t, func() { run(nil) }, name)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -130,7 +131,7 @@ var callbacks = map[string]callback{
 			return &mcp.ElicitResult{Action: "accept"}, nil
 		})}
 	}, cause: func(c *facade.Client, f func()) {
-		c.FollowElicitations(func(facade.ElicitationComplete) { f() })
+		relay.Of(c).FollowElicitations(func(_, _ string) { f() })
 		echoes(c, f)
 	}, server: rawServer(func(method, _ string) string {
 		switch method {

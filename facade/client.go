@@ -35,14 +35,16 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, Apply, Unregister, Restart, Fence, WaitReady, Ping, CopyServer, Close
+//	servers    Register, Apply, Unregister, Restart, Fence, WaitReady, Ping, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ErrorForModel, ReadResource, GetPrompt, Complete
-//	tasks      StartTask, ResumeTask, TaskOf, Tasks, CancelTask, JournalEntries
-//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
-//	state      Servers, Status, ServerStatus, Watch, Closed
-//	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, EventSummaries, WatchFrom, Stderr, Stats
-//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots, NotifyRootsChanged, FollowElicitations, UpdateObserver
+//	tasks      StartTask, ResumeTask, Tasks, CancelTask, JournalEntries
+//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
+//	state      Servers, Status, ServerStatus, Watch
+//	facts      History, ToolStats, CallsInFlight, Stderr, Stats
+//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
+//
+// A program that passes calls of others on, as a gateway does, finds more in package facade/relay.
 //
 // What can be set: the client by the options of [New] (logger, observer, defaults for
 // calls, handlers for requests of servers), each server by [mcpvisor.ServerSpec] (transport,
@@ -226,9 +228,8 @@ type EndOption struct{ drain bool }
 // Close cut it short.
 func WithDrain() EndOption { return EndOption{drain: true} }
 
-// RestartFor is [Client.Restart] for a program that restarts servers by itself: the session ends with the cause,
-// such as supervisor.CauseMoved.
-func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
+// RestartFor implements relay.Methods.
+func (c relayed) RestartFor(ctx context.Context, name string, cause *supervisor.Cause) error {
 	return c.withServerOp(c.rt.RestartFor(ctx, name, cause, false), name, "restart "+name)
 }
 
@@ -236,7 +237,7 @@ func (c *Client) RestartFor(ctx context.Context, name string, cause *supervisor.
 // again. It is for servers that this process may no longer run, because a lease or a lock on
 // their name is lost. The process group is killed, without the grace of Timeouts.Shutdown; a
 // server in memory, whose goroutine cannot be killed, has its context ended; a session over HTTP
-// ends as with Unregister. Its copies ([Client.CopyServer]) end in the same way. When Fence returns nil,
+// ends as with Unregister. Its copies (package relay) end in the same way. When Fence returns nil,
 // nothing of the server is left.
 //
 // Calls in flight fail with ErrEnded and OutcomeUnknown. Later calls fail with
@@ -299,7 +300,7 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 	return withOp(c.rt.Ping(ctx, view), "ping "+server)
 }
 
-// Close stops all servers in parallel, with their copies ([Client.CopyServer]), and ends the client.
+// Close stops all servers in parallel, with their copies (package relay), and ends the client.
 // It takes at most a little longer than the longest Timeouts.Shutdown, whatever the servers do. It
 // may be called more than once, and each call waits for the end. Pass context.Background(): if ctx has ended, such as that of
 // signal.NotifyContext after the signal, Close returns at once, and a program that then exits
@@ -329,9 +330,8 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// Closed reports whether [Client.Close] has begun. Readiness probes use it: a program that is
-// about to end should get no new work.
-func (c *Client) Closed() bool { return c.closing.Load() }
+// Closed implements relay.Methods.
+func (c relayed) Closed() bool { return c.closing.Load() }
 
 // Watch delivers events of the given kinds from now on; no kinds means all. The channel
 // is closed when ctx ends or the client is closed. End ctx to stop watching: a watcher

@@ -42,9 +42,8 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 	return result.Completion, nil
 }
 
-// CompleteRaw is [Client.Complete] that returns the result as the server sent it, undecoded: the
-// JSON of an mcp.CompleteResult. Members that the go-sdk does not know survive.
-func (c *Client) CompleteRaw(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (json.RawMessage, error) {
+// CompleteRaw implements relay.Methods.
+func (c relayed) CompleteRaw(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (json.RawMessage, error) {
 	a, err := r.ask(server)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// copies are the clients that [Client.CopyServer] has made and that are not closed. The zero value is
+// copies are the clients that relay.Methods.CopyServer has made and that are not closed. The zero value is
 // empty. Safe for concurrent use.
 type copies struct {
 	mu     sync.Mutex // guards the fields below
@@ -66,18 +66,9 @@ func (s *copies) each(f func(*Client) error) error {
 	return errors.Join(failed...)
 }
 
-// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
-// own with this one server, which has the name and the spec of the server that is registered here, and
-// is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
-// two share the journal, the bounds of memory, and what is known of calls (RecentCalls, UnknownCalls, ToolStats, the
-// counts of calls in the status), and nothing else: lists, events and subscriptions are of each. What happens here to the server later does not change the copy,
-// but for [Client.Fence], which ends both.
-//
-// Close ends the copy. Close of this client ends all its copies. CopyServer does not wait for the
-// server: [Client.WaitReady] and [WithWaitReady] do.
-//
-// Errors: ErrUnknownServer, ErrInvalid (an option cannot work, or the server is Exclusive), ErrEvicted (it was fenced), ErrClosed.
-func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
+// CopyServer implements relay.Methods.
+func (r relayed) CopyServer(server string, opts ...Option) (*Client, error) {
+	c := r.Client
 	op := "copy " + server
 	s := c.rt.Snapshot()
 	v := s.Server(server)
@@ -112,10 +103,8 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	return made, nil
 }
 
-// SpeaksBothEras reports whether a server may have a copy of the legacy era beside its session, which is of
-// the modern one: it says that it speaks both, and its spec allows both and a copy. known is false while a
-// registered server has not been ready.
-func (c *Client) SpeaksBothEras(server string) (both, known bool) {
+// SpeaksBothEras implements relay.Methods.
+func (c relayed) SpeaksBothEras(server string) (both, known bool) {
 	v := c.rt.Snapshot().Server(server)
 	if v == nil || v.Spec.Era != mcpvisor.EraAuto || v.Spec.Exclusive {
 		return false, true
@@ -123,9 +112,8 @@ func (c *Client) SpeaksBothEras(server string) (both, known bool) {
 	return v.BothEras, v.EverReady
 }
 
-// SpeakLegacy restarts an exclusive server that speaks both eras in the legacy one, which serves clients of both, for a
-// client that needs it. It does so once for each registration, and only if no call was made of it.
-func (c *Client) SpeakLegacy(ctx context.Context, server string) error {
+// SpeakLegacy implements relay.Methods.
+func (c relayed) SpeakLegacy(ctx context.Context, server string) error {
 	v := c.rt.Snapshot().Server(server)
 	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady {
 		return nil

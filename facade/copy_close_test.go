@@ -22,7 +22,7 @@ func TestClient_CopyServer_closed_without_waiting(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 3 {
-			made, err := c.CopyServer("s")
+			made, err := relayed{c}.CopyServer("s")
 			require.NoError(t, err)
 			require.NoError(t, made.WaitReady(t.Context()))
 			require.ErrorIs(t, made.Close(ended), mcpvisor.ErrCanceled)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
@@ -22,7 +23,7 @@ func TestClient_CopyServer(t *testing.T) {
 	require.NoError(t, err)
 	spec := mcpvisor.ServerSpec{Name: "a", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}), Tools: mcpvisor.ToolFilter{Deny: []string{"echo"}}}
 	require.NoError(t, c.Register(ctx, spec))
-	copied, err := c.CopyServer("a")
+	copied, err := relay.Of(c).CopyServer("a")
 	require.NoError(t, err)
 	require.NoError(t, copied.WaitReady(ctx, "a"))
 	pid := func(c *facade.Client) int {
@@ -37,9 +38,9 @@ func TestClient_CopyServer(t *testing.T) {
 	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
 	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
 	require.NoError(t, err)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 1, "the records are of both")
-	calls, _ = copied.RecentCalls(0)
+	calls, _ = copied.History().Calls(0)
 	require.Len(t, calls, 1)
 
 	_, err = copied.CallTool(ctx, "a/crash", nil)
@@ -51,27 +52,27 @@ func TestClient_CopyServer(t *testing.T) {
 	status, _ = c.ServerStatus("a")
 	require.Empty(t, status.Copies)
 
-	second, err := c.CopyServer("a")
+	second, err := relay.Of(c).CopyServer("a")
 	require.NoError(t, err)
 	require.NoError(t, second.WaitReady(ctx, "a"))
 	require.NoError(t, c.Close(ctx))
-	require.True(t, second.Closed())
+	require.True(t, relay.Of(second).Closed())
 	for _, pid := range mcptest.PIDs(dir) {
 		require.False(t, mcptest.Alive(pid))
 	}
-	_, err = c.CopyServer("a")
+	_, err = relay.Of(c).CopyServer("a")
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 }
 
 func TestClient_CopyServer_errors(t *testing.T) {
 	c := newClient(t)
-	_, err := c.CopyServer("a")
+	_, err := relay.Of(c).CopyServer("a")
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err = c.CopyServer("a", facade.WithJournal(nil, "nonsense"))
+	_, err = relay.Of(c).CopyServer("a", facade.WithJournal(nil, "nonsense"))
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	require.NoError(t, c.Close(t.Context()))
-	_, err = c.CopyServer("a")
+	_, err = relay.Of(c).CopyServer("a")
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 }
 
@@ -80,7 +81,7 @@ func TestClient_CopyServer_keys(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	c := newClient(t, facade.WithDefaultWaitReady(), facade.WithJournal(new(memoryJournal), ""))
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{StateDir: dir})}))
-	copied, err := c.CopyServer("a")
+	copied, err := relay.Of(c).CopyServer("a")
 	require.NoError(t, err)
 	failed := make(chan error, 20)
 	for i := range cap(failed) {
@@ -104,11 +105,11 @@ func TestWithUnaskedHandlers(t *testing.T) {
 		want    string
 	}{{facade.Declared{Elicitation: true}, "decline"}, {facade.Declared{Sampling: true}, "no client was asked"}} {
 		asked := make(chan string, 10)
-		h := &facade.CallHandlers{RawAnswers: row.answers, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+		h := &relay.Handlers{RawAnswers: row.answers, Raw: func(_ context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 			asked <- r.Method
 			return json.RawMessage(`{"action":"decline"}`), nil
 		}}
-		c := registered(t, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
+		c := registered(t, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), relay.WithUnaskedHandlers(h))
 		r, err := c.CallTool(t.Context(), "a/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "?", "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{}}}})
 		require.NoError(t, err)
 		answer, err := json.Marshal(r)
@@ -128,16 +129,16 @@ func TestClient_CopyServer_elicitations(t *testing.T) {
 		return ""
 	}}
 	told := make(chan string, 100)
-	follow := func(name string) func(facade.ElicitationComplete) {
-		return func(done facade.ElicitationComplete) { told <- name + " " + done.Server + " " + done.ElicitationID }
+	follow := func(name string) func(server, id string) {
+		return func(server, id string) { told <- name + " " + server + " " + id }
 	}
 	c := newClient(t, facade.WithDefaultWaitReady())
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: inMemory(server)}))
-	c.FollowElicitations(follow("client"))
-	copied, err := c.CopyServer("a")
+	relay.Of(c).FollowElicitations(follow("client"))
+	copied, err := relay.Of(c).CopyServer("a")
 	require.NoError(t, err)
-	copied.FollowElicitations(follow("copy"))
-	other, err := c.CopyServer("a")
+	relay.Of(copied).FollowElicitations(follow("copy"))
+	other, err := relay.Of(c).CopyServer("a")
 	require.NoError(t, err)
 	for _, row := range []struct {
 		by   *facade.Client
@@ -156,7 +157,7 @@ func TestClient_CopyServer_elicitations(t *testing.T) {
 func TestClient_CopyServer_exclusive(t *testing.T) {
 	c, dir := newClient(t), t.TempDir()
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Exclusive: true, Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})}))
-	_, err := c.CopyServer("a")
+	_, err := relay.Of(c).CopyServer("a")
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	require.ErrorContains(t, err, "the server is exclusive")
 	require.Equal(t, 1, mcptest.Starts(dir))
@@ -169,10 +170,10 @@ func TestClient_Fence_copies(t *testing.T) {
 	for _, unregistered := range []bool{false, true} {
 		c, dir := newClient(t), t.TempDir()
 		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})}))
-		copied, err := c.CopyServer("a")
+		copied, err := relay.Of(c).CopyServer("a")
 		require.NoError(t, err)
 		require.NoError(t, copied.WaitReady(ctx, "a"))
-		second, err := copied.CopyServer("a")
+		second, err := relay.Of(copied).CopyServer("a")
 		require.NoError(t, err)
 		require.NoError(t, second.WaitReady(ctx, "a"))
 		if unregistered {
@@ -184,12 +185,12 @@ func TestClient_Fence_copies(t *testing.T) {
 				defer close(made)
 				err := error(nil)
 				for i := 0; err == nil && i < 30; i++ { // more processes than a busy machine starts in time would fail the fence
-					_, err = c.CopyServer("a")
+					_, err = relay.Of(c).CopyServer("a")
 				}
 			}()
 			require.NoError(t, c.Fence(ctx, "a", "over"))
 			<-made
-			_, err = c.CopyServer("a")
+			_, err = relay.Of(c).CopyServer("a")
 			require.ErrorIs(t, err, mcpvisor.ErrEvicted)
 			require.ErrorContains(t, err, "over")
 		}
@@ -221,17 +222,17 @@ func TestSpeakLegacy(t *testing.T) {
 			spec.Name, spec.Exclusive = "exclusive", true
 			require.NoError(t, c.Register(t.Context(), spec))
 			require.Equal(t, mcpvisor.EraModern, era(spec.Name))
-			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.NoError(t, relay.Of(c).SpeakLegacy(t.Context(), spec.Name))
 			require.Equal(t, mcpvisor.EraLegacy, era(spec.Name))
 			require.NoError(t, c.Restart(t.Context(), spec.Name))
 			require.Equal(t, mcpvisor.EraLegacy, era(spec.Name))
-			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.NoError(t, relay.Of(c).SpeakLegacy(t.Context(), spec.Name))
 			require.NoError(t, c.Unregister(t.Context(), spec.Name))
 			require.NoError(t, c.Register(t.Context(), spec))
 			require.Equal(t, mcpvisor.EraModern, era(spec.Name), "the next registration is asked again")
 			_, err := c.CallTool(t.Context(), spec.Name+"/echo", map[string]any{"text": "hi"})
 			require.NoError(t, err)
-			require.NoError(t, c.SpeakLegacy(t.Context(), spec.Name))
+			require.NoError(t, relay.Of(c).SpeakLegacy(t.Context(), spec.Name))
 			require.Equal(t, mcpvisor.EraModern, era(spec.Name))
 
 			spec.Name, spec.Exclusive = "shared", false
@@ -239,7 +240,7 @@ func TestSpeakLegacy(t *testing.T) {
 			spec.Name, spec.Exclusive, spec.Era = "pinned", true, mcpvisor.EraModern
 			require.NoError(t, c.Register(t.Context(), spec))
 			for _, server := range []string{"shared", "pinned", "unknown"} {
-				require.NoError(t, c.SpeakLegacy(t.Context(), server))
+				require.NoError(t, relay.Of(c).SpeakLegacy(t.Context(), server))
 			}
 			for _, server := range []string{"shared", "pinned"} {
 				status, _ := c.ServerStatus(server)

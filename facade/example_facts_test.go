@@ -48,13 +48,13 @@ func ExampleClient_CallsInFlight() {
 }
 
 // The calls that have ended, with their outcome.
-func ExampleClient_RecentCalls() {
+func ExampleHistory_Calls() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
 	_, _ = c.CallTool(ctx, "demo/crash", nil)
-	calls, missed := c.RecentCalls(0)
+	calls, missed := c.History().Calls(0)
 	for _, r := range calls {
 		fmt.Printf("%d %s %q\n", r.Seq, r.Target, r.Outcome)
 	}
@@ -66,10 +66,10 @@ func ExampleClient_RecentCalls() {
 }
 
 // The events so far, for a viewer that comes later.
-func ExampleClient_RecentEvents() {
+func ExampleHistory_Events() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	events, _ := c.RecentEvents(0)
+	events, _ := c.History().Events(0)
 	for _, e := range events {
 		fmt.Println(e.Seq, e.Kind)
 	}
@@ -77,17 +77,6 @@ func ExampleClient_RecentEvents() {
 	// 1 registered
 	// 2 connecting
 	// 3 ready
-}
-
-// A viewer that was disconnected continues after the last event that it has seen.
-func ExampleClient_WatchFrom() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	c := newExampleClient()
-	defer func() { _ = c.Close(context.Background()) }()
-	const lastSeen = 2
-	fmt.Println(<-c.WatchFrom(ctx, lastSeen))
-	// Output: demo ready: 21 tools, 3 resources, 2 prompts, protocol 2026-07-28, epoch 1
 }
 
 // The last lines that a live server wrote to stderr.

@@ -2,7 +2,10 @@ package facade_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -52,4 +55,59 @@ func ExampleClient_WaitReady() {
 	// Output:
 	// all ready: true
 	// a answers: true
+}
+
+// askForName has the server ask for the user's name.
+var askForName = json.RawMessage(`{"method":"elicitation/create","params":{"message":"Who are you?",
+	"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`)
+
+// The trace of a request continues at the server.
+func ExampleWithMeta() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	_, err := c.CallToolRaw(ctx, "demo/echo", json.RawMessage(`{"text":"hello"}`),
+		facade.WithMeta(json.RawMessage(`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)))
+	fmt.Println(err)
+	_, err = c.CallToolRaw(ctx, "demo/echo", nil, facade.WithMeta(json.RawMessage(`[]`)))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// call demo/echo: invalid; nothing was sent: the _meta of WithMeta is not a JSON object
+}
+
+// One client serves many users, and each is asked for its own calls.
+func ExampleWithCallHandlers() {
+	ctx := context.Background()
+	c := newExampleClient(facade.WithDeclared(facade.Declared{Elicitation: true})) // servers before 2026-07-28 are told once
+	defer func() { _ = c.Close(ctx) }()
+	for _, user := range []string{"Ada", "Grace"} {
+		handlers := &facade.CallHandlers{Elicitation: func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			fmt.Printf("%s is asked: %s\n", user, r.Message)
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": user}}, nil
+		}}
+		result, err := c.CallTool(ctx, "demo/consult", askForName, facade.WithCallHandlers(handlers))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	}
+	// Output:
+	// Ada is asked: Who are you?
+	// {"action":"accept","content":{"name":"Ada"}}
+	// Grace is asked: Who are you?
+	// {"action":"accept","content":{"name":"Grace"}}
+}
+
+func ExampleWithLogMessages() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	_, err := c.CallToolRaw(ctx, "demo/log", json.RawMessage(`{"level":"warning","text":"disk is almost full"}`),
+		facade.WithLogMessages("info", func(m mcpvisor.LogMessage) { fmt.Println(m.Level, m.Text) }))
+	fmt.Println(err)
+	// Output:
+	// warning disk is almost full
+	// <nil>
 }

@@ -240,11 +240,11 @@ func ExampleClient_ResolveKey() {
 	ctx := context.Background()
 	defer func() { _ = client.Close(ctx) }()
 
-	entry, _, err := client.JournalEntry(ctx, key)
+	entries, err := client.JournalEntries(ctx, key)
 	if err != nil {
 		panic(err)
 	}
-	err = client.ResolveKey(ctx, key, facade.KeyResolution{Seen: entry.Updated, By: "ada",
+	err = client.ResolveKey(ctx, key, facade.KeyResolution{Seen: entries[0].Updated, By: "ada",
 		Result: json.RawMessage(`{"content": [{"type": "text", "text": "charged, see entry 17"}]}`)})
 	if err != nil {
 		panic(err)

@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // ToolStats returns the statistics of the tools of a server that were called since it was
 // registered, sorted by name: outcomes and durations. It is nil if no server of that name
 // is registered. The slice is the caller's.
-func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
+func (c *Client) ToolStats(server string) []monitor.ToolStats {
 	if v := c.rt.Snapshot().Server(server); v != nil {
 		return v.ToolStats()
 	}
@@ -21,54 +23,51 @@ func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
 // those in the queue and at copies included. It looks at each request table for a moment; calls pay
 // nothing for it. A call that waits with [WithWaitReady] is in no table. The slice is the
 // caller's.
-func (c *Client) CallsInFlight() []mcpvisor.CallInFlight {
+func (c *Client) CallsInFlight() []monitor.CallInFlight {
 	calls := c.rt.Snapshot().CallsInFlight()
 	for _, copied := range c.copies.all() {
 		calls = append(calls, copied.rt.Snapshot().CallsInFlight()...)
 	}
-	slices.SortStableFunc(calls, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(calls, func(a, b monitor.CallInFlight) int { return a.Began.Compare(b.Began) })
 	return calls
 }
 
-// RecentCalls returns the ended calls whose Seq is greater than after, oldest first. The client
-// keeps the last 500; missed counts the calls after that Seq that are no longer kept. Pass 0
-// first, and then the last Seq that you have seen. A number beyond the last Seq counts as 0. The
-// slice is the caller's.
-func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
-	return c.rt.RecentCalls(after)
+// History returns a view of what has happened so far, which the client keeps within bounds. It copies nothing, stays
+// current, and works after Close.
+func (c *Client) History() History { return History{c.rt} }
+
+// History is what a [Client] keeps of the past. Its readers can follow: pass 0 first, and then the number up to which
+// you have seen everything. A number beyond the last one counts as 0. The slices are the caller's; what events point to
+// is shared and must not be changed.
+type History struct{ rt *actors.Runtime }
+
+// Calls returns the ended calls whose Seq is greater than after, oldest first. The client keeps the last 500;
+// missed counts the calls after that Seq that are no longer kept.
+func (h History) Calls(after uint64) (calls []monitor.CallRecord, missed uint64) {
+	return h.rt.RecentCalls(after)
 }
 
-// UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at
-// most 100. Calls that succeed do not displace them. The slice is
-// the caller's.
-func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls() }
+// UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at most 100. Calls that succeed
+// do not displace them.
+func (h History) UnknownCalls() []monitor.CallRecord { return h.rt.UnknownCalls() }
 
-// RecentEvents returns the kept events with a higher Seq than after, in order. The client keeps
-// the last 1000 about the life of servers, and as many that servers sent (EventLog,
-// EventResourceUpdated), each up to 4 MiB; missed counts the events after that Seq that are no
-// longer kept. Pass 0 first, and then the last Seq that you have seen. A number beyond the last
-// Seq counts as 0. The slice is the caller's; what the events point to is shared and must not be
-// changed.
-func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
-	return c.rt.RecentEvents(after)
+// Events returns the kept events with a higher Seq than after, in order. The client keeps the last 1000 about the life
+// of servers, and as many that servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed counts the
+// events after that Seq that are no longer kept.
+func (h History) Events(after uint64) (events []mcpvisor.Event, missed uint64) {
+	return h.rt.RecentEvents(after)
 }
 
-// EventSummaries returns what has happened to the servers in short, in the order of the last events:
-// similar events of one server are one summary, so that a crash loop takes one place. The client
-// keeps 2000, up to 4 MiB, and at most 20 of one sort for each server; dropped counts those that
-// made room. after selects those that have changed since the event with that Seq, so that a reader
-// can follow: pass 0 first, and then the greatest Updated that you have seen. A number beyond the
-// last Seq counts as 0. The slice is the caller's; what the events point to is shared and must not
-// be changed.
-func (c *Client) EventSummaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
-	return c.rt.EventSummaries(after)
+// Summaries returns what has happened to the servers in short, in the order of the last events: similar events of one
+// server are one summary, so that a crash loop takes one place. The client keeps 2000, up to 4 MiB, and at most 20 of one
+// sort for each server; dropped counts those that made room. after selects those that have changed since the event with
+// that Seq: the number to pass next is the greatest Updated that you have seen.
+func (h History) Summaries(after uint64) (all []monitor.EventSummary, dropped uint64) {
+	return h.rt.EventSummaries(after)
 }
 
-// WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than after;
-// see [Client.RecentEvents]. No event comes twice, and none is left out between the kept events
-// and the new ones. If some are no longer kept, EventMissed comes first and says how many, of all
-// kinds. With 0 the watch begins with the oldest event that is kept.
-func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+// WatchFrom implements relay.Methods.
+func (c relayed) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	return c.rt.WatchFrom(ctx, after, kinds...)
 }
@@ -76,13 +75,13 @@ func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.
 // Stderr returns what the latest incarnation of a server has written to stderr, dead or
 // alive. It is empty for servers without a stderr, which are those over HTTP. ok is false
 // if no server of that name is registered. The slices are the caller's.
-func (c *Client) Stderr(server string) (stderr mcpvisor.ServerStderr, ok bool) {
+func (c *Client) Stderr(server string) (stderr monitor.ServerStderr, ok bool) {
 	v := c.rt.Snapshot().Server(server)
 	if v == nil {
-		return mcpvisor.ServerStderr{}, false
+		return monitor.ServerStderr{}, false
 	}
 	return v.Stderr(), true
 }
 
 // Stats returns the facts about the client as a whole. They remain after Close.
-func (c *Client) Stats() mcpvisor.ClientStats { return c.rt.Stats() }
+func (c *Client) Stats() monitor.ClientStats { return c.rt.Stats() }

@@ -15,13 +15,15 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // toolStats returns the statistics of one tool.
-func toolStats(c *facade.Client, server, tool string) (found mcpvisor.ToolStats) {
+func toolStats(c *facade.Client, server, tool string) (found monitor.ToolStats) {
 	for _, s := range c.ToolStats(server) {
 		if s.OriginalName == tool {
 			found = s
@@ -99,7 +101,7 @@ func TestRecentCalls(t *testing.T) {
 		ctx := t.Context()
 		c := newClient(t)
 		require.NoError(t, c.Register(ctx, spec))
-		calls, missed := c.RecentCalls(0)
+		calls, missed := c.History().Calls(0)
 		require.Empty(t, calls, "lists that the client reads by itself are not recorded")
 		require.Zero(t, missed)
 
@@ -114,14 +116,14 @@ func TestRecentCalls(t *testing.T) {
 		_, err = c.CallTool(ctx, "s/nothing", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 
-		calls, _ = c.RecentCalls(0)
+		calls, _ = c.History().Calls(0)
 		require.Len(t, calls, 4)
 		first := calls[0]
 		require.False(t, first.Began.Before(before))
 		require.Positive(t, first.Took)
 		require.Positive(t, first.ResultBytes)
 		first.Began, first.Took, first.ResultBytes = time.Time{}, 0, 0
-		require.Equal(t, mcpvisor.CallRecord{Seq: 1, Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo"}, first)
+		require.Equal(t, monitor.CallRecord{Seq: 1, Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo"}, first)
 		require.Equal(t, "resources/read", calls[1].Method)
 		require.Len(t, calls[1].Target, retention.TargetBytes)
 		require.Equal(t, mcpvisor.KindRPC, calls[1].Kind)
@@ -132,7 +134,7 @@ func TestRecentCalls(t *testing.T) {
 		require.Equal(t, mcpvisor.KindUnknownTool, calls[3].Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, calls[3].Outcome)
 		require.Zero(t, calls[3].Took)
-		after, _ := c.RecentCalls(calls[2].Seq)
+		after, _ := c.History().Calls(calls[2].Seq)
 		require.Equal(t, calls[3:], after)
 
 		stats := c.Stats()
@@ -152,7 +154,7 @@ func TestCallsInFlight(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var wg sync.WaitGroup
-		inFlight := func(n int) (all []mcpvisor.CallInFlight) {
+		inFlight := func(n int) (all []monitor.CallInFlight) {
 			require.Eventually(t, func() bool { all = c.CallsInFlight(); return len(all) == n }, 20*time.Second, time.Millisecond)
 			return all
 		}
@@ -165,7 +167,7 @@ func TestCallsInFlight(t *testing.T) {
 		require.False(t, first.Began.Before(before))
 		require.LessOrEqual(t, first.Began, time.Now())
 		first.Began = time.Time{}
-		require.Equal(t, mcpvisor.CallInFlight{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "hang"}, first)
+		require.Equal(t, monitor.CallInFlight{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "hang"}, first)
 		hang()
 		both := inFlight(2)
 		require.False(t, both[0].Queued)
@@ -187,12 +189,12 @@ func TestStderr(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Secrets: []string{token}}
 	require.NoError(t, c.Register(t.Context(), spec))
 	status, _ := c.ServerStatus("s")
-	lines := func(n int64) (s mcpvisor.ServerStderr) {
+	lines := func(n int64) (s monitor.ServerStderr) {
 		require.Eventually(t, func() bool { s, _ = c.Stderr("s"); return s.Total == n }, 20*time.Second, time.Millisecond)
 		return s
 	}
 	call(t, c, "s/stderr", map[string]any{"text": "hello " + token})
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1, PID: status.Session.PID, Total: 1, Lines: []string{"hello ***"}}, lines(1))
+	require.Equal(t, monitor.ServerStderr{Epoch: 1, PID: status.Session.PID, Total: 1, Lines: []string{"hello ***"}}, lines(1))
 	for i := range 60 {
 		call(t, c, "s/stderr", map[string]any{"text": fmt.Sprint("line ", i)})
 	}
@@ -223,24 +225,24 @@ func TestStderr_other_transports(t *testing.T) {
 		}}}))
 	s, ok := c.Stderr("memory")
 	require.True(t, ok)
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1, Total: 1, Lines: []string{"starting"}}, s)
+	require.Equal(t, monitor.ServerStderr{Epoch: 1, Total: 1, Lines: []string{"starting"}}, s)
 
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "http", HTTP: &mcpvisor.HTTP{URL: web.URL}}))
 	s, ok = c.Stderr("http")
 	require.True(t, ok)
-	require.Equal(t, mcpvisor.ServerStderr{Epoch: 1}, s)
+	require.Equal(t, monitor.ServerStderr{Epoch: 1}, s)
 }
 
 // Events are kept, and a watch can begin with them.
 func TestRecentEvents(t *testing.T) {
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Origin: ".mcp.json:3"})
-	events, missed := c.RecentEvents(0)
+	events, missed := c.History().Events(0)
 	require.Zero(t, missed)
 	require.Len(t, events, 3)
 	require.Equal(t, mcpvisor.EventReady, events[2].Kind)
-	watch := c.WatchFrom(t.Context(), events[0].Seq)
+	watch := relay.Of(c).WatchFrom(t.Context(), events[0].Seq)
 	require.Equal(t, mcpvisor.EventConnecting, next(t, watch).Kind)
 	require.Equal(t, mcpvisor.EventReady, next(t, watch).Kind)
 	require.NoError(t, c.Restart(t.Context(), "s"))
@@ -383,12 +385,12 @@ func TestUnknownCalls(t *testing.T) {
 	for range retention.Calls + 1 {
 		call(t, c, "s/echo", map[string]any{"text": "x"})
 	}
-	unknown := c.UnknownCalls()
+	unknown := c.History().UnknownCalls()
 	require.Len(t, unknown, 1)
 	require.EqualValues(t, 1, unknown[0].Seq)
 	require.Equal(t, "crash", unknown[0].Target)
 	require.Equal(t, mcpvisor.OutcomeUnknown, unknown[0].Outcome)
-	recent, _ := c.RecentCalls(0)
+	recent, _ := c.History().Calls(0)
 	require.Greater(t, recent[0].Seq, unknown[0].Seq)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -74,7 +75,7 @@ func TestRestart_is_no_crash(t *testing.T) {
 			require.NoError(t, c.WaitReady(t.Context(), "s"))
 			lost := startCall(t, c)
 			events := c.Watch(t.Context(), mcpvisor.EventDown)
-			require.NoError(t, c.RestartFor(t.Context(), "s", cause))
+			require.NoError(t, relay.Of(c).RestartFor(t.Context(), "s", cause))
 			err := <-lost
 			require.ErrorIs(t, err, mcpvisor.ErrEnded)
 			require.NotContains(t, err.Error(), "crash")

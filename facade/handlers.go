@@ -35,15 +35,6 @@ type ElicitationRequest struct {
 	*mcp.ElicitParams
 }
 
-// ElicitationComplete is a server's notification that an interaction at a URL has
-// ended (notifications/elicitation/complete).
-type ElicitationComplete struct {
-	// Server is the name of the server that sent it.
-	Server string
-	// ElicitationID is that of the ElicitationRequest.
-	ElicitationID string
-}
-
 // WithSamplingHandler sets the handler for sampling requests. A result with an empty Role counts as
 // the assistant's. The handler may be called by many goroutines at once; its context ends with the
 // request. While it runs, the timeout of the call is paused; Timeouts.CallTotal still applies.
@@ -78,8 +69,8 @@ func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*
 
 // WithURLElicitationHandler sets the handler that asks the user to visit a URL, http or
 // https. Show the whole URL, and do not open it without consent. The result's Action
-// "accept" means that the user agrees to visit it; [Client.FollowElicitations] learns of
-// the end. Otherwise as [WithElicitationHandler].
+// "accept" means that the user agrees to visit it; FollowElicitations of package relay
+// learns of the end. Otherwise as [WithElicitationHandler].
 func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitURL = elicitationHandler(f) }
 }
@@ -94,11 +85,11 @@ func elicitationHandler(f func(context.Context, ElicitationRequest) (*mcp.Elicit
 	}
 }
 
-// elicitationFollowers are the functions that [Client.FollowElicitations] has added to one client. Safe for concurrent
+// elicitationFollowers are the functions that relay.Methods.FollowElicitations has added to one client. Safe for concurrent
 // use.
 type elicitationFollowers struct {
 	mu  sync.Mutex // guards all
-	all map[*func(ElicitationComplete)]struct{}
+	all map[*func(server, id string)]struct{}
 }
 
 // followElicitations makes the list of followers of the ends of URL elicitations, empty at first.
@@ -110,20 +101,18 @@ func followElicitations(o *options) {
 		all := slices.Collect(maps.Keys(e.all))
 		e.mu.Unlock()
 		for _, f := range all {
-			(*f)(ElicitationComplete{server, id})
+			(*f)(server, id)
 		}
 	}
 }
 
-// FollowElicitations calls f when a server reports that the interaction at a URL has ended, until stop is
-// called. Not every server reports it. A copy ([Client.CopyServer]) has followers of its own.
-// A gateway uses it to pass that on to its own client. f must not wait, and may be called once more after stop.
-func (c *Client) FollowElicitations(f func(done ElicitationComplete)) (stop func()) {
+// FollowElicitations implements relay.Methods.
+func (c relayed) FollowElicitations(f func(server, elicitationID string)) (stop func()) {
 	e := c.opts.elicitations
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.all == nil {
-		e.all = map[*func(ElicitationComplete)]struct{}{}
+		e.all = map[*func(server, id string)]struct{}{}
 	}
 	e.all[&f] = struct{}{}
 	return func() {
@@ -190,10 +179,8 @@ func (c *Client) SetRoots(roots ...mcp.Root) error {
 	return nil
 }
 
-// NotifyRootsChanged tells the servers before 2026-07-28 that the roots have changed with which calls and other
-// handlers answer ([Declared].RootsListChanged). Changes in quick succession may be told once. It does not wait for
-// the servers. A client that has not declared it does nothing.
-func (c *Client) NotifyRootsChanged() {
+// NotifyRootsChanged implements relay.Methods.
+func (c relayed) NotifyRootsChanged() {
 	if roots := c.opts.handlers.DeclaredRoots; roots != nil {
 		roots.Touch()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 func interceptedClient(t *testing.T, all ...facade.Interceptor) *facade.Client {
@@ -145,8 +146,8 @@ func TestWithInterceptor(t *testing.T) {
 }
 
 // callsOf are the calls with that method that the client has made.
-func callsOf(c *facade.Client, method string) (all []mcpvisor.CallRecord) {
-	records, _ := c.RecentCalls(0)
+func callsOf(c *facade.Client, method string) (all []monitor.CallRecord) {
+	records, _ := c.History().Calls(0)
 	for _, r := range records {
 		if r.Method == method {
 			all = append(all, r)
@@ -237,8 +238,8 @@ func TestInterceptors_keep_statistics_and_texts(t *testing.T) {
 		t.Run(fmt.Sprintf("%.60s", result), func(t *testing.T) {
 			type outcome struct {
 				err, text string
-				record    mcpvisor.CallRecord
-				stats     mcpvisor.ToolStats
+				record    monitor.CallRecord
+				stats     monitor.ToolStats
 			}
 			run := func(f facade.Interceptor) (o outcome) {
 				c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: answering(result), Limits: row}, facade.WithInterceptor(f))
@@ -250,7 +251,7 @@ func TestInterceptors_keep_statistics_and_texts(t *testing.T) {
 				o.record = callsOf(c, "tools/call")[0]
 				o.record.Began, o.record.Took = time.Time{}, 0
 				o.stats = c.ToolStats("s")[0]
-				o.stats.Duration = mcpvisor.Histogram{}
+				o.stats.Duration = monitor.Histogram{}
 				return o
 			}
 			require.Equal(t, run(nil), run(passOn))

@@ -66,27 +66,35 @@ func (o *journalOption) check() error {
 // another call, and a client without a journal fail the call with mcpvisor.ErrInvalid; a journal
 // that cannot be read or written fails it with mcpvisor.ErrJournal. Calls with one key wait for each other. When the context of the call ends, its task continues, and a later call with the key
 // finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
-func WithKey(key string) CallOption { return WithKeyOf("", key) }
+func WithKey(key string) CallOption { return relayFunctions{}.WithKeyOf("", key) }
 
-// WithKeyOf is [WithKey] for a call that the host passes on for a principal: equal keys of different
-// principals are different keys. It is for gateways and fleets.
-func WithKeyOf(principal, key string) CallOption {
-	return func(o *callOptions) { o.Key, o.HasKey = mcpvisor.JournalKey{Principal: principal, Key: key}, true }
-}
-
-// JournalEntries returns what the journal knows of the calls with a key, the oldest first,
-// without arguments and results; none without [WithJournal].
+// JournalEntries returns what the journal knows of the calls with a key. With keys, it returns the entries of those that
+// the journal knows, in their order; without, all entries, the oldest first, without arguments and results. There are none
+// without [WithJournal].
 //
 // Errors: ErrJournal.
-func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, error) {
-	if c.opts.journal.store == nil {
+func (c *Client) JournalEntries(ctx context.Context, keys ...mcpvisor.JournalKey) (entries []mcpvisor.JournalEntry, err error) {
+	store := c.opts.journal.store
+	if store == nil {
 		return nil, nil
 	}
-	all, err := c.opts.journal.store.Entries(ctx)
+	if len(keys) == 0 {
+		entries, err = store.Entries(ctx)
+	}
+	for _, key := range keys {
+		var e mcpvisor.JournalEntry
+		var known bool
+		if e, known, err = store.Get(ctx, key); err != nil {
+			break
+		}
+		if known {
+			entries = append(entries, e)
+		}
+	}
 	if err != nil {
 		return nil, withOp(journalError(ctx, err), "read the journal")
 	}
-	return all, nil
+	return entries, nil
 }
 
 // ResumeTask returns the call that was made with a key, perhaps by another host, as a handle.

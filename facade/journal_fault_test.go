@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -288,7 +289,7 @@ func TestWithKeyOf(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), countServer(dir)))
 	for i, key := range []mcpvisor.JournalKey{{Key: "k"}, {Principal: "alice", Key: "k"}, {Principal: "ali", Key: "cek"}, {Key: "k of alice"}, {Key: "alicek"}, {Principal: "k", Key: "alice"}} {
 		for range 2 {
-			_, err := c.CallTool(t.Context(), "s/job", map[string]any{"key": fmt.Sprint(i)}, facade.WithKeyOf(key.Principal, key.Key))
+			_, err := c.CallTool(t.Context(), "s/job", map[string]any{"key": fmt.Sprint(i)}, relay.WithKeyOf(key.Principal, key.Key))
 			require.NoError(t, err)
 		}
 		require.Len(t, j.entries, i+1)

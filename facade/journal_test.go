@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -190,7 +191,7 @@ func TestWithKey_of_an_entry(t *testing.T) {
 			}
 			require.Empty(t, mcptest.Executions(dir), "nothing was sent")
 			require.Empty(t, j.states, "nothing was written")
-			calls, _ := c.RecentCalls(0)
+			calls, _ := c.History().Calls(0)
 			require.Empty(t, calls)
 		})
 	}
@@ -414,7 +415,7 @@ func TestResolveKey(t *testing.T) {
 	for _, principal := range []string{"", "alice"} {
 		c, j, _, key := interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
 		again := func() (string, error) {
-			got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKeyOf(principal, "k"))
+			got, err := c.CallTool(t.Context(), "s/job", jobArgs, relay.WithKeyOf(principal, "k"))
 			if err != nil {
 				return "", err
 			}
@@ -424,11 +425,11 @@ func TestResolveKey(t *testing.T) {
 		require.ErrorIs(t, err, mcpvisor.ErrInterrupted)
 		require.ErrorContains(t, err, "Client.ResolveKey")
 		require.ErrorContains(t, err, "another key executes it again")
-		seen, known, err := c.JournalEntry(t.Context(), key)
+		seen, err := c.JournalEntries(t.Context(), key)
 		require.NoError(t, err)
-		require.True(t, known)
+		require.Len(t, seen, 1)
 
-		require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: seen.Updated, By: "ops", NotRun: true}))
+		require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: seen[0].Updated, By: "ops", NotRun: true}))
 		stored := j.entries[key]
 		require.Equal(t, mcpvisor.JournalNotRun, stored.State)
 		require.Equal(t, "ops", stored.Resolved.By)
@@ -444,7 +445,7 @@ func TestResolveKey(t *testing.T) {
 
 		var dir string
 		c, _, dir, key = interruptedKey(t, mcpvisor.JournalEntry{Principal: principal})
-		require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: seen.Updated, By: "ops", Result: json.RawMessage(given)}))
+		require.NoError(t, c.ResolveKey(t.Context(), key, facade.KeyResolution{Seen: seen[0].Updated, By: "ops", Result: json.RawMessage(given)}))
 		got, err := again()
 		require.NoError(t, err)
 		require.Equal(t, "found in the ledger", got)

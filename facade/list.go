@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -128,12 +129,9 @@ func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.S
 // [Client.Resources] does.
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }
 
-// Catalogs yields what each registered server offers or, if it is not ready, offered last. The
-// servers are those registered when the loop begins, sorted by name. So Catalogs says which
-// server a name belongs to even while that server is down, evicted or being replaced. It leaves
-// out servers that have never been ready, and yields none after Close. It copies nothing.
-func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
-	return func(yield func(mcpvisor.Catalog) bool) {
+// Catalogs implements relay.Methods.
+func (c relayed) Catalogs() iter.Seq[relayhook.Catalog] {
+	return func(yield func(relayhook.Catalog) bool) {
 		s := c.rt.Snapshot()
 		for _, name := range s.Names() {
 			v := s.Server(name)
@@ -141,7 +139,7 @@ func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
 			if known == nil {
 				continue
 			}
-			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
+			if !yield(relayhook.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
 				Templates: known.Templates, Prompts: known.Prompts}) {
 				return
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
@@ -98,7 +99,7 @@ func TestCatalogs_keeps_what_was_offered_last(t *testing.T) {
 	}
 	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{slow}, "down", "evicted", "never", "ready"))
 	unavailable := map[string]bool{}
-	for catalog := range c.Catalogs() {
+	for catalog := range relay.Of(c).Catalogs() {
 		unavailable[catalog.Server] = catalog.Unavailable
 		require.Len(t, catalog.Tools, tools)
 		require.NotEmpty(t, catalog.Resources)
@@ -106,11 +107,11 @@ func TestCatalogs_keeps_what_was_offered_last(t *testing.T) {
 		require.NotEmpty(t, catalog.Prompts)
 	}
 	require.Equal(t, map[string]bool{"down": true, "evicted": true, "ready": false, "replaced": true}, unavailable)
-	for range c.Catalogs() {
+	for range relay.Of(c).Catalogs() {
 		break
 	}
 	require.NoError(t, c.Unregister(t.Context(), "down"))
-	for catalog := range c.Catalogs() {
+	for catalog := range relay.Of(c).Catalogs() {
 		require.NotEqual(t, "down", catalog.Server)
 	}
 }

@@ -16,7 +16,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
@@ -175,7 +177,7 @@ func TestWithObserver_requests_of_servers(t *testing.T) {
 		c = newClient(t, facade.WithObserver(o), facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 			require.Equal(t, "elicitation/create", ctx.Value(observedKey{}))
 			requests++
-			if slices.ContainsFunc(c.CallsInFlight(), func(f mcpvisor.CallInFlight) bool { return f.Target == "consult" && !f.Began.IsZero() }) {
+			if slices.ContainsFunc(c.CallsInFlight(), func(f monitor.CallInFlight) bool { return f.Target == "consult" && !f.Began.IsZero() }) {
 				listed++
 			}
 			if fail {
@@ -278,7 +280,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 	})
 	end := o.take(t, "tools/call")[0]
 	require.ErrorIs(t, end.Err, mcpvisor.ErrCanceled)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Equal(t, mcpvisor.OutcomeUnknown, calls[0].Outcome)
 }
 
@@ -286,7 +288,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 func TestUpdateObserver(t *testing.T) {
 	first, second := &recordingObserver{}, &recordingObserver{}
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithObserver(first))
-	c.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
+	relay.Of(c).UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
 		require.Same(t, first, now)
 		return second
 	})
@@ -296,7 +298,7 @@ func TestUpdateObserver(t *testing.T) {
 	require.Len(t, first.ends, len(first.starts), "each start has an end")
 
 	seen := len(first.starts)
-	c.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
+	relay.Of(c).UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
 	_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
 	require.NoError(t, err)
 	require.Len(t, second.ends, 1)

@@ -52,10 +52,6 @@ func (o *options) apply(opts []Option) error {
 	return o.err
 }
 
-// WithEra sets the era of the servers whose spec leaves it open. It is for a copy
-// ([Client.CopyServer]) that serves clients of that era. Default: EraAuto.
-func WithEra(era mcpvisor.Era) Option { return func(o *options) { o.era = era } }
-
 // WithLogger sends the client's log to a zerolog logger: every supervision event
 // (evictions and parking as errors, ends and retries as warnings), log messages of
 // servers, calls that take 5 s or longer, handlers that fail, and protocol violations
@@ -104,11 +100,6 @@ func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = tru
 // because the last list of each server is kept anyway. Default: a server that is down has no
 // tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
-
-// WithDialer makes h choose how each server is reached, in place of the transport that its spec
-// names. It is not part of the stable API: the fleet uses it, because a server of a fleet is a
-// process of this host and of others by turns. Default: the transport of the spec.
-func WithDialer(h *dial.Hook) Option { return func(o *options) { o.dialer = h } }
 
 // defaultClientBufferBytes is the default of [WithMaxBufferBytes].
 const defaultClientBufferBytes = 512 << 20

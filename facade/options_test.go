@@ -74,7 +74,7 @@ func TestPing(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, c.Ping(ended, "legacy"), mcpvisor.ErrCanceled)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Empty(t, calls)
 
 	silent := rawAnswer("ping", silence)

@@ -18,10 +18,8 @@ func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...C
 	return askDecoded[mcp.ReadResourceResult](ctx, c, resourceAsk(server, uri), opts)
 }
 
-// ReadResourceRaw is [Client.ReadResource] that returns the result as the server sent it,
-// undecoded: the JSON of an mcp.ReadResourceResult. Members that the go-sdk does not know
-// survive.
-func (c *Client) ReadResourceRaw(ctx context.Context, server, uri string, opts ...CallOption) (json.RawMessage, error) {
+// ReadResourceRaw implements relay.Methods.
+func (c relayed) ReadResourceRaw(ctx context.Context, server, uri string, opts ...CallOption) (json.RawMessage, error) {
 	return c.askRaw(ctx, resourceAsk(server, uri), opts)
 }
 
@@ -37,10 +35,8 @@ func (c *Client) GetPrompt(ctx context.Context, prompt string, args map[string]s
 	return askDecoded[mcp.GetPromptResult](ctx, c, a, opts)
 }
 
-// GetPromptRaw is [Client.GetPrompt] that returns the result as the server sent it,
-// undecoded: the JSON of an mcp.GetPromptResult. Members that the go-sdk does not know
-// survive.
-func (c *Client) GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (json.RawMessage, error) {
+// GetPromptRaw implements relay.Methods.
+func (c relayed) GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (json.RawMessage, error) {
 	a, err := promptAsk(prompt, args)
 	if err != nil {
 		return nil, err

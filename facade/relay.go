@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 )
 
 // A host that calls for its own clients, such as a gateway, passes on what its own client has sent,
@@ -26,7 +27,7 @@ const maxMetaBytes = 64 << 10
 //
 // The client does not send those members of meta that it sets itself: progressToken (use
 // [WithProgress]), and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28.
-// There is one exception: with [WithRelay] or [CallHandlers].Raw the client of the host answers for the
+// There is one exception: with relay.WithRelay or relay.WithHandlers the client of the host answers for the
 // call, so a server since 2026-07-28 gets the clientCapabilities of meta.
 //
 // If the client's observer sets a member that meta has, that of the observer is sent. If the
@@ -151,76 +152,8 @@ func WithLogMessages(level string, f func(mcpvisor.LogMessage)) CallOption {
 	}
 }
 
-// InputRequired is a result that ends one round of a call but not the call: the server requires
-// input (2026-07-28, multi round-trip requests).
-type InputRequired struct {
-	// InputRequests is the JSON object of what is required, by the keys that InputResponses
-	// repeats. nil: the server requires no input, and only defers the call.
-	InputRequests json.RawMessage
-	// RequestState is opaque: pass it back unchanged in the next round. nil for none.
-	RequestState json.RawMessage
-}
-
-// ReadInputRequired reads a result of [WithRelay]. ok is false for a result that ends the call. What it
-// returns shares the memory of result.
-func ReadInputRequired(result json.RawMessage) (required InputRequired, ok bool) {
-	if !bytes.Contains(result, []byte(`"input_required"`)) {
-		return InputRequired{}, false
-	}
-	err := jsonscan.EachMember(result, func(name string, value []byte) error {
-		switch null := string(value) == "null"; {
-		case name == "resultType":
-			ok = string(value) == `"input_required"`
-		case name == "inputRequests" && !null:
-			required.InputRequests = value
-		case name == "requestState" && !null:
-			required.RequestState = value
-		}
-		return nil
-	})
-	if err != nil || !ok {
-		return InputRequired{}, false
-	}
-	return required, true
-}
-
-// Continuation carries the answers to one round of a call into the next; see [WithRelay]. The
-// zero Continuation begins a call.
-type Continuation struct {
-	// InputResponses is the JSON object of the answers, by the keys of InputRequests.
-	InputResponses json.RawMessage
-	// RequestState is that of the last InputRequired, byte for byte.
-	RequestState json.RawMessage
-}
-
-// WithRelay makes the call return a result that requires input as the server sent it, instead of
-// asking handlers and sending the request again. [ReadInputRequired] reads such a result. For the
-// next round, make the same call with WithRelay, the answers, and the RequestState byte for byte.
-// The caller bounds the number of rounds.
-//
-//	result, err := client.CallToolRaw(ctx, tool, args, facade.WithRelay(facade.Continuation{}))
-//	if required, ok := facade.ReadInputRequired(result); ok {
-//		next := facade.Continuation{InputResponses: ask(required.InputRequests), RequestState: required.RequestState}
-//		result, err = client.CallToolRaw(ctx, tool, args, facade.WithRelay(next))
-//	}
-//
-// It is for CallToolRaw, ReadResourceRaw and GetPromptRaw, and for servers since 2026-07-28.
-// Earlier servers send requests of their own, which handlers answer; handlers also answer what a
-// task asks for. Each round has the timeouts and the record of a call of its own.
-//
-// Errors of the call: ErrInvalid (a Continuation that is not JSON, or that is for a server which now
-// speaks an earlier version; use with WithKey or StartTask); nothing was sent.
-func WithRelay(next Continuation) CallOption {
-	return func(o *callOptions) {
-		o.Relay, o.Continuation = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}
-		if err := o.Continuation.check(); err != nil {
-			o.err = err
-		}
-	}
-}
-
-// check returns what is wrong with a continuation.
-func (n *Continuation) check() error {
+// checkRound returns what is wrong with the answers to a round.
+func checkRound(n relayhook.Continuation) error {
 	switch {
 	case len(n.InputResponses) > 0 && (n.InputResponses[0] != '{' || !jsonscan.ValidWithin(n.InputResponses, maxArgumentDepth)):
 		return errors.New("the InputResponses of WithRelay are not a JSON object")
@@ -231,11 +164,13 @@ func (n *Continuation) check() error {
 }
 
 // isFirst reports whether the round begins the call.
-func (n *Continuation) isFirst() bool { return len(n.InputResponses) == 0 && len(n.RequestState) == 0 }
+func isFirst(n relayhook.Continuation) bool {
+	return len(n.InputResponses) == 0 && len(n.RequestState) == 0
+}
 
-// appendTo appends the members of the round to the params of a request.
-func (n *Continuation) appendTo(params json.RawMessage) json.RawMessage {
-	if n.isFirst() {
+// appendRound appends the members of the round to the params of a request.
+func appendRound(params json.RawMessage, n relayhook.Continuation) json.RawMessage {
+	if isFirst(n) {
 		return params
 	}
 	params = params[:len(params)-1] // of a request that names its target, so there are other members

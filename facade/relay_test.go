@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -51,20 +52,20 @@ func TestWithRelay_byte_for_byte(t *testing.T) {
 					return c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"a":1.0}`), o...)
 				},
 				"read": func(o ...facade.CallOption) (json.RawMessage, error) {
-					return c.ReadResourceRaw(t.Context(), "s", "x:y", o...)
+					return relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:y", o...)
 				},
 				"prompt": func(o ...facade.CallOption) (json.RawMessage, error) {
-					return c.GetPromptRaw(t.Context(), "s/p", nil, o...)
+					return relay.Of(c).GetPromptRaw(t.Context(), "s/p", nil, o...)
 				},
 			} {
 				mu.Lock()
 				answer = required
 				mu.Unlock()
-				got, err := send(facade.WithRelay(facade.Continuation{}))
+				got, err := send(relay.WithRelay(relay.Continuation{}))
 				require.NoError(rt, err, name)
 				require.Equal(rt, required, string(got), name)
 				require.NotContains(rt, last, "inputResponses", name)
-				wants, ok := facade.ReadInputRequired(got)
+				wants, ok := relay.ReadInputRequired(got)
 				require.True(rt, ok, name)
 				require.Equal(rt, requests, string(wants.InputRequests), name)
 				require.Equal(rt, state, string(wants.RequestState), name)
@@ -73,10 +74,10 @@ func TestWithRelay_byte_for_byte(t *testing.T) {
 				mu.Lock()
 				answer = done
 				mu.Unlock()
-				got, err = send(facade.WithRelay(facade.Continuation{InputResponses: json.RawMessage(responses), RequestState: wants.RequestState}))
+				got, err = send(relay.WithRelay(relay.Continuation{InputResponses: json.RawMessage(responses), RequestState: wants.RequestState}))
 				require.NoError(rt, err, name)
 				require.Equal(rt, done, string(got), name)
-				_, ok = facade.ReadInputRequired(got)
+				_, ok = relay.ReadInputRequired(got)
 				require.False(rt, ok, name)
 				require.Contains(rt, last, `,"inputResponses":`+passed(spec, responses)+`,"requestState":`+state+`}`, name)
 			}
@@ -106,10 +107,10 @@ func TestCallToolRaw_byte_for_byte(t *testing.T) {
 			mu.Unlock()
 			for name, send := range map[string]func() (json.RawMessage, error){
 				"call":   func() (json.RawMessage, error) { return c.CallToolRaw(t.Context(), "s/x", nil) },
-				"read":   func() (json.RawMessage, error) { return c.ReadResourceRaw(t.Context(), "s", "x:y") },
-				"prompt": func() (json.RawMessage, error) { return c.GetPromptRaw(t.Context(), "s/p", nil) },
+				"read":   func() (json.RawMessage, error) { return relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:y") },
+				"prompt": func() (json.RawMessage, error) { return relay.Of(c).GetPromptRaw(t.Context(), "s/p", nil) },
 				"complete": func() (json.RawMessage, error) {
-					return c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"})
+					return relay.Of(c).CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"})
 				},
 			} {
 				got, err := send()
@@ -130,16 +131,16 @@ func TestWithRelay_on_every_transport(t *testing.T) {
 			most = 3
 		}
 		args := json.RawMessage(fmt.Sprintf(`{"method":"elicitation/create","rounds":%d,"params":%s}`, most, wantsText))
-		next := facade.Continuation{}
+		next := relay.Continuation{}
 		opts := []facade.CallOption{
 			facade.WithMeta(json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`)),
 			facade.WithCallHandlers(answersAs("the handler")),
 		}
 		rounds := 0
 		for {
-			got, err := c.CallToolRaw(t.Context(), "s/consult", args, append(opts, facade.WithRelay(next))...)
+			got, err := c.CallToolRaw(t.Context(), "s/consult", args, append(opts, relay.WithRelay(next))...)
 			require.NoError(t, err)
-			required, ok := facade.ReadInputRequired(got)
+			required, ok := relay.ReadInputRequired(got)
 			if !ok {
 				want := "the relay"
 				if !modern {
@@ -150,14 +151,14 @@ func TestWithRelay_on_every_transport(t *testing.T) {
 			}
 			rounds++
 			require.Contains(t, string(required.InputRequests), `"requestedSchema"`)
-			next = facade.Continuation{RequestState: required.RequestState, InputResponses: json.RawMessage(`{"consult":{"action":"accept","content":{"name":"the relay","level":1}}}`)}
+			next = relay.Continuation{RequestState: required.RequestState, InputResponses: json.RawMessage(`{"consult":{"action":"accept","content":{"name":"the relay","level":1}}}`)}
 		}
 		if modern {
 			require.Equal(t, 3, rounds)
 			return
 		}
 		require.Zero(t, rounds)
-		_, err := c.CallToolRaw(t.Context(), "s/consult", args, facade.WithRelay(facade.Continuation{RequestState: json.RawMessage(`"s"`)}))
+		_, err := c.CallToolRaw(t.Context(), "s/consult", args, relay.WithRelay(relay.Continuation{RequestState: json.RawMessage(`"s"`)}))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 		require.ErrorContains(t, err, "must begin again")
 	})
@@ -179,13 +180,13 @@ func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 	})})
 	theirs := `{"extensions":{"io.modelcontextprotocol/ui":{"v":1.0}},"sampling":{}}`
 	meta := facade.WithMeta(json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":` + theirs + `}`))
-	raw := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return nil, nil }}
+	raw := &relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) { return nil, nil }}
 	for name, tc := range map[string]struct {
 		opts []facade.CallOption
 		want bool
 	}{
-		"relay":          {[]facade.CallOption{meta, facade.WithRelay(facade.Continuation{})}, true},
-		"raw handlers":   {[]facade.CallOption{facade.WithCallHandlers(raw), meta}, true},
+		"relay":          {[]facade.CallOption{meta, relay.WithRelay(relay.Continuation{})}, true},
+		"raw handlers":   {[]facade.CallOption{relay.WithHandlers(raw), meta}, true},
 		"no option":      {[]facade.CallOption{meta}, false},
 		"typed handlers": {[]facade.CallOption{meta, facade.WithCallHandlers(answersAs("ann"))}, false},
 	} {
@@ -200,21 +201,21 @@ func TestWithRelay_declares_the_capabilities_of_the_caller(t *testing.T) {
 
 func TestWithRelay_invalid(t *testing.T) {
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})})
-	state := facade.Continuation{RequestState: json.RawMessage(`"s"`)}
-	for i, next := range []facade.Continuation{{InputResponses: json.RawMessage(`[]`)}, {InputResponses: json.RawMessage(`{`)}, {RequestState: json.RawMessage(`"a`)}, {RequestState: json.RawMessage(`"a","b":1`)}} {
-		_, err := c.CallToolRaw(t.Context(), "s/echo", nil, facade.WithRelay(next))
+	state := relay.Continuation{RequestState: json.RawMessage(`"s"`)}
+	for i, next := range []relay.Continuation{{InputResponses: json.RawMessage(`[]`)}, {InputResponses: json.RawMessage(`{`)}, {RequestState: json.RawMessage(`"a`)}, {RequestState: json.RawMessage(`"a","b":1`)}} {
+		_, err := c.CallToolRaw(t.Context(), "s/echo", nil, relay.WithRelay(next))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid, fmt.Sprint(i))
-		_, err = c.ReadResourceRaw(t.Context(), "s", "x:y", facade.WithRelay(next))
+		_, err = relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:y", relay.WithRelay(next))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid, fmt.Sprint(i))
 	}
-	_, err := c.StartTask(t.Context(), "s/echo", nil, facade.WithRelay(facade.Continuation{}))
+	_, err := c.StartTask(t.Context(), "s/echo", nil, relay.WithRelay(relay.Continuation{}))
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-	_, err = c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"}, facade.WithRelay(state))
+	_, err = relay.Of(c).CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"}, relay.WithRelay(state))
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 }
 
 func TestReadInputRequired(t *testing.T) {
-	for text, want := range map[string]*facade.InputRequired{
+	for text, want := range map[string]*relay.InputRequired{
 		`{"resultType":"input_required","inputRequests":{"a":{}},"requestState":"s"}`: {InputRequests: json.RawMessage(`{"a":{}}`), RequestState: json.RawMessage(`"s"`)},
 		`{"resultType":"input_required","inputRequests":null,"requestState":null}`:    {},
 		`{"resultType":"complete","text":"input_required"}`:                           nil,
@@ -223,7 +224,7 @@ func TestReadInputRequired(t *testing.T) {
 		`["input_required"]`:                                                          nil,
 		``:                                                                            nil,
 	} {
-		got, ok := facade.ReadInputRequired(json.RawMessage(text))
+		got, ok := relay.ReadInputRequired(json.RawMessage(text))
 		require.Equal(t, want != nil, ok, text)
 		if want != nil {
 			require.Equal(t, *want, got, text)
@@ -297,7 +298,7 @@ func TestWithMeta_invalid(t *testing.T) {
 	for name, meta := range map[string]string{"a list": `[1]`, "cut off": `{"a":1`, "two": `{}{}`, "too long": `{"a":"` + strings.Repeat("x", 64<<10) + `"}`, "too deep": deep} {
 		_, err := c.CallToolRaw(t.Context(), "s/x", nil, facade.WithMeta(json.RawMessage(meta)))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid, name)
-		_, err = c.ReadResourceRaw(t.Context(), "s", "x:y", facade.WithMeta(json.RawMessage(meta)))
+		_, err = relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:y", facade.WithMeta(json.RawMessage(meta)))
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid, name)
 		requireOutcome(t, err, mcpvisor.OutcomeNotSent)
 	}
@@ -340,8 +341,8 @@ func TestWithMeta_byte_for_byte(t *testing.T) {
 					_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(`{"z":1}`), meta)
 					return err
 				},
-				"read":   func() error { _, err := c.ReadResourceRaw(t.Context(), "s", "x:y", meta); return err },
-				"prompt": func() error { _, err := c.GetPromptRaw(t.Context(), "s/p", nil, meta); return err },
+				"read":   func() error { _, err := relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:y", meta); return err },
+				"prompt": func() error { _, err := relay.Of(c).GetPromptRaw(t.Context(), "s/p", nil, meta); return err },
 				"complete": func() error {
 					_, err := c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "p", Argument: "a"}, meta)
 					return err
@@ -390,8 +391,8 @@ func (o metaObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStar
 func (metaObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {}
 
 // onlyCatalog returns what the one server of a client offers.
-func onlyCatalog(t require.TestingT, c *facade.Client) mcpvisor.Catalog {
-	all := slices.Collect(c.Catalogs())
+func onlyCatalog(t require.TestingT, c *facade.Client) relay.Catalog {
+	all := slices.Collect(relay.Of(c).Catalogs())
 	require.Len(t, all, 1)
 	return all[0]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -38,18 +39,18 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}
-	if r.Method == "completion/complete" && !o.Continuation.isFirst() {
+	if r.Method == "completion/complete" && !isFirst(o.Continuation) {
 		o.err = errRelayOnly
 	}
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
-	r.Params = o.Continuation.appendTo(r.Params)
+	r.Params = appendRound(r.Params, o.Continuation)
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
-		r.Held = &o.room.share
+		r.Held = o.room
 	}
 	got, err := c.sendWhenReady(ctx, q, view, &r, &o)
 	if err != nil {
@@ -104,7 +105,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		r.Meta = mergeMeta(r.Meta, o.Meta)
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
-		if v.State == supervisor.StateReady && !v.Modern() && !o.Continuation.isFirst() {
+		if v.State == supervisor.StateReady && !v.Modern() && !isFirst(o.Continuation) {
 			return response{}, invalidRequest(errEarlierVersion)
 		}
 		r.Began = time.Now()
@@ -144,7 +145,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 // begun continues a call after the server has made a task of it.
 func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
 	if o.TaskRelay != nil {
-		err := o.TaskRelay.take(v, result)
+		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
 			q.answered(v, result)
 		}
@@ -181,7 +182,7 @@ type tracked struct {
 	ended  bool
 	// replayed: the journal has answered the request, so it is not counted.
 	replayed bool
-	record   mcpvisor.CallRecord
+	record   monitor.CallRecord
 	// observation is nil without an observer.
 	observation *observation
 }
@@ -291,14 +292,6 @@ func WithObserver(observer mcpvisor.Observer) Option {
 			o.observer = observer
 		}
 	}
-}
-
-// UpdateObserver calls next with the current observer, and installs the one that next returns;
-// nil means none, in both places. A request that has begun keeps the observer that saw its start.
-// To keep the current observer, return one that calls it. next must not call the client.
-// Concurrent updates run one after another.
-func (c *Client) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
-	c.rt.UpdateObserver(next)
 }
 
 // observation is what the observer is shown of one request. The goroutine of the caller

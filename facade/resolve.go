@@ -25,21 +25,6 @@ type KeyResolution struct {
 	Result json.RawMessage
 }
 
-// JournalEntry returns what the journal knows of the call of a key; false if it does not know the key,
-// and without [WithJournal].
-//
-// Errors: ErrJournal.
-func (c *Client) JournalEntry(ctx context.Context, key mcpvisor.JournalKey) (mcpvisor.JournalEntry, bool, error) {
-	if c.opts.journal.store == nil {
-		return mcpvisor.JournalEntry{}, false, nil
-	}
-	e, known, err := c.opts.journal.store.Get(ctx, key)
-	if err != nil {
-		return e, false, withOp(journalError(ctx, err), "read the journal")
-	}
-	return e, known, nil
-}
-
 // ResolveKey ends the doubt about a call with a key that failed with ErrInterrupted, or whose outcome is
 // unknown for another reason: each further call with the key would fail in the same way. The host calls it
 // for an operator who has looked at what the server did. The entry and the log name the operator and the time.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 )
 
 // A result with a null entry is refused: its reader would dereference nil.
@@ -91,10 +92,10 @@ func TestReadResourceRaw_and_GetPromptRaw_return_what_the_server_sent(t *testing
 		}
 		return ""
 	})})
-	raw, err := c.ReadResourceRaw(t.Context(), "s", "x:a")
+	raw, err := relay.Of(c).ReadResourceRaw(t.Context(), "s", "x:a")
 	require.NoError(t, err)
 	require.Equal(t, resource, string(raw))
-	raw, err = c.GetPromptRaw(t.Context(), "s/p", map[string]string{"k": "v"}, facade.WithTimeout(time.Minute))
+	raw, err = relay.Of(c).GetPromptRaw(t.Context(), "s/p", map[string]string{"k": "v"}, facade.WithTimeout(time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, prompt, string(raw))
 	require.Contains(t, lines[0], `"uri":"x:a"`)
@@ -103,19 +104,19 @@ func TestReadResourceRaw_and_GetPromptRaw_return_what_the_server_sent(t *testing
 	_, err = c.GetPrompt(t.Context(), "s/p", nil)
 	require.ErrorContains(t, err, "GetPromptRaw returns it undecoded")
 
-	_, err = c.ReadResourceRaw(t.Context(), "other", "x:a")
+	_, err = relay.Of(c).ReadResourceRaw(t.Context(), "other", "x:a")
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 	require.ErrorContains(t, err, "read other x:a")
-	_, err = c.GetPromptRaw(t.Context(), "other/p", nil)
+	_, err = relay.Of(c).GetPromptRaw(t.Context(), "other/p", nil)
 	require.ErrorContains(t, err, "prompt other/p")
 	for _, name := range []string{"p", "/p", "s/", ""} {
 		_, err = c.GetPrompt(t.Context(), name, nil)
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 		require.ErrorContains(t, err, "write server/prompt")
-		_, err = c.GetPromptRaw(t.Context(), name, nil)
+		_, err = relay.Of(c).GetPromptRaw(t.Context(), name, nil)
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	}
-	records, _ := c.RecentCalls(0)
+	records, _ := c.History().Calls(0)
 	require.Len(t, records, 3)
 	require.Equal(t, len(resource), records[0].ResultBytes)
 }
@@ -140,10 +141,10 @@ func TestComplete(t *testing.T) {
 	require.True(t, got.HasMore)
 	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
 	require.NoError(t, err)
-	raw, err := c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
+	raw, err := relay.Of(c).CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
 	require.NoError(t, err)
 	require.Equal(t, `{"completion":{"values":["Ada","Alan"],"total":7,"hasMore":true}}`, string(raw))
-	_, err = c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{})
+	_, err = relay.Of(c).CompleteRaw(t.Context(), "s", facade.CompletionRequest{})
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "other", Argument: "y"})
 	require.ErrorIs(t, err, mcpvisor.ErrProtocol)

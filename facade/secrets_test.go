@@ -139,7 +139,7 @@ func TestSecrets_in_memory(t *testing.T) {
 			}
 			status, _ := json.Marshal(c.Status())
 			fmt.Fprintf(&shown, "%s\n%+v\n", status, c.Status())
-			events, _ := c.RecentEvents(0)
+			events, _ := c.History().Events(0)
 			for _, e := range events {
 				raw, _ := json.Marshal(e)
 				fmt.Fprintf(&shown, "%s\n%v\n%s\n", e, e.Cause.Describe(), raw)

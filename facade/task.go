@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -43,7 +44,7 @@ type Task struct {
 // server makes no task of the call, StartTask takes as long as [Client.CallTool], and the Task that
 // it returns has already ended. The timeouts of the call bound StartTask alone; nothing but its
 // context bounds [Task.Wait]. A server of 2025-11-25 is asked for a task if the tool accepts that.
-// Interceptors do not see the call. For [Client.RecentCalls] and for an observer the call ends when
+// Interceptors do not see the call. For [Client.History] and for an observer the call ends when
 // StartTask returns.
 //
 // Errors: as those of [Client.CallTool].
@@ -351,11 +352,11 @@ func asErrorOrNil(err error) *mcpvisor.Error {
 
 // asTask appends the member of params that asks for a task (MCP 2025-11-25, tasks) to params
 // of tools/call.
-func asTask(params json.RawMessage, relay *TaskRelay) json.RawMessage {
+func asTask(params json.RawMessage, wanted *relayhook.TaskRelay) json.RawMessage {
 	params = append(params[:len(params)-1], `,"task":{`...)
-	if relay != nil && relay.TTL > 0 {
+	if wanted != nil && wanted.TTL > 0 {
 		params = append(params, `"ttl":`...)
-		params = strconv.AppendInt(params, relay.TTL.Milliseconds(), 10)
+		params = strconv.AppendInt(params, wanted.TTL.Milliseconds(), 10)
 	}
 	return append(params, "}}"...)
 }

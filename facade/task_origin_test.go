@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -262,8 +263,8 @@ func TestTask_that_the_next_incarnation_has(t *testing.T) {
 				require.NoError(t, c.Register(t.Context(), spec))
 				a, err := c.StartTask(t.Context(), "s/x", caller("A"), facade.WithKey("k"))
 				require.NoError(t, err)
-				relay := new(facade.TaskRelay)
-				_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"R"}`), facade.WithTaskRelay(relay))
+				taken := new(relay.TaskRelay)
+				_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"R"}`), relay.WithTaskRelay(taken))
 				require.NoError(t, err)
 				s.mu.Lock()
 				s.hold = nil
@@ -275,9 +276,9 @@ func TestTask_that_the_next_incarnation_has(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, "for A", text(t, got))
 				}
-				relayed, err := c.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+				relayed, err := relay.Of(c).TaskOf("s", taken.ID, relay.WithTaskOrigin(taken.Origin))
 				require.NoError(t, err)
-				answer, err := relayed.Ask(t.Context())
+				answer, err := relay.Ask(t.Context(), relayed)
 				require.NoError(t, err)
 				require.True(t, answer.Ended())
 			})
@@ -289,24 +290,24 @@ func TestTask_that_the_next_incarnation_has(t *testing.T) {
 func TestTaskOf_whose_id_the_next_incarnation_gives_to_another_call(t *testing.T) {
 	onNumbering(t, func() *numbering { return &numbering{} }, func(t *testing.T, s *numbering, spec mcpvisor.ServerSpec) {
 		c := registered(t, spec)
-		relay := new(facade.TaskRelay)
-		_, err := c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"A"}`), facade.WithTaskRelay(relay))
+		taken := new(relay.TaskRelay)
+		_, err := c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"A"}`), relay.WithTaskRelay(taken))
 		require.NoError(t, err)
 		restart(t, c)
 		_, err = c.StartTask(t.Context(), "s/x", caller("B"))
 		require.NoError(t, err)
 		for name, f := range map[string]func(*facade.Task) error{
-			"Ask": func(task *facade.Task) error { _, err := task.Ask(t.Context()); return err },
+			"Ask": func(task *facade.Task) error { _, err := relay.Ask(t.Context(), task); return err },
 			"Respond": func(task *facade.Task) error {
 				if s.version < "2026-07-28" {
-					_, err := task.Ask(t.Context())
+					_, err := relay.Ask(t.Context(), task)
 					return err
 				}
-				return task.Respond(t.Context(), []byte(`{"a":{"action":"accept"}}`))
+				return relay.Respond(t.Context(), task, []byte(`{"a":{"action":"accept"}}`))
 			},
 			"Cancel": func(task *facade.Task) error { return task.Cancel(t.Context()) },
 		} {
-			task, err := c.TaskOf(relay.Server, relay.ID, facade.WithTaskOrigin(relay.Origin))
+			task, err := relay.Of(c).TaskOf(taken.Server, taken.ID, relay.WithTaskOrigin(taken.Origin))
 			require.NoError(t, err)
 			err = f(task)
 			require.ErrorIs(t, err, mcpvisor.ErrRPC, name)
@@ -315,10 +316,10 @@ func TestTaskOf_whose_id_the_next_incarnation_gives_to_another_call(t *testing.T
 		for name, f := range map[string]func(*facade.Task) error{
 			"Wait": func(task *facade.Task) error { _, err := task.WaitRaw(t.Context()); return err },
 			"Watch": func(task *facade.Task) error {
-				return task.Watch(t.Context(), func(facade.TaskAnswer) { t.Error(name(s)) })
+				return relay.Watch(t.Context(), task, func(relay.TaskAnswer) { t.Error(name(s)) })
 			},
 		} {
-			task, err := c.TaskOf(relay.Server, relay.ID, facade.WithTaskOrigin(relay.Origin))
+			task, err := relay.Of(c).TaskOf(taken.Server, taken.ID, relay.WithTaskOrigin(taken.Origin))
 			require.NoError(t, err)
 			err = f(task)
 			require.ErrorIs(t, err, mcpvisor.ErrCrashed, name)
@@ -367,14 +368,14 @@ func TestTask_that_two_calls_get(t *testing.T) {
 			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}
-		for _, opts := range [][]facade.CallOption{nil, {facade.WithKey("k")}, {facade.WithTaskRelay(new(facade.TaskRelay))}} {
-			relay := new(facade.TaskRelay)
+		for _, opts := range [][]facade.CallOption{nil, {facade.WithKey("k")}, {relay.WithTaskRelay(new(relay.TaskRelay))}} {
+			taken := new(relay.TaskRelay)
 			var first *facade.Task
 			var err error
 			if len(opts) == 0 || opts[0] == nil {
 				first, err = c.StartTask(t.Context(), "s/x", caller("A"))
 			} else if _, err = c.StartTask(t.Context(), "s/x", caller("A"), opts...); err != nil {
-				_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"A"}`), facade.WithTaskRelay(relay))
+				_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"A"}`), relay.WithTaskRelay(taken))
 			} else {
 				first, err = c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
 			}
@@ -383,10 +384,10 @@ func TestTask_that_two_calls_get(t *testing.T) {
 			refused(err)
 			_, err = c.CallTool(t.Context(), "s/x", caller("C"))
 			refused(err)
-			_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"D"}`), facade.WithTaskRelay(new(facade.TaskRelay)))
+			_, err = c.CallToolRaw(t.Context(), "s/x", []byte(`{"caller":"D"}`), relay.WithTaskRelay(new(relay.TaskRelay)))
 			refused(err)
 			if first == nil {
-				first, err = c.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+				first, err = relay.Of(c).TaskOf("s", taken.ID, relay.WithTaskOrigin(taken.Origin))
 				require.NoError(t, err)
 			}
 			s.mu.Lock()
@@ -420,8 +421,8 @@ func TestTask_of_a_server_whose_name_another_one_has(t *testing.T) {
 	require.NoError(t, first.Register(t.Context(), spec))
 	task, err := first.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
 	require.NoError(t, err)
-	relay := new(facade.TaskRelay)
-	_, err = first.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"relayed"}`), facade.WithTaskRelay(relay))
+	taken := new(relay.TaskRelay)
+	_, err = first.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"relayed"}`), relay.WithTaskRelay(taken))
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), []mcpvisor.ServerSpec{other}))
 	require.ErrorIs(t, task.Cancel(t.Context()), mcpvisor.ErrUnknownServer)
@@ -429,7 +430,7 @@ func TestTask_of_a_server_whose_name_another_one_has(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 	require.ErrorContains(t, err, "another server had the task")
 	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
-	_, err = first.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+	_, err = relay.Of(first).TaskOf("s", taken.ID, relay.WithTaskOrigin(taken.Origin))
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 
 	second := journaled(t, j, "")
@@ -446,9 +447,9 @@ func TestTask_of_a_server_whose_name_another_one_has(t *testing.T) {
 	resumed, err := third.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
 	require.NoError(t, err)
 	require.NoError(t, resumed.Cancel(t.Context()), "it has the task")
-	relayed, err := third.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+	relayed, err := relay.Of(third).TaskOf("s", taken.ID, relay.WithTaskOrigin(taken.Origin))
 	require.NoError(t, err)
-	_, err = relayed.Ask(t.Context())
+	_, err = relay.Ask(t.Context(), relayed)
 	require.NoError(t, err)
 }
 
@@ -588,13 +589,13 @@ func TestTask_createdAt_in_other_words(t *testing.T) {
 func TestTask_Ask_takes_a_turn(t *testing.T) {
 	n := new(taskCounts)
 	inVirtualTime(t, n.server(true, "working", `"pollIntervalMs":1`, ""), func(c *facade.Client) {
-		relay := new(facade.TaskRelay)
-		_, err := c.CallToolRaw(context.Background(), "s/x", nil, facade.WithTaskRelay(relay))
+		taken := new(relay.TaskRelay)
+		_, err := c.CallToolRaw(context.Background(), "s/x", nil, relay.WithTaskRelay(taken))
 		require.NoError(t, err)
 		ask := func() {
-			task, err := c.TaskOf("s", relay.ID, facade.WithTaskOrigin(relay.Origin))
+			task, err := relay.Of(c).TaskOf("s", taken.ID, relay.WithTaskOrigin(taken.Origin))
 			require.NoError(t, err)
-			_, err = task.Ask(context.Background())
+			_, err = relay.Ask(context.Background(), task)
 			require.NoError(t, err)
 		}
 		began := time.Now()

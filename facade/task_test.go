@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -82,7 +83,7 @@ func TestCallTool_as_a_task(t *testing.T) {
 		require.False(t, answer.IsError, "%+v", answer)
 		require.Equal(t, map[string]int{jobKey: 1, "raw": 1, "model": 1}, mcptest.Executions(saw.dir))
 		require.Empty(t, c.Tasks())
-		calls, _ := c.RecentCalls(0)
+		calls, _ := c.History().Calls(0)
 		require.Len(t, calls, 3, "the requests about the task are no calls of their own")
 		require.GreaterOrEqual(t, calls[0].Took, 50*time.Millisecond)
 		require.Positive(t, calls[0].ResultBytes)
@@ -455,35 +456,35 @@ func TestTask_Wait_of_a_task_that_the_next_incarnation_fails_for(t *testing.T) {
 func TestWithTaskRelay(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond, Optional: true}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
 		c := registered(t, spec)
-		relay := &facade.TaskRelay{TTL: time.Minute}
-		raw, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		taken := &relay.TaskRelay{TTL: time.Minute}
+		raw, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), relay.WithTaskRelay(taken))
 		require.NoError(t, err)
-		require.Equal(t, "s", relay.Server)
-		require.Contains(t, string(raw), relay.ID)
+		require.Equal(t, "s", taken.Server)
+		require.Contains(t, string(raw), taken.ID)
 		status, _ := c.ServerStatus("s")
-		require.Equal(t, status.Session.ProtocolVersion >= "2026-07-28", relay.Modern)
+		require.Equal(t, status.Session.ProtocolVersion >= "2026-07-28", taken.Modern)
 		require.Empty(t, c.Tasks(), "the client does not follow it")
 
-		task, err := c.TaskOf(relay.Server, relay.ID)
+		task, err := relay.Of(c).TaskOf(taken.Server, taken.ID)
 		require.NoError(t, err)
-		answer, err := task.Ask(t.Context())
+		answer, err := relay.Ask(t.Context(), task)
 		require.NoError(t, err)
-		require.Contains(t, string(answer.JSON), relay.ID)
-		require.Equal(t, relay.Modern, answer.Modern)
+		require.Contains(t, string(answer.JSON), taken.ID)
+		require.Equal(t, taken.Modern, answer.Modern)
 		raw, err = task.WaitRaw(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, string(raw), `"executions":1`)
-		again, err := c.TaskOf(relay.Server, relay.ID)
+		again, err := relay.Of(c).TaskOf(taken.Server, taken.ID)
 		require.NoError(t, err)
-		answer, err = again.Ask(t.Context())
+		answer, err = relay.Ask(t.Context(), again)
 		require.NoError(t, err)
 		require.True(t, answer.Ended())
 		require.Equal(t, "completed", answer.State)
 		require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(saw.dir))
 
-		unknown, err := c.TaskOf("s", "no-such-task")
+		unknown, err := relay.Of(c).TaskOf("s", "no-such-task")
 		require.NoError(t, err)
-		_, err = unknown.Ask(t.Context())
+		_, err = relay.Ask(t.Context(), unknown)
 		require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		require.NotContains(t, err.Error(), "no-such-task")
 	})
@@ -492,16 +493,16 @@ func TestWithTaskRelay(t *testing.T) {
 // A call without a task leaves the relay empty, and a task cannot go to two.
 func TestWithTaskRelay_without_a_task(t *testing.T) {
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})})
-	relay := &facade.TaskRelay{}
-	_, err := c.CallToolRaw(t.Context(), "s/echo", []byte(`{"text":"x"}`), facade.WithTaskRelay(relay))
+	taken := &relay.TaskRelay{}
+	_, err := c.CallToolRaw(t.Context(), "s/echo", []byte(`{"text":"x"}`), relay.WithTaskRelay(taken))
 	require.NoError(t, err)
-	require.Empty(t, relay.ID)
-	_, err = c.StartTask(t.Context(), "s/echo", json.RawMessage(`{"text":"x"}`), facade.WithTaskRelay(relay))
+	require.Empty(t, taken.ID)
+	_, err = c.StartTask(t.Context(), "s/echo", json.RawMessage(`{"text":"x"}`), relay.WithTaskRelay(taken))
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-	_, err = c.TaskOf("unknown", "id")
+	_, err = relay.Of(c).TaskOf("unknown", "id")
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 	for _, id := range []string{"", strings.Repeat("x", 1025)} {
-		_, err = c.TaskOf("s", id)
+		_, err = relay.Of(c).TaskOf("s", id)
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	}
 }
@@ -510,22 +511,22 @@ func TestWithTaskRelay_without_a_task(t *testing.T) {
 func TestTask_Ask(t *testing.T) {
 	onTaskServers(t, mcptest.TaskDef{Input: oneQuestion, Fail: "the disk is full"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		c := registered(t, spec)
-		relay := &facade.TaskRelay{}
-		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		taken := &relay.TaskRelay{}
+		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), relay.WithTaskRelay(taken))
 		require.NoError(t, err)
-		task, err := c.TaskOf(relay.Server, relay.ID)
+		task, err := relay.Of(c).TaskOf(taken.Server, taken.ID)
 		require.NoError(t, err)
-		answer, err := task.Ask(t.Context())
+		answer, err := relay.Ask(t.Context(), task)
 		require.NoError(t, err)
 		require.Equal(t, "input_required", answer.State)
-		require.ErrorIs(t, task.Respond(t.Context(), json.RawMessage(`[]`)), mcpvisor.ErrInvalid)
-		err = task.Respond(t.Context(), json.RawMessage(`{"a":{"action":"decline"}}`))
-		if !relay.Modern {
+		require.ErrorIs(t, relay.Respond(t.Context(), task, json.RawMessage(`[]`)), mcpvisor.ErrInvalid)
+		err = relay.Respond(t.Context(), task, json.RawMessage(`{"a":{"action":"decline"}}`))
+		if !taken.Modern {
 			require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 			return
 		}
 		require.NoError(t, err)
-		answer, err = task.Ask(t.Context())
+		answer, err = relay.Ask(t.Context(), task)
 		require.NoError(t, err)
 		require.Equal(t, "failed", answer.State)
 		require.Contains(t, string(answer.JSON), "the disk is full")
@@ -539,16 +540,16 @@ func TestTask_Watch(t *testing.T) {
 			t.Skip("its sessions end without the server")
 		}
 		c := registered(t, spec)
-		relay := &facade.TaskRelay{}
-		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), facade.WithTaskRelay(relay))
+		taken := &relay.TaskRelay{}
+		_, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"order"}`), relay.WithTaskRelay(taken))
 		require.NoError(t, err)
-		task, err := c.TaskOf(relay.Server, relay.ID)
+		task, err := relay.Of(c).TaskOf(taken.Server, taken.ID)
 		require.NoError(t, err)
 		states := make(chan string, 100)
 		watched := make(chan error, 1)
-		go func() { watched <- task.Watch(t.Context(), func(a facade.TaskAnswer) { states <- a.State }) }()
+		go func() { watched <- relay.Watch(t.Context(), task, func(a relay.TaskAnswer) { states <- a.State }) }()
 		require.Equal(t, "working", <-states)
-		if relay.Modern { // the next incarnation of the fixture tells of a task of 2025-11-25 only if it is changed
+		if taken.Modern { // the next incarnation of the fixture tells of a task of 2025-11-25 only if it is changed
 			_, err = c.CallTool(t.Context(), "s/crash", nil)
 			require.Error(t, err)
 		}

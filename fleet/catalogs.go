@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
@@ -118,7 +119,7 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 	if !ok || status.State != supervisor.StateReady || status.Session == nil || status.Session.Node != c.node.id {
 		return // it is published when it is ready
 	}
-	body, err := catalog.Of(c.node.Client, name)
+	body, err := catalog.Of(relay.Of(c.node.Client), name)
 	if err != nil {
 		if !errors.Is(err, catalog.ErrNotReady) {
 			c.node.log.Error().Err(err).Str("server", name).Msg("the catalog of the server cannot be published; other nodes do not list it")

@@ -25,7 +25,7 @@ type dialer struct {
 	spec mcpvisor.ServerSpec // with its real transport
 	err  error               // why this node cannot run it
 	opts transport.Options
-	host *hostHandlers
+	host *transport.CallHandlers
 	// buffer bounds the large results that have come from the owner.
 	buffer *budget.Budget
 

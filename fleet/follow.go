@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 )
 
 // follow has the session of a server follow its route: one that goes elsewhere ends, and the next one
@@ -44,7 +45,7 @@ func (n *Node) followNow(name string) {
 			cancel()
 			return
 		}
-		err := n.Client.RestartFor(ctx, name, n.routes.wayOf(name).cause())
+		err := relay.Of(n.Client).RestartFor(ctx, name, n.routes.wayOf(name).cause())
 		cancel()
 		if err == nil {
 			return

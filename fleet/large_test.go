@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
 )
@@ -22,8 +23,8 @@ func TestRemote_result_room(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	large := json.RawMessage(`{"bytes":200000}`)
-	var first, second facade.ResultRoom
-	_, err := a.CallToolRaw(ctx, "s/big", large, facade.WithResultRoom(&first))
+	var first, second relay.ResultRoom
+	_, err := a.CallToolRaw(ctx, "s/big", large, relay.WithResultRoom(&first))
 	require.NoError(t, err)
 	short, end := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer end()
@@ -33,7 +34,7 @@ func TestRemote_result_room(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", schema.Text(result), "a short call does not wait")
 	first.Release()
-	_, err = a.CallToolRaw(ctx, "s/big", large, facade.WithResultRoom(&second))
+	_, err = a.CallToolRaw(ctx, "s/big", large, relay.WithResultRoom(&second))
 	require.NoError(t, err)
 	second.Release()
 	for range 3 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/guards"
@@ -97,13 +98,13 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
 	options := append([]facade.Option{facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
-	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
+	if n.Client, err = facade.New(append(options, relay.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
 		return nil, err
 	}
-	n.owner = forward.NewOwner(n.Client)
+	n.owner = forward.NewOwner(relay.Of(n.Client))
 	if config.Listener != nil {
-		if n.server, err = peer.NewServer(peer.ServerConfig{Identity: config.Identity, Local: n.Client, Check: n.check, Catalog: n.catalogs.body, Request: n.request, Notices: n.owner.Notices}); err != nil {
+		if n.server, err = peer.NewServer(peer.ServerConfig{Identity: config.Identity, Local: relay.Of(n.Client), Check: n.check, Catalog: n.catalogs.body, Request: n.request, Notices: n.owner.Notices}); err != nil {
 			n.cancel()
 			return nil, errors.Join(err, n.Client.Close(ctx))
 		}
@@ -266,7 +267,7 @@ func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (tran
 	if !ours {
 		return dial.New(spec, opts) // the program has registered it
 	}
-	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers), buffer: budget.New(spec.WithDefaults().Limits.MaxBufferBytes, opts.Buffer)}, nil
+	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: hostHandlers(&opts.Handlers), buffer: budget.New(spec.WithDefaults().Limits.MaxBufferBytes, opts.Buffer)}, nil
 }
 
 // admit waits until a server may start here.

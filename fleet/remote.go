@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
@@ -306,11 +307,10 @@ func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
 
 // pass makes the request on the other node.
 func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	settings, opts, done, err := s.options(r)
+	settings, opts, err := s.options(r)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
 	name, ends := s.dialer.spec.Name, time.Time{}
 	if !r.Began.IsZero() && r.TotalTimeout > 0 {
 		ends = r.Began.Add(r.TotalTimeout)
@@ -322,10 +322,10 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 	case "tools/call":
 		arguments, next := splitParams(r.Params)
 		opts = append(opts, next.option(r.Caller)...)
-		relay := forward.TaskRelay(r, s.Info().Era == mcpvisor.EraModern)
-		settings.TaskRelay = relay
+		taken := forward.TaskRelay(r, s.Info().Era == mcpvisor.EraModern)
+		settings.TaskRelay = taken
 		result, err := route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, opts...)
-		return forward.Result(relay, result, err)
+		return forward.Result(taken, result, err)
 	case "completion/complete":
 		request, err := completionRequest(r.Params)
 		if err != nil {
@@ -348,7 +348,7 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	return s.reader.Request(ctx, r, append(settings.Options(), opts...)...)
+	return s.reader.Request(ctx, r, append([]facade.CallOption{relay.WithSettings(settings)}, opts...)...)
 }
 
 // completionRequest reads the params of completion/complete.
@@ -383,7 +383,7 @@ func withCapabilities(meta, capabilities json.RawMessage) (json.RawMessage, erro
 }
 
 // continuation are the members of params that continue a call (2026-07-28).
-type continuation facade.Continuation
+type continuation relay.Continuation
 
 // splitParams returns the arguments in the params of a call, which the facade has made, and what
 // continues it. Both are parts of params.
@@ -407,23 +407,22 @@ func (c continuation) option(caller *transport.Caller) []facade.CallOption {
 	if caller == nil || !caller.ReturnInput {
 		return nil
 	}
-	return []facade.CallOption{facade.WithRelay(facade.Continuation(c))}
+	return []facade.CallOption{relay.WithRelay(relay.Continuation(c))}
 }
 
 // options are the settings of the call on the other node, and options that are applied to them: none for
-// most calls. done is called when the call has ended.
-func (s *remoteSession) options(r transport.Request) (settings *facade.CallSettings, opts []facade.CallOption, done func(), err error) {
-	settings = &facade.CallSettings{Timeout: r.Timeout, Progress: r.Progress}
+// most calls.
+func (s *remoteSession) options(r transport.Request) (settings *relay.CallSettings, opts []facade.CallOption, err error) {
+	settings = &relay.CallSettings{Timeout: r.Timeout, Progress: r.Progress}
 	if r.Timeout <= 0 {
 		settings.Timeout = -1
 	}
 	meta := r.Meta
-	settings.Handlers, done = s.dialer.host.of(r.Caller)
+	settings.Handlers = s.dialer.handlersOf(r.Caller)
 	if c := r.Caller; c != nil {
 		if c.Capabilities != nil {
 			if meta, err = withCapabilities(meta, c.Capabilities); err != nil {
-				done()
-				return nil, nil, nil, err
+				return nil, nil, err
 			}
 		}
 		if c.Log != nil {
@@ -434,12 +433,10 @@ func (s *remoteSession) options(r transport.Request) (settings *facade.CallSetti
 	if meta != nil {
 		opts = append(opts, facade.WithMeta(meta))
 	}
-	return settings, opts, done, nil
+	return settings, opts, nil
 }
 
 // AnswerInputs implements [transport.Session].
 func (s *remoteSession) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
-	handlers, done := s.dialer.host.of(caller)
-	defer done()
-	return answerInputs(ctx, s.dialer.spec.Name, handlers, requests)
+	return answerInputs(ctx, s.dialer.spec.Name, s.dialer.handlersOf(caller), requests)
 }

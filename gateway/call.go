@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
@@ -235,7 +236,7 @@ func (c *connection) qualifiedOf(name string) (string, error) {
 		return name, nil
 	}
 	var found []string
-	for known := range c.client.Catalogs() {
+	for known := range relay.Of(c.client).Catalogs() {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; mcpvisor.Alias(t.Server, t.OriginalName) == name {
 				found = append(found, mcpvisor.Qualify(t.Server, t.OriginalName))
@@ -275,14 +276,14 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	opts := c.named(nil)
 	if h := c.questions.handlers.Load(); h != nil {
 		c.questions.begin(r, u.server)
-		opts = append(opts, facade.WithCallHandlers(h))
+		opts = append(opts, relay.WithHandlers(h))
 	}
 	if u.modern {
 		if u.input.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(c.tripClient(u.input.declared).Handlers()))
+			opts = append(opts, relay.WithHandlers(c.tripClient(u.input.declared).Handlers()))
 		}
 		if u.input.relays() {
-			opts = append(opts, facade.WithRelay(u.input.next))
+			opts = append(opts, relay.WithRelay(u.input.next))
 		}
 	}
 	if len(u.meta) > 0 && u.meta[0] == '{' {

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -65,7 +66,7 @@ func (c *connection) introduce(object json.RawMessage, member, protocol string) 
 // named adds the name of the client to the options of a call, for the record of the call.
 func (c *connection) named(opts []facade.CallOption) []facade.CallOption {
 	if label := c.peer.Label(); label != "" {
-		return append(opts, facade.WithClientName(label))
+		return append(opts, relay.WithClientName(label))
 	}
 	return opts
 }

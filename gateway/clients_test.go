@@ -36,7 +36,7 @@ func TestClients(t *testing.T) {
 			}
 			r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"text": "x"}})
 			require.Equal(t, "x", text(t, r, err))
-			calls, _ := c.RecentCalls(0)
+			calls, _ := c.History().Calls(0)
 			require.Equal(t, "host 1", calls[len(calls)-1].Client)
 			until(t, func() bool {
 				for _, one := range registry.Status().Sessions {

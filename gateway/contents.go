@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
@@ -49,7 +50,7 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 			var result any
 			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				if input.relays() {
-					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+					result, err = decodeResult[mcp.GetPromptResult](relay.Of(client).GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
 					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
 				}
@@ -84,7 +85,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 	if len(name) > toolname.MaxAliasBytes {
 		return "", "", c.unknown("prompt", name)
 	}
-	for known := range c.client.Catalogs() {
+	for known := range relay.Of(c.client).Catalogs() {
 		for _, p := range known.Prompts {
 			if mcpvisor.Alias(p.Server, p.OriginalName) != name {
 				continue
@@ -142,7 +143,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			var whole any
 			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
 				if input.relays() {
-					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
+					whole, err = decodeResult[mcp.ReadResourceResult](relay.Of(client).ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
 					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}
@@ -175,7 +176,7 @@ func notFound(err error, p *params) error {
 // template. A server that is down counts with what it offered last: its resources do not fall to another
 // server. Of several servers the configuration says which one comes first; else the URI is refused.
 func (c *connection) findResource(ctx context.Context, uri string) (resource.Name, error) {
-	return c.findURI(ctx, "resource", uri, func(known *mcpvisor.Catalog) bool {
+	return c.findURI(ctx, "resource", uri, func(known *relay.Catalog) bool {
 		steps := resource.MaxSteps
 		return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps)
 	})
@@ -183,14 +184,14 @@ func (c *connection) findResource(ctx context.Context, uri string) (resource.Nam
 
 // findTemplate returns the server that lists a resource template.
 func (c *connection) findTemplate(ctx context.Context, template string) (resource.Name, error) {
-	return c.findURI(ctx, "resource template", template, func(known *mcpvisor.Catalog) bool {
+	return c.findURI(ctx, "resource template", template, func(known *relay.Catalog) bool {
 		return hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
 	})
 }
 
 // findURI returns the server of those for which has is true that a URI belongs to. While a server that may come
 // before it has never been ready, findURI waits for that as a call does, and then refuses the URI.
-func (c *connection) findURI(ctx context.Context, what, uri string, has func(*mcpvisor.Catalog) bool) (resource.Name, error) {
+func (c *connection) findURI(ctx context.Context, what, uri string, has func(*relay.Catalog) bool) (resource.Name, error) {
 	for waited := false; ; waited = true {
 		rules := c.view.Rules()
 		if r, named, err := checkURI(uri); err != nil || named {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
@@ -23,7 +24,7 @@ import (
 )
 
 // A server with ShareClient runs once for each tenant. Its lists come from the facade.Client of the gateway,
-// and its requests go to copies (facade.Client.CopyServer):
+// and its requests go to copies (relay.Methods.CopyServer):
 //
 //	connection.clientOf → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
 //	tenant.follow       → notifiers of the tenant        what the copy reports
@@ -82,14 +83,14 @@ func newTenant(g *gateway, key, principal string) *tenant {
 // client returns the copy of a server. Without one it starts one, and does not wait for it. The error
 // says why there can be none.
 func (t *tenant) client(server string) (*facade.Client, error) {
-	if t.gateway.client.Closed() { // copies end with the client
+	if relay.Of(t.gateway.client).Closed() { // copies end with the client
 		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	}
 	status, known := t.gateway.client.ServerStatus(server)
 	if !known { // a name that a client has invented gets no seat
 		return nil, errNoServer(server)
 	}
-	_, isKnown := t.gateway.client.SpeaksBothEras(server)
+	_, isKnown := relay.Of(t.gateway.client).SpeaksBothEras(server)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.seatLocked(server)
@@ -171,7 +172,7 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	if s.copy == nil {
 		return false
 	}
-	if s.copy.Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // Closed: with its client
+	if relay.Of(s.copy.Client).Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // Closed: with its client
 		return true
 	}
 	if status.Epoch == s.copy.epoch {
@@ -199,10 +200,10 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return &lastCopyEnds{&mcpvisor.Error{Server: s.server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, s.ending}
 	}
 	options := t.options()
-	if both, _ := t.gateway.client.SpeaksBothEras(s.server); both && t.legacy() {
-		options = append(options, facade.WithEra(mcpvisor.EraLegacy))
+	if both, _ := relay.Of(t.gateway.client).SpeaksBothEras(s.server); both && t.legacy() {
+		options = append(options, relay.WithEra(mcpvisor.EraLegacy))
 	}
-	client, err := t.gateway.client.CopyServer(s.server, options...)
+	client, err := relay.Of(t.gateway.client).CopyServer(s.server, options...)
 	if err != nil {
 		t.giveCopy()
 		return err
@@ -218,7 +219,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	}
 	s.starts++
 	t.running.Add(1)
-	go s.follow(client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)
+	go s.follow(relay.Of(client).WatchFrom(context.Background(), 0, copyKinds...), s.starts)
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.stop = cancel
@@ -324,7 +325,7 @@ func (t *tenant) settingsChanged() { t.review() }
 // the profile offers it. A shared copy needs a server that speaks both eras.
 func (t *tenant) mayCopy(server string) bool {
 	if t.shared {
-		both, _ := t.gateway.client.SpeaksBothEras(server)
+		both, _ := relay.Of(t.gateway.client).SpeaksBothEras(server)
 		return both
 	}
 	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
@@ -342,7 +343,7 @@ func (t *tenant) review() {
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
-		_, isKnown := t.gateway.client.SpeaksBothEras(server)
+		_, isKnown := relay.Of(t.gateway.client).SpeaksBothEras(server)
 		if s.copy == nil && copied && !t.ended && (isKnown || !t.legacy()) && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
@@ -444,7 +445,7 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 	}
 	if t == nil {
 		if c.mayBeAsked() {
-			err = c.client.SpeakLegacy(c.ctx, server)
+			err = relay.Of(c.client).SpeakLegacy(c.ctx, server)
 		}
 		return c.client, err
 	}
@@ -469,7 +470,7 @@ func (c *connection) copyKey(server string) string {
 // mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
 // has been ready it is not known which one of the two that serve the session it will be.
 func (c *connection) mayUse(server, key string) bool {
-	if _, known := c.client.SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
+	if _, known := relay.Of(c.client).SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
 		return key == "" || key == legacyKey
 	}
 	return c.copyKey(server) == key
@@ -564,7 +565,7 @@ func (c *connection) copyOptions() []facade.Option {
 	if h == nil {
 		return []facade.Option{facade.WithDeclared(facade.Declared{})}
 	}
-	return []facade.Option{facade.WithDeclared(h.RawAnswers), facade.WithUnaskedHandlers(h)}
+	return []facade.Option{facade.WithDeclared(h.RawAnswers), relay.WithUnaskedHandlers(h)}
 }
 
 // subscriptionsOf returns the counter for the incarnation of a server that this connection uses.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
@@ -19,7 +20,7 @@ const legacyKey = "legacy"
 // needsLegacy reports whether the requests of the session go to a copy that speaks the era of its client, or may have
 // to: nothing is known of a server that has not been ready.
 func (c *connection) needsLegacy(server string) bool {
-	both, known := c.client.SpeaksBothEras(server)
+	both, known := relay.Of(c.client).SpeaksBothEras(server)
 	return c.mayBeAsked() && (both || !known)
 }
 
@@ -43,7 +44,7 @@ func (v *SettingsVar) enterLegacy(c *connection) *tenant {
 		t.shared, t.legacy = true, func() bool { return true }
 		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: c.opts.standalone != nil}
 		t.options = func() []facade.Option { return []facade.Option{facade.WithDeclared(declared)} }
-		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return client.Closed() })
+		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return relay.Of(client).Closed() })
 		if v.legacy == nil {
 			v.legacy = map[*facade.Client]*tenant{}
 		}

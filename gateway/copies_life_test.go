@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
@@ -169,7 +170,7 @@ func TestShare_request_while_the_client_closes(t *testing.T) {
 	require.NoError(t, err)
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close(context.Background()) }()
-	until(t, kept.Closed)
+	until(t, relay.Of(kept).Closed)
 	request := func(*facade.Client) error {
 		return &mcpvisor.Error{Server: "a", Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent}
 	}

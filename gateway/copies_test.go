@@ -621,7 +621,7 @@ func TestShare_recent_calls(t *testing.T) {
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
 	incarnationOf(t, p.user(false))
-	recent, missed := c.RecentCalls(0)
+	recent, missed := c.History().Calls(0)
 	require.Zero(t, missed)
 	require.NotEmpty(t, recent)
 	last := recent[len(recent)-1] // before it the copy was starting
@@ -629,6 +629,6 @@ func TestShare_recent_calls(t *testing.T) {
 	require.Contains(t, last.Client, "peer")
 	p.do(t.Context(), http.MethodDelete, "")
 	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient))).user(false))
-	recent, _ = c.RecentCalls(last.Seq)
+	recent, _ = c.History().Calls(last.Seq)
 	require.NotEmpty(t, recent, "also of a copy that began later")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
@@ -283,7 +284,7 @@ func TestElicitations_not_asked(t *testing.T) {
 		g := Transport(newURLClient(t)).(*gateway)
 		s := urlSession(t, g)
 		conn := s.conn.(*connection)
-		other := facade.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
+		other := relay.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
 		_, err := conn.ask(t.Context(), other)
 		require.ErrorIs(t, err, message.ErrNotAsked)
 		requireWaitedFor(t, g.elicitations, 0)

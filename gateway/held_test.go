@@ -163,7 +163,7 @@ func TestHeld_refused_states(t *testing.T) {
 	_, failure = ann("tools/call", "a__consult", modernCall(roundOf(state, accept)))
 	require.Contains(t, failure, "was used before")
 	require.Contains(t, failure, "-32602")
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 1, "what was refused was not sent")
 	requireNothingHeld(t, s.gateway)
 }
@@ -185,12 +185,12 @@ func TestHeld_state_of_a_server_that_was_replaced(t *testing.T) {
 		result, _ = call("")
 		return strings.Contains(result, "input_required")
 	})
-	before, _ := c.RecentCalls(0)
+	before, _ := c.History().Calls(0)
 	result, failure := call(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`))
 	require.Empty(t, result)
 	require.Contains(t, failure, "-32602")
 	require.Contains(t, failure, "of another server")
-	after, _ := c.RecentCalls(0)
+	after, _ := c.History().Calls(0)
 	require.Len(t, after, len(before), "nothing was sent")
 }
 
@@ -218,7 +218,7 @@ func TestHeld_refused_states_of_servers(t *testing.T) {
 		time.Sleep(time.Second)
 		_, failure = ann("tools/call", "", modernCall(accept))
 		require.Contains(t, failure, "has expired")
-		calls, _ := c.RecentCalls(0)
+		calls, _ := c.History().Calls(0)
 		require.Len(t, calls, 2)
 	})
 }
@@ -270,7 +270,7 @@ func TestHeld_expires(t *testing.T) {
 		_, failure := ann("tools/call", "", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
 		require.Contains(t, failure, "has expired")
 		require.Contains(t, failure, "-32602")
-		calls, _ := c.RecentCalls(0)
+		calls, _ := c.History().Calls(0)
 		require.Equal(t, mcpvisor.KindCanceled, calls[0].Kind)
 	})
 }
@@ -292,7 +292,7 @@ func TestHeld_gateway_ends(t *testing.T) {
 	require.Empty(t, failure)
 	require.Contains(t, result, "was interrupted. Whether it had an effect is not known")
 	require.Contains(t, result, `"isError":true`)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	require.Len(t, calls, 1)
 }
 
@@ -307,7 +307,7 @@ func TestHeld_client_is_gone(t *testing.T) {
 		until(t, func() bool { return len(c.CallsInFlight()) == 0 })
 		requireNothingHeld(t, g)
 		canceled++
-		calls, _ := c.RecentCalls(0)
+		calls, _ := c.History().Calls(0)
 		require.Len(t, calls, canceled)
 		for _, call := range calls {
 			require.Equal(t, mcpvisor.KindCanceled, call.Kind)

@@ -107,7 +107,7 @@ func TestHostileTenant(t *testing.T) {
 					} else {
 						require.ErrorContains(t, complete.Error, down)
 					}
-					calls, _ := c.RecentCalls(0)
+					calls, _ := c.History().Calls(0)
 					for _, call := range calls {
 						require.NotEqual(t, "tenant", call.Server, "%s %s", call.Method, call.Target)
 					}
@@ -195,7 +195,7 @@ func TestHostileTenant_configured_order(t *testing.T) {
 		}
 	}
 	_ = s.call("completion/complete", complete)
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	served := 0
 	for _, call := range calls {
 		require.NotEqual(t, "tenant", call.Server, "%s %s", call.Method, call.Target)
@@ -266,7 +266,7 @@ func TestHostileTenant_names(t *testing.T) {
 						}
 					}
 				}
-				calls, _ := c.RecentCalls(0)
+				calls, _ := c.History().Calls(0)
 				for _, call := range calls {
 					require.NotContains(t, []string{"evil", "mcp"}, call.Server, "%s %s; listed: %s", call.Method, call.Target, listed)
 				}
@@ -408,7 +408,7 @@ func startBank(t *testing.T, parked bool) (c *facade.Client, start chan struct{}
 // requireUntouched fails the test if a server got a request.
 func requireUntouched(t *testing.T, c *facade.Client, server string) {
 	t.Helper()
-	calls, _ := c.RecentCalls(0)
+	calls, _ := c.History().Calls(0)
 	for _, call := range calls {
 		require.NotEqual(t, server, call.Server, "%s %s", call.Method, call.Target)
 	}

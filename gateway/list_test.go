@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -373,7 +374,7 @@ func TestLists_in_another_order(t *testing.T) {
 		return got
 	}
 	rawOf := func() (all []string) {
-		for known := range c.Catalogs() {
+		for known := range relay.Of(c).Catalogs() {
 			for _, tool := range known.Tools {
 				all = append(all, string(tool.Raw))
 			}

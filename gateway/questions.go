@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
@@ -39,9 +40,9 @@ type question struct {
 
 // questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
-	handlers   atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
-	declared   uint16                              // what the peer answers, as bits; not changed after handlers is set
-	isOnlyPeer func(server string) bool            // read only; whether all questions of the server are for this peer
+	handlers   atomic.Pointer[relay.Handlers] // of all calls; nil: the peer answers nothing
+	declared   uint16                         // what the peer answers, as bits; not changed after handlers is set
+	isOnlyPeer func(server string) bool       // read only; whether all questions of the server are for this peer
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // starts at a random number: an answer to a question of an earlier process fits none
@@ -124,7 +125,7 @@ func (c *connection) declare(bits uint16) {
 	// The first id need not be secret: only the session itself can answer.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
 	q.position = q.nextID
-	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
+	q.handlers.Store(&relay.Handlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
 }
 
 // begin records that a request is sent to a server, which may ask because of it.
@@ -201,7 +202,7 @@ var (
 
 // ask passes a request of a server on to the peer, and returns its answer unchanged. While no call is in
 // flight, the peer is asked only if the question cannot be for another client.
-func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+func (c *connection) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
 	if err := capability.Check(q.declared, r); err != nil {
 		return nil, err
@@ -317,7 +318,7 @@ func (c *connection) tellElicited(server, id string) {
 // client ends. The zero value has no Transport yet. Safe for concurrent use. It must not be copied.
 type StandaloneQuestions struct {
 	once     sync.Once // makes handlers
-	handlers facade.CallHandlers
+	handlers relay.Handlers
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[*connection]sessionEra
@@ -336,7 +337,7 @@ const (
 // Option returns the option by which a facade.Client passes the questions of its servers to q.
 func (q *StandaloneQuestions) Option() facade.Option {
 	q.once.Do(func() { q.handlers.Raw = q.ask })
-	return facade.WithUnaskedHandlers(&q.handlers)
+	return relay.WithUnaskedHandlers(&q.handlers)
 }
 
 // WithStandaloneQuestions makes the sessions of a [Transport] those that q asks. It has no effect on a
@@ -431,7 +432,7 @@ func (q *StandaloneQuestions) isOnly(c *connection) bool {
 }
 
 // ask passes a request of a server to the only client, once there is one.
-func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+func (q *StandaloneQuestions) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	for {
 		c, changed, err := q.oneClient()
 		switch {
@@ -449,7 +450,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 }
 
 // askAnytime is ask for a session to which all calls belong.
-func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+func (c *connection) askAnytime(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client has not declared that it answers " + r.Method}
 	}
@@ -463,14 +464,14 @@ func (c *connection) rootsChanged() {
 		return
 	}
 	if c.opts.standalone.isOnly(c) {
-		c.client.NotifyRootsChanged()
+		relay.Of(c.client).NotifyRootsChanged()
 	}
 	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
 		if t == nil || t.shared && !c.opts.standalone.isOnly(c) {
 			continue
 		}
 		for _, copied := range t.copies() {
-			copied.NotifyRootsChanged()
+			relay.Of(copied).NotifyRootsChanged()
 		}
 	}
 }

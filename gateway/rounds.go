@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
@@ -28,7 +29,7 @@ import (
 type inputParams struct {
 	declared uint16 // what the client can be asked for, as bits of package capability
 	tasks    bool   // the client declares the extension for tasks
-	next     facade.Continuation
+	next     relay.Continuation
 }
 
 // readInput reads the params about input of a request.
@@ -183,7 +184,7 @@ func decodeResult[R any](raw json.RawMessage, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, more := facade.ReadInputRequired(raw); more {
+	if _, more := relay.ReadInputRequired(raw); more {
 		return raw, nil
 	}
 	result := new(R)

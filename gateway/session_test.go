@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // A session introduces itself, and a page has as many entries as is set. A nil option changes nothing.
@@ -159,8 +160,8 @@ var cellFeatures = []struct {
 			return fmt.Errorf("it has a result")
 		}
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			calls, _ := c.client.RecentCalls(0)
-			if len(c.client.CallsInFlight()) == 0 && slices.ContainsFunc(calls, func(r mcpvisor.CallRecord) bool { return r.Kind == mcpvisor.KindCanceled }) {
+			calls, _ := c.client.History().Calls(0)
+			if len(c.client.CallsInFlight()) == 0 && slices.ContainsFunc(calls, func(r monitor.CallRecord) bool { return r.Kind == mcpvisor.KindCanceled }) {
 				return nil
 			}
 			if time.Now().After(end) {

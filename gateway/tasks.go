@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
@@ -70,8 +71,8 @@ type taskCall struct {
 	c      *connection
 	modern bool
 	tool   string
-	relay  *facade.TaskRelay // nil: the client gets no task
-	copy   string            // key of the tenant whose copy got the call; empty: none
+	relay  *relay.TaskRelay // nil: the client gets no task
+	copy   string           // key of the tenant whose copy got the call; empty: none
 }
 
 // beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
@@ -79,23 +80,23 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
-		return made, append(opts, facade.WithKeyOf(c.holdOwner.Principal, t.key)), nil
+		return made, append(opts, relay.WithKeyOf(c.holdOwner.Principal, t.key)), nil
 	case made.modern && t.input.tasks:
-		made.relay = &facade.TaskRelay{}
+		made.relay = &relay.TaskRelay{}
 	case made.modern:
-		return made, append(opts, facade.WithoutTasks()), nil
+		return made, append(opts, relay.WithoutTasks()), nil
 	case len(t.task) > 0 && c.followsTasks.Load():
 		if listed, ok := c.client.Tool(tool); ok && listed.TaskSupport == "" {
 			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(t.name) + " cannot be called as a task. Nothing was sent."}
 		}
-		made.relay = &facade.TaskRelay{TTL: readTTL(t.task)}
+		made.relay = &relay.TaskRelay{TTL: readTTL(t.task)}
 	default:
 		return made, opts, nil
 	}
 	if err := c.tasks.Reserve(c.owner); err != nil {
 		return nil, nil, err
 	}
-	return made, append(opts, facade.WithTaskRelay(made.relay)), nil
+	return made, append(opts, relay.WithTaskRelay(made.relay)), nil
 }
 
 // end gives back what the call holds.
@@ -174,7 +175,7 @@ func (h *taskHandle) text() tasktext.Text {
 // at the next incarnation: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
 	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
-		t, err := client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(h.opts), facade.WithTaskOrigin(h.name.Origin))...)
+		t, err := relay.Of(client).TaskOf(h.name.Server, h.name.ID, append(slices.Clip(h.opts), relay.WithTaskOrigin(h.name.Origin))...)
 		if err == nil {
 			err = request(t)
 		}
@@ -197,7 +198,7 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 	if (client == h.c.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
 		return nil, errTaskGone
 	}
-	return client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(opts), facade.WithTaskOrigin(h.name.Origin))...)
+	return relay.Of(client).TaskOf(h.name.Server, h.name.ID, append(slices.Clip(opts), relay.WithTaskOrigin(h.name.Origin))...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
@@ -227,10 +228,10 @@ func (h *taskHandle) forget() {
 }
 
 // ask asks the server about the task.
-func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
+func (h *taskHandle) ask(ctx context.Context) (answer relay.TaskAnswer, asked *facade.Task, err error) {
 	err = h.about(ctx, func(t *facade.Task) (err error) {
 		asked = t
-		answer, err = t.Ask(ctx)
+		answer, err = relay.Ask(ctx, t)
 		return err
 	})
 	if err != nil {
@@ -258,7 +259,7 @@ func (c *connection) getTask(r *request, p *params) (any, error) {
 
 // state returns the state of the task. If a task of 2025-11-25 has ended, it asks for the result, too,
 // for clients that expect it.
-func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked *facade.Task) (json.RawMessage, error) {
+func (h *taskHandle) state(ctx context.Context, answer relay.TaskAnswer, asked *facade.Task) (json.RawMessage, error) {
 	var result, failure json.RawMessage
 	if h.modern && !answer.Modern && answer.Ended() && answer.State != string(task.Cancelled) {
 		var err error
@@ -301,7 +302,7 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 		}
 		return struct{}{}, nil
 	}
-	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, input.next.InputResponses) })
+	err = h.about(r.ctx, func(t *facade.Task) error { return relay.Respond(r.ctx, t, input.next.InputResponses) })
 	switch {
 	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
 		return nil, errNoTaskQuestion
@@ -471,8 +472,8 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 	if answers == (facade.Declared{}) {
 		return nil
 	}
-	return []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: answers,
-		Raw: func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	return []facade.CallOption{relay.WithHandlers(&relay.Handlers{RawAnswers: answers,
+		Raw: func(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 			if err := capability.Check(bits, r); err != nil {
 				return nil, err
 			}
@@ -482,7 +483,7 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 
 // sealQuestion returns the params of a question of a server, in which a task has the id that the client
 // knows. A task that the client does not know is left out.
-func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
+func (c *connection) sealQuestion(r relay.ServerRequest) json.RawMessage {
 	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id, "")) })
 }
 
@@ -556,7 +557,7 @@ func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.Raw
 		if err != nil {
 			return
 		}
-		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // a client without notifications polls
+		_ = relay.Watch(ctx, t, func(a relay.TaskAnswer) { // a client without notifications polls
 			if !h.offered() { // a reload has hidden it
 				return
 			}

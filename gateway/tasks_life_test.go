@@ -198,7 +198,7 @@ func TestTasks_bound(t *testing.T) {
 		first := p.begin("1")
 		p.begin("2")
 		p.begin("3")
-		calls := func() int { all, _ := c.RecentCalls(0); return len(all) }
+		calls := func() int { all, _ := c.History().Calls(0); return len(all) }
 		sent := calls()
 		a := p.job("4")
 		require.Equal(t, int64(message.CodeBusy), a.Error.Code)

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
@@ -112,7 +113,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 // other profiles.
 func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *roundtrip.Store) *gateway {
 	g := &gateway{client: client, opts: o, marks: new(sync.Map), subscriptions: made, results: kept, tasks: tasks, holds: held}
-	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
+	g.view = offer.NewView(relay.Of(client), func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = listing.New(g.view, o.pageSize, g.terms, g.hub.reportLists)

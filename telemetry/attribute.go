@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Keys of attributes. The first group is from the conventions for MCP, GenAI, RPC and
@@ -31,11 +32,11 @@ const (
 
 // unknownValue is reported in place of an error code or a method that is not well known,
 // as the conventions for error.type have it. Tools, prompts and servers beyond the bounds
-// of this package are mcpvisor.OtherTools.
+// of this package are monitor.OtherTools.
 const unknownValue = "_OTHER"
 
 // otherName is the name of tools, prompts and servers that have no series of their own.
-const otherName = mcpvisor.OtherTools
+const otherName = monitor.OtherTools
 
 // toolError is the error.type of a tool that ran and failed by itself.
 const toolError = "tool_error"

@@ -24,7 +24,7 @@
 // that of one client only.
 //
 // The number of series is bounded: tools and prompts are named only if the server lists
-// them, at most 1000 of all servers together, and the rest is reported as [mcpvisor.OtherTools].
+// them, at most 1000 of all servers together, and the rest is reported as [monitor.OtherTools].
 // The SDK has a bound of its own, 2,000 series for each metric by default; above about 140
 // servers raise it with sdk/metric.WithCardinalityLimit.
 package telemetry

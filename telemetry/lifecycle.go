@@ -12,7 +12,7 @@ import (
 )
 
 // maxServers is how many names of servers the metrics of events have in the life of a
-// client. A host that registers servers under ever new names gets mcpvisor.OtherTools beyond.
+// client. A host that registers servers under ever new names gets monitor.OtherTools beyond.
 const maxServers = 1000
 
 // causeKinds are all kinds of causes, the series of mcpvisor.server.ends.

@@ -16,7 +16,7 @@ import (
 // allows for each metric by default.
 const (
 	// maxTools is how many tools and prompts of all servers together have series of their
-	// own. Further ones are reported as [mcpvisor.OtherTools].
+	// own. Further ones are reported as [monitor.OtherTools].
 	maxTools = 1000
 	// maxToolSeries bounds the series with the name of a tool or prompt, which failures of
 	// different types multiply; maxSeries those with the name of a server.

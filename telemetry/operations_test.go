@@ -18,7 +18,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -42,7 +44,7 @@ func TestOperations_many_tools(t *testing.T) {
 	calls := f.series(nameClientOperation, keyMethod.String("tools/call"))
 	require.Len(t, calls, maxTools+1)
 	require.EqualValues(t, tools, f.sum(nameClientOperation, keyMethod.String("tools/call")), "each call is in a series")
-	require.EqualValues(t, tools-maxTools, f.sum(nameClientOperation, keyTool.String(mcpvisor.OtherTools)))
+	require.EqualValues(t, tools-maxTools, f.sum(nameClientOperation, keyTool.String(monitor.OtherTools)))
 }
 
 // Neither tools that fail in many ways nor servers without number exceed the bound of the
@@ -277,7 +279,7 @@ func TestEnds_of_each_cause(t *testing.T) {
 		supervisor.CauseMoved: {
 			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
 			act: func(f *fixture) {
-				require.NoError(f.t, f.client.RestartFor(f.t.Context(), "s", &supervisor.Cause{Kind: supervisor.CauseMoved}))
+				require.NoError(f.t, relay.Of(f.client).RestartFor(f.t.Context(), "s", &supervisor.Cause{Kind: supervisor.CauseMoved}))
 			},
 		},
 		supervisor.CauseFenced: {

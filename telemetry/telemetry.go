@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
@@ -41,7 +42,7 @@ func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
 	if err := t.attach(client); err != nil {
 		return nil, err
 	}
-	client.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer { return t.observer(now) })
+	relay.Of(client).UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer { return t.observer(now) })
 	return t, nil
 }
 
@@ -55,7 +56,7 @@ func (t *Telemetry) attach(client *facade.Client) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	events := client.WatchFrom(ctx, 0, slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)...)
+	events := relay.Of(client).WatchFrom(ctx, 0, slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)...)
 	l, last, done := newLifecycle(t.instruments), uint64(0), make(chan struct{})
 	go func() { // owns l and last until done
 		defer close(done)
@@ -67,7 +68,7 @@ func (t *Telemetry) attach(client *facade.Client) error {
 	t.stop = func() error {
 		cancel()
 		<-done
-		rest, _ := client.RecentEvents(last) // what the watch has not delivered
+		rest, _ := client.History().Events(last) // what the watch has not delivered
 		for _, e := range rest {
 			l.record(context.Background(), &e)
 		}

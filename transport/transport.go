@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -119,7 +120,7 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	Stderr() []string
 	// StderrTail returns the lines of stderr that have ended, and how many there were. Of the
 	// result, Epoch and Ended are not set.
-	StderrTail() mcpvisor.ServerStderr
+	StderrTail() monitor.ServerStderr
 	// RedactJSON returns a JSON value without the secrets of the specification and the tokens
 	// in use. One that has none is returned as it is.
 	RedactJSON(raw json.RawMessage) json.RawMessage
@@ -161,7 +162,7 @@ func (Base) Stateless() bool { return false }
 func (Base) Stderr() []string { return nil }
 
 // StderrTail implements [Session].
-func (Base) StderrTail() mcpvisor.ServerStderr { return mcpvisor.ServerStderr{} }
+func (Base) StderrTail() monitor.ServerStderr { return monitor.ServerStderr{} }
 
 // InFlight implements [Session].
 func (Base) InFlight() []InFlight { return nil }

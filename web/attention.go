@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -24,7 +25,7 @@ var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.Attentio
 // only place that decides this about servers: the page, the terminal view and the commands show
 // it.
 func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api.Attention {
-	f := facts{at: at, unknown: unknownOutcomes(at, h.client.UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
+	f := facts{at: at, unknown: unknownOutcomes(at, h.client.History().UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
 	all := []api.Attention{}
 	for i := range servers {
 		all = append(all, f.about(&servers[i])...)
@@ -166,7 +167,7 @@ func (g callGroup) add(target string, began time.Time) callGroup {
 }
 
 // unknownOutcomes groups recent calls that failed and may have been executed.
-func unknownOutcomes(at time.Time, recent []mcpvisor.CallRecord) map[string]callGroup {
+func unknownOutcomes(at time.Time, recent []monitor.CallRecord) map[string]callGroup {
 	groups := map[string]callGroup{}
 	for i := range recent {
 		if c := &recent[i]; c.Outcome == mcpvisor.OutcomeUnknown && at.Sub(c.Began.Add(c.Took)) < recently {
@@ -177,7 +178,7 @@ func unknownOutcomes(at time.Time, recent []mcpvisor.CallRecord) map[string]call
 }
 
 // slowCalls groups calls that have been in flight for long.
-func slowCalls(at time.Time, inFlight []mcpvisor.CallInFlight) map[string]callGroup {
+func slowCalls(at time.Time, inFlight []monitor.CallInFlight) map[string]callGroup {
 	groups := map[string]callGroup{}
 	for i := range inFlight {
 		if c := &inFlight[i]; at.Sub(c.Began) >= slowCall {

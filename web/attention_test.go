@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -67,9 +68,9 @@ func TestAttention_of_each_kind(t *testing.T) {
 	discarded := func(d mcpvisor.Discarded) mcpvisor.ServerStatus {
 		return session(func(i *mcpvisor.SessionInfo) { i.Discarded = d })
 	}
-	slow := facts{slow: slowCalls(at, []mcpvisor.CallInFlight{{Server: "s", Method: "tools/list", Began: ago(40 * time.Second)},
+	slow := facts{slow: slowCalls(at, []monitor.CallInFlight{{Server: "s", Method: "tools/list", Began: ago(40 * time.Second)},
 		{Server: "s", Target: "index", Began: ago(2 * time.Minute)}, {Server: "s", Target: "new", Began: ago(time.Second)}})}
-	unknown := facts{unknown: unknownOutcomes(at, []mcpvisor.CallRecord{{Server: "s", Target: "old", Outcome: mcpvisor.OutcomeUnknown, Began: ago(time.Hour)},
+	unknown := facts{unknown: unknownOutcomes(at, []monitor.CallRecord{{Server: "s", Target: "old", Outcome: mcpvisor.OutcomeUnknown, Began: ago(time.Hour)},
 		{Server: "s", Target: "pay", Outcome: mcpvisor.OutcomeUnknown, Began: ago(time.Minute)}, {Server: "s", Target: "ok", Began: ago(time.Minute)},
 		{Server: "s", Target: "busy", Outcome: mcpvisor.OutcomeNotSent, Began: ago(time.Minute)}})}
 	unauthorized := func(err error) string {

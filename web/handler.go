@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -240,7 +241,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	answer := api.Readiness{Closed: h.client.Closed() || h.opts.leaving(), NotReady: h.notReady(h.required(r))}
+	answer := api.Readiness{Closed: relay.Of(h.client).Closed() || h.opts.leaving(), NotReady: h.notReady(h.required(r))}
 	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
 	if refused != nil {
 		answer = api.Readiness{Ready: answer.Ready}

@@ -244,7 +244,7 @@ func TestHostileBodies(t *testing.T) {
 		require.Contains(t, answer, want, "%.80s", body)
 		require.Less(t, len(answer), 16<<10, "%.80s: the answer repeats what is long", body)
 	}
-	recent, _ := c.RecentCalls(0)
+	recent, _ := c.History().Calls(0)
 	for _, ended := range recent {
 		require.NotEqual(t, "echo", ended.Target, "it was called: %+v", ended)
 	}

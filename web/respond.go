@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -163,7 +164,7 @@ func groupOf(e *mcpvisor.Event) api.EventGroup {
 	return api.GroupEnds
 }
 
-func (h *Handler) summaryOf(s *mcpvisor.EventSummary) api.EventSummary {
+func (h *Handler) summaryOf(s *monitor.EventSummary) api.EventSummary {
 	return api.EventSummary{EventSummary: *s, Last: h.eventOf(&s.Last), Text: h.inTerms(s.String())}
 }
 

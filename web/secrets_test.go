@@ -90,7 +90,7 @@ func TestSecrets_reach_no_endpoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		st, _ := c.Stderr("serves")
-		events, _ := c.RecentEvents(0)
+		events, _ := c.History().Events(0)
 		logged := false
 		for _, e := range events {
 			logged = logged || e.Kind == mcpvisor.EventLog

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -72,7 +73,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if s.flush() != nil {
 		return
 	}
-	s.run(ctx, h.closed, h.client.WatchFrom(ctx, after, kindsOf(r)...))
+	s.run(ctx, h.closed, relay.Of(h.client).WatchFrom(ctx, after, kindsOf(r)...))
 }
 
 func setStreamHeaders(header http.Header) {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/internal/usage"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -46,8 +47,8 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	unfinished := h.unfinished.read(r.Context(), h.client)
 	answerValue(h, w, r, func() api.Calls {
-		recent, missed := h.client.RecentCalls(after)
-		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+		recent, missed := h.client.History().Calls(after)
+		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.History().UnknownCalls()), Missed: missed}
 		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
 		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
 		return calls
@@ -135,7 +136,7 @@ func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerValue(h, w, r, func() api.ToolUse {
-		var all []mcpvisor.ToolStats
+		var all []monitor.ToolStats
 		for _, name := range h.client.Servers() {
 			for _, s := range h.client.ToolStats(name) {
 				if s.Calls > 0 || s.Refused > 0 {
@@ -143,7 +144,7 @@ func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}
-		slices.SortStableFunc(all, func(a, b mcpvisor.ToolStats) int { return cmp.Compare(b.Duration.Sum, a.Duration.Sum) })
+		slices.SortStableFunc(all, func(a, b monitor.ToolStats) int { return cmp.Compare(b.Duration.Sum, a.Duration.Sum) })
 		total := len(all)
 		if limit > 0 && limit < uint64(total) {
 			all = all[:limit]
@@ -159,7 +160,7 @@ func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	kinds, servers := kindsOf(r), r.URL.Query()["server"]
 	answerValue(h, w, r, func() api.Events {
-		kept, missed := h.client.RecentEvents(after)
+		kept, missed := h.client.History().Events(after)
 		answer := api.Events{Events: make([]api.Event, 0, len(kept)), Missed: missed}
 		for i := range kept {
 			if selects(kinds, kept[i].Kind) && selects(servers, kept[i].Server) {
@@ -183,7 +184,7 @@ func (h *Handler) getSummaries(w http.ResponseWriter, r *http.Request) {
 	kinds, servers := kindsOf(r), r.URL.Query()["server"]
 	answerValue(h, w, r, func() api.EventSummaries {
 		stats := h.client.Stats() // before the summaries: nothing is left out by the next request
-		all, dropped := h.client.EventSummaries(after)
+		all, dropped := h.client.History().Summaries(after)
 		answer := api.EventSummaries{Instance: h.instance, Seq: stats.Events, Summaries: make([]api.EventSummary, 0, len(all)), Dropped: dropped, Started: stats.Started}
 		for i := range all {
 			if selects(kinds, all[i].Last.Kind) && selects(servers, all[i].Last.Server) {
@@ -215,7 +216,7 @@ func kindsOf(r *http.Request) (kinds []mcpvisor.EventKind) {
 }
 
 // statsOf sums up what is known about the calls of tools.
-func statsOf(all []mcpvisor.ToolStats) []api.ToolStats {
+func statsOf(all []monitor.ToolStats) []api.ToolStats {
 	out := make([]api.ToolStats, 0, len(all))
 	for i := range all {
 		s := &all[i]

@@ -9,12 +9,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
 
 type schemaCmd struct{}
 
 func (schemaCmd) Run(inv *invocation) error {
-	_, err := inv.Out.Write(config.Schema())
+	_, err := inv.Out.Write(configkeys.Schema())
 	return err
 }
 

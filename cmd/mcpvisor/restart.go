@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -79,7 +80,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 // confirm asks on a terminal whether calls that were sent may end, and says so elsewhere.
 func (cmd *restartCmd) confirm(inv *invocation, c *servers.Set, names []string) error {
 	calls, err := c.Calls(inv.Context, math.MaxInt64)
-	n := len(slices.DeleteFunc(calls.InFlight, func(call mcpvisor.CallInFlight) bool {
+	n := len(slices.DeleteFunc(calls.InFlight, func(call monitor.CallInFlight) bool {
 		return call.Queued || !slices.Contains(names, call.Server)
 	}))
 	if err != nil || n == 0 || cmd.Drain {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -160,7 +161,7 @@ func BenchmarkManyLargeResults(b *testing.B) {
 			require.NoError(b, err)
 			defer func() { require.NoError(b, local.Close(context.Background())) }()
 			require.NoError(b, local.Register(context.Background(), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
-			route := pair(b, local).Route("s", 1)
+			route := pair(b, relay.Of(local)).Route("s", 1)
 			args, err := json.Marshal(map[string]int{"bytes": size})
 			require.NoError(b, err)
 			debug.FreeOSMemory()

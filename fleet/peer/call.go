@@ -9,11 +9,13 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Caller makes calls of MCP servers and returns results as the servers sent them. A *facade.Client
+// Caller makes calls of MCP servers and returns results as the servers sent them. A relay.Relay
 // is one.
 type Caller interface {
 	CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error)
@@ -22,7 +24,7 @@ type Caller interface {
 	CompleteRaw(ctx context.Context, server string, r facade.CompletionRequest, opts ...facade.CallOption) (json.RawMessage, error)
 }
 
-var _ Caller = (*facade.Client)(nil)
+var _ Caller = relay.Relay{}
 
 // Why a node has not executed a call; nothing was sent to the server. They are causes of a *mcpvisor.Error.
 var (
@@ -76,13 +78,13 @@ type call struct {
 	buffer *budget.Budget
 	into   *budget.Share
 
-	settings facade.CallSettings // without functions and handlers
-	progress bool                // the caller wants the reports of progress
-	logs     bool                // the caller wants the log messages, from settings.LogLevel
-	answerer uint64              // number of the handlers of the caller; 0: none
-	answers  facade.Declared     // what they answer
-	all      bool                // they answer everything
-	refuses  bool                // the caller has handlers, and they answer nothing
+	settings relay.CallSettings // without functions and handlers
+	progress bool               // the caller wants the reports of progress
+	logs     bool               // the caller wants the log messages, from settings.LogLevel
+	answerer uint64             // number of the handlers of the caller; 0: none
+	answers  transport.Offer    // what they answer
+	all      bool               // they answer everything
+	refuses  bool               // the caller has handlers, and they answer nothing
 
 	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
 	taskRelay bool         // settings has a TaskRelay; only its TTL travels
@@ -93,7 +95,7 @@ type call struct {
 // the end.
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
-		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,
+		&c.all, &c.answers.Sample, &c.answers.SampleTools, &c.answers.ElicitForm, &c.answers.ElicitURL, &c.answers.Roots,
 		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses, &c.principal} // of version 2
 }
 
@@ -148,9 +150,9 @@ func (c *call) read(message []byte) error {
 	c.setFlags(r.Uint())
 	s.Timeout, c.answerer = time.Duration(r.Int()), r.Uint()
 	s.LogLevel, s.Key.Key, s.ClientName, s.Meta = r.Text(), r.Text(), r.Text(), r.Optional()
-	s.Continuation = facade.Continuation{InputResponses: r.Optional(), RequestState: r.Optional()}
+	s.Continuation = relay.Continuation{InputResponses: r.Optional(), RequestState: r.Optional()}
 	if c.taskRelay {
-		s.TaskRelay = &facade.TaskRelay{TTL: time.Duration(r.Int())}
+		s.TaskRelay = &relay.TaskRelay{TTL: time.Duration(r.Int())}
 	}
 	if c.principal {
 		s.Key.Principal = r.Text()

@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 const (
@@ -197,7 +197,7 @@ type link struct {
 	third   atomic.Int64 // when the third last beat was sent, since began; 0 before that
 
 	mu           sync.Mutex
-	answerers    map[*facade.CallHandlers]*answererRef // of calls in flight
+	answerers    map[*transport.CallHandlers]*answererRef // of calls in flight
 	lastAnswerer uint64
 }
 
@@ -221,7 +221,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	streams, cancel := context.WithCancel(context.Background())
-	l := &link{client: c, conn: conn, cancel: cancel, began: time.Now(), ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
+	l := &link{client: c, conn: conn, cancel: cancel, began: time.Now(), ended: make(chan struct{}), answerers: map[*transport.CallHandlers]*answererRef{}}
 	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
 	greeting := time.AfterFunc(helloTimeout, cancel)

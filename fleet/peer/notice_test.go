@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -302,10 +302,10 @@ func TestClient_hostile_task(t *testing.T) {
 				}
 			})
 			c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
-			relay := &facade.TaskRelay{}
-			_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil, facade.WithTaskRelay(relay))
+			taken := &relay.TaskRelay{}
+			_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil, relay.WithTaskRelay(taken))
 			require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-			require.Empty(t, relay.ID)
+			require.Empty(t, taken.ID)
 		})
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // pending is a call in flight. The goroutine that makes the call owns it, except for what mu guards.
@@ -22,11 +23,11 @@ type pending struct {
 	server    string
 	epoch     uint64
 	sent      *framing.Message // set before the stream knows the call
-	handlers  *facade.CallHandlers
-	answerer  *answererRef      // of handlers
-	relay     *facade.TaskRelay // of the caller; nil: the result is no task
-	notices   *noticeFuncs      // nil: the call has none
-	waiting   *atomic.Int64     // bytes of reports, of all calls of the client
+	handlers  *transport.CallHandlers
+	answerer  *answererRef     // of handlers
+	relay     *relay.TaskRelay // of the caller; nil: the result is no task
+	notices   *noticeFuncs     // nil: the call has none
+	waiting   *atomic.Int64    // bytes of reports, of all calls of the client
 	maxResult int
 	wake      chan struct{} // has room for one
 
@@ -36,11 +37,11 @@ type pending struct {
 	finished bool
 	result   json.RawMessage
 	err      *mcpvisor.Error
-	task     facade.TaskRelay // the task, if the result is one
-	reports  []report         // not delivered yet
-	bytes    int              // of reports
-	dropped  bool             // a report was dropped since the last call of next
-	closed   bool             // no further reports are delivered
+	task     relay.TaskRelay // the task, if the result is one
+	reports  []report        // not delivered yet
+	bytes    int             // of reports
+	dropped  bool            // a report was dropped since the last call of next
+	closed   bool            // no further reports are delivered
 }
 
 // report is a report of progress, a log message, or a notice.
@@ -203,13 +204,13 @@ var resultPatience = budget.Patience{Still: 3 * time.Second, Most: 15 * time.Sec
 
 var errNoRoom = errors.New("the result was dropped: other large results of the server are being read or decoded")
 
-// A server may make a task of a call with facade.WithTaskRelay. Then the result is the task as the server has
+// A server may make a task of a call with relay.WithTaskRelay. Then the result is the task as the server has
 // sent it, and messageTask also has the id of the task on the node of the server.
 
 // maxTaskID bounds the id of a task, as the facade does.
 const maxTaskID = 1 << 10
 
-func encodeTask(t *facade.TaskRelay, result json.RawMessage) []byte {
+func encodeTask(t *relay.TaskRelay, result json.RawMessage) []byte {
 	b := make([]byte, 1, len(t.ID)+len(result)+4)
 	if t.Modern {
 		b[0] = 1
@@ -225,7 +226,7 @@ func (p *pending) finishTask(body []byte) error {
 		return errors.New("a task cannot be read")
 	}
 	p.mu.Lock()
-	p.task = facade.TaskRelay{ID: id, Modern: modern == 1}
+	p.task = relay.TaskRelay{ID: id, Modern: modern == 1}
 	p.mu.Unlock()
 	p.finish(r.Rest, nil)
 	return nil

@@ -10,9 +10,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // During a call an MCP server may ask for the model, the user or the directories of the caller (sampling,
@@ -34,7 +35,7 @@ const (
 // of the server of call 9 travels with the number 9; if both calls are at that server, with either
 // number.
 type answerer struct {
-	handlers *facade.CallHandlers
+	handlers *transport.CallHandlers
 	calls    map[uint64]string // the servers of the calls in flight; guarded by the mutex of the stream
 }
 
@@ -61,7 +62,7 @@ type reply struct {
 }
 
 // refusing are the handlers of calls whose callers have handlers that answer nothing.
-var refusing facade.CallHandlers
+var refusing transport.CallHandlers
 
 // answererOf returns the answerer of a call, and adds the call to it.
 func (s *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
@@ -72,10 +73,12 @@ func (s *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
 		if len(s.answerers) >= maxAnswerers {
 			return nil, errors.New("the calls in flight have too many different handlers")
 		}
-		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]string{}}
-		if c.all || c.answers != (facade.Declared{}) {
-			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return s.ask(ctx, a, r) }
-			a.handlers.RawAnswers = c.answers
+		a = &answerer{handlers: &transport.CallHandlers{}, calls: map[uint64]string{}}
+		if c.all || c.answers != (transport.Offer{}) {
+			a.handlers.Raw = func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error) {
+				return s.ask(ctx, a, relay.ServerRequest{Server: server, Method: method, Params: params})
+			}
+			a.handlers.RawOffer = c.answers
 		}
 		s.answerers[c.answerer] = a
 	}
@@ -96,7 +99,7 @@ func (s *serverStream) leave(id, number uint64) {
 
 // ask sends a question to the node of the caller, and waits for the answer. If the caller has given up the
 // call with whose number it was sent, ask sends it with that of another call.
-func (s *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
+func (s *serverStream) ask(ctx context.Context, a *answerer, r relay.ServerRequest) (json.RawMessage, error) {
 	if len(r.Params) > maxQuestionBytes {
 		return nil, fmt.Errorf("the request has %d bytes", len(r.Params))
 	}
@@ -117,7 +120,7 @@ func (s *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequ
 var errGivenUp = errors.New("the caller has given up the call")
 
 // askBy sends a question with the number of a call, and waits for the answer.
-func (s *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
+func (s *serverStream) askBy(ctx context.Context, number uint64, r relay.ServerRequest) (json.RawMessage, error) {
 	s.mu.Lock()
 	if number == 0 || len(s.questions) >= maxQuestions {
 		s.mu.Unlock()
@@ -192,7 +195,7 @@ func (s *serverStream) answered(body []byte) error {
 func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 	r := varint.Reader{Rest: body}
 	id := r.Uint()
-	q := facade.ServerRequest{Server: r.Text(), Method: r.Text()}
+	q := relay.ServerRequest{Server: r.Text(), Method: r.Text()}
 	if q.Params = r.Rest; r.Failed {
 		return errors.New("a question cannot be read")
 	}
@@ -230,7 +233,7 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 		return nil
 	}
 	go func() { // for as long as the handler takes; nothing waits for it
-		result, err := answer(ctx, p.handlers, q)
+		result, err := Answer(ctx, p.handlers, q)
 		cancel()
 		reply(encodeAnswer(id, result, err))
 	}()
@@ -249,16 +252,17 @@ func (s *clientStream) withdrawn(body []byte) {
 }
 
 // declared returns what handlers answer. all: they answer everything.
-func declared(h *facade.CallHandlers) (answers facade.Declared, all bool) {
+func declared(h *transport.CallHandlers) (answers transport.Offer, all bool) {
 	if h.Raw != nil {
-		return h.RawAnswers, h.RawAnswers == facade.Declared{}
+		return h.RawOffer, h.RawOffer == transport.Offer{}
 	}
-	return facade.Declared{Sampling: h.Sampling != nil, SamplingTools: h.Sampling != nil && h.SamplingTools, Elicitation: h.Elicitation != nil,
-		URLElicitation: h.URLElicitation != nil, Roots: h.Roots != nil}, false
+	answers = h.Offer()
+	answers.SampleTools = answers.SampleTools && answers.Sample
+	return answers, false
 }
 
-// answer answers a question with the handlers of its call.
-func answer(ctx context.Context, h *facade.CallHandlers, r facade.ServerRequest) (result json.RawMessage, err error) {
+// Answer answers a question with the handlers of its call. A panic of a handler is an error.
+func Answer(ctx context.Context, h *transport.CallHandlers, r relay.ServerRequest) (result json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, errors.New("the handler of the caller panicked")
@@ -267,29 +271,29 @@ func answer(ctx context.Context, h *facade.CallHandlers, r facade.ServerRequest)
 	var value any
 	switch {
 	case h.Raw != nil:
-		return h.Raw(ctx, r)
-	case r.Method == "sampling/createMessage" && h.Sampling != nil:
+		return h.Raw(ctx, r.Server, r.Method, r.Params)
+	case r.Method == "sampling/createMessage" && h.Sample != nil:
 		p := new(mcp.CreateMessageWithToolsParams)
 		if err := json.Unmarshal(r.Params, p); err != nil {
 			return nil, invalidParams(err)
 		}
-		value, err = h.Sampling(ctx, facade.SamplingRequest{Server: r.Server, CreateMessageWithToolsParams: p})
+		value, err = h.Sample(ctx, r.Server, p)
 	case r.Method == "elicitation/create":
 		p := new(mcp.ElicitParams)
 		if err := json.Unmarshal(r.Params, p); err != nil {
 			return nil, invalidParams(err)
 		}
-		f := h.Elicitation
+		f := h.ElicitForm
 		if p.Mode == "url" {
-			f = h.URLElicitation
+			f = h.ElicitURL
 		}
 		if f == nil {
 			return nil, errNoHandler
 		}
-		value, err = f(ctx, facade.ElicitationRequest{Server: r.Server, ElicitParams: p})
+		value, err = f(ctx, r.Server, p)
 	case r.Method == "roots/list" && h.Roots != nil:
 		roots, failed := h.Roots(ctx, r.Server)
-		value, err = map[string]any{"roots": append([]mcp.Root{}, roots...)}, failed
+		value, err = map[string]any{"roots": append([]*mcp.Root{}, roots...)}, failed
 	default:
 		return nil, errNoHandler
 	}

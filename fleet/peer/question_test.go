@@ -12,7 +12,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // asking executes calls: "s/ask" asks its caller when ask allows it, others begin, and end when they may.
@@ -27,11 +29,11 @@ func asking(began chan<- string, ask <-chan struct{}, end map[string]chan struct
 			return json.RawMessage(`"ended"`), nil
 		}
 		<-ask
-		settings, err := facade.CallSettings{}.With(opts...)
+		settings, err := relay.SettingsOf(relay.CallSettings{}, opts...)
 		if err != nil {
 			return nil, err
 		}
-		return settings.Handlers.Raw(ctx, facade.ServerRequest{Server: "s", Method: "roots/list"})
+		return settings.Handlers.Raw(ctx, "s", "roots/list", nil)
 	})
 }
 
@@ -42,7 +44,7 @@ func TestQuestion_outlives_another_call(t *testing.T) {
 		began, ask, end := make(chan string, 2), make(chan struct{}), map[string]chan struct{}{"s/other": make(chan struct{})}
 		asked, answer := make(chan context.Context, 1), make(chan struct{})
 		route := pair(t, asking(began, ask, end)).Route("s", 1)
-		handlers := &facade.CallHandlers{Raw: func(ctx context.Context, _ facade.ServerRequest) (json.RawMessage, error) {
+		handlers := &relay.Handlers{Raw: func(ctx context.Context, _ relay.ServerRequest) (json.RawMessage, error) {
 			asked <- ctx
 			select {
 			case <-answer:
@@ -53,12 +55,12 @@ func TestQuestion_outlives_another_call(t *testing.T) {
 		}}
 		results, others := make(chan json.RawMessage, 1), make(chan error, 1)
 		go func() {
-			_, err := route.CallToolRaw(within(t), "s/other", nil, facade.WithCallHandlers(handlers))
+			_, err := route.CallToolRaw(within(t), "s/other", nil, relay.WithHandlers(handlers))
 			others <- err
 		}()
 		require.Equal(t, "s/other", <-began)
 		go func() {
-			result, err := route.CallToolRaw(within(t), "s/ask", nil, facade.WithCallHandlers(handlers))
+			result, err := route.CallToolRaw(within(t), "s/ask", nil, relay.WithHandlers(handlers))
 			if err != nil {
 				result = json.RawMessage(err.Error())
 			}
@@ -98,7 +100,7 @@ func TestQuestion_of_a_call_that_was_given_up(t *testing.T) {
 	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
-	_, err := c.Route("s", 1).CallToolRaw(ctx, "s/x", nil, facade.WithCallHandlers(&facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) {
+	_, err := c.Route("s", 1).CallToolRaw(ctx, "s/x", nil, relay.WithHandlers(&relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) {
 		return nil, errors.New("no caller is to be asked")
 	}}))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
@@ -119,7 +121,7 @@ func TestQuestion_asks_by_another_call(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
 	go func() {
-		_, err := s.ask(ctx, a, facade.ServerRequest{Server: "s", Method: "m"})
+		_, err := s.ask(ctx, a, relay.ServerRequest{Server: "s", Method: "m"})
 		result <- err
 	}()
 	var asked []uint64
@@ -140,7 +142,7 @@ func TestQuestion_withdrawn(t *testing.T) {
 	s.link.next.Store(1)
 	ref := &answererRef{ctx: within(t)}
 	asked := make(chan context.Context, 1)
-	p := &pending{number: 1, answerer: ref, handlers: &facade.CallHandlers{Raw: func(ctx context.Context, _ facade.ServerRequest) (json.RawMessage, error) {
+	p := &pending{number: 1, answerer: ref, handlers: &transport.CallHandlers{Raw: func(ctx context.Context, _, _ string, _ json.RawMessage) (json.RawMessage, error) {
 		asked <- ctx
 		<-ctx.Done()
 		return nil, context.Cause(ctx)

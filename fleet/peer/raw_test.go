@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing/framingtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // readCall decodes a call.
@@ -184,7 +184,7 @@ func serverInMemory(t *testing.T) (*serverStream, rawStream) {
 func clientInMemory(t *testing.T) (*clientStream, rawStream) {
 	t.Helper()
 	near, far := framingtest.Pipe(framing.Codec{})
-	l := &link{client: &Client{}, ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
+	l := &link{client: &Client{}, ended: make(chan struct{}), answerers: map[*transport.CallHandlers]*answererRef{}}
 	s := l.newStream(near)
 	t.Cleanup(func() {
 		s.End(nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
@@ -94,7 +95,7 @@ func TestClient_Catalog_hostile(t *testing.T) {
 // toolsOf is a catalog with n tools of about 300 bytes.
 func toolsOf(t testing.TB, n int, seed int) []byte {
 	t.Helper()
-	c := mcpvisor.Catalog{Server: "s"}
+	c := relay.Catalog{Server: "s"}
 	for i := range n {
 		name := fmt.Sprintf("tool_%d_%d", seed, i)
 		c.Tools = append(c.Tools, mcpvisor.Tool{OriginalName: name, Definition: &mcp.Tool{Name: name, Description: strings.Repeat("d", 200),
@@ -162,7 +163,7 @@ func TestClient_Request(t *testing.T) {
 			return nil
 		},
 		Request: func(ctx context.Context, r Request) (json.RawMessage, error) {
-			settings, err := facade.CallSettings{}.With(r.Options...)
+			settings, err := relay.SettingsOf(relay.CallSettings{}, r.Options...)
 			if err != nil || settings.Timeout != time.Minute {
 				return nil, fmt.Errorf("%v: %w", settings, err)
 			}
@@ -170,7 +171,7 @@ func TestClient_Request(t *testing.T) {
 				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent}
 			}
 			if r.Method == "ask" {
-				return settings.Handlers.Raw(ctx, facade.ServerRequest{Server: "s", Method: "roots/list"})
+				return settings.Handlers.Raw(ctx, "s", "roots/list", nil)
 			}
 			return json.Marshal([]any{r.Node, r.Server, r.Epoch, r.Method, r.Target, r.Params})
 		}})
@@ -194,8 +195,8 @@ func TestClient_Request(t *testing.T) {
 	require.ErrorContains(t, err, "fail of s")
 	_, err = request(Request{Server: "s", Epoch: 6, Method: "m"})
 	require.ErrorIs(t, err, ErrMoved)
-	handlers := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return []byte(`"asked"`), nil }}
-	got, err := request(Request{Server: "s", Epoch: 7, Method: "ask", Options: []facade.CallOption{facade.WithCallHandlers(handlers)}})
+	handlers := &relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) { return []byte(`"asked"`), nil }}
+	got, err := request(Request{Server: "s", Epoch: 7, Method: "ask", Options: []facade.CallOption{relay.WithHandlers(handlers)}})
 	require.NoError(t, err)
 	require.Equal(t, `"asked"`, string(got))
 }

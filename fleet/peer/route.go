@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
@@ -17,7 +18,7 @@ import (
 
 // Route makes calls at one server on another node, where it was placed with one epoch. It is a
 // [Caller]. The names of tools and prompts are qualified, as in "fs/list", or aliases that the
-// other node knows. facade.WithResultRoom has no effect: the caller owns the result.
+// other node knows. relay.WithResultRoom has no effect: the caller owns the result.
 //
 // Errors are those of the facade, and: ErrUnavailable with OutcomeNotSent while the node cannot be
 // reached, and with the causes [ErrMoved] and [ErrLeaseOver]; ErrCrashed with OutcomeUnknown if the
@@ -31,12 +32,12 @@ type Route struct {
 	buffer *budget.Budget
 	into   *budget.Share
 	// settings are those of With; nil: none.
-	settings *facade.CallSettings
+	settings *relay.CallSettings
 }
 
 // With returns the route for calls whose options are applied to these settings. The settings must not change. A call
 // with settings costs less than one with options.
-func (r Route) With(settings *facade.CallSettings) Route {
+func (r Route) With(settings *relay.CallSettings) Route {
 	r.settings = settings
 	return r
 }
@@ -121,7 +122,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	settings := &request.settings
 	if len(opts) > 0 {
 		var err error
-		if *settings, err = settings.With(opts...); err != nil {
+		if *settings, err = relay.SettingsOf(*settings, opts...); err != nil {
 			return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 		}
 	}
@@ -164,7 +165,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	}
 	if p.handlers != nil {
 		request.answers, request.all = declared(p.handlers)
-		if request.refuses = request.answers == (facade.Declared{}) && !request.all && l.version >= 2; request.refuses {
+		if request.refuses = request.answers == (transport.Offer{}) && !request.all && l.version >= 2; request.refuses {
 			p.handlers = nil
 		}
 	}
@@ -179,7 +180,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 }
 
 // join counts a call with handlers. The caller calls leave when the call has ended.
-func (l *link) join(h *facade.CallHandlers) (ref *answererRef, leave func()) {
+func (l *link) join(h *transport.CallHandlers) (ref *answererRef, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ref = l.answerers[h]

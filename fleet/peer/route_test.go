@@ -21,19 +21,21 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // localFacade is the facade of node b, with a server "s".
-func localFacade(t testing.TB, script mcptest.Script) *facade.Client {
+func localFacade(t testing.TB, script mcptest.Script) relay.Relay {
 	t.Helper()
 	local, err := facade.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, local.Close(context.Background())) })
 	require.NoError(t, local.Register(within(t), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}))
-	return local
+	return relay.Of(local)
 }
 
 // TestRoute_as_local: a call over a route has the result, or the error, that it has on the node
@@ -125,7 +127,7 @@ func TestRoute_progress(t *testing.T) {
 func TestRoute_panic(t *testing.T) {
 	canceled := make(chan struct{})
 	route := pair(t, localFunc(func(ctx context.Context, _ string, _ []byte, opts []facade.CallOption) (json.RawMessage, error) {
-		settings, err := facade.CallSettings{}.With(opts...)
+		settings, err := relay.SettingsOf(relay.CallSettings{}, opts...)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +151,7 @@ func TestRoute_questions(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, local.Close(context.Background())) })
 			require.NoError(t, local.Register(within(t), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{version}})}))
-			client := pair(t, local)
+			client := pair(t, relay.Of(local))
 			route := client.Route("s", 1)
 			tool, args := "s/ask", `{"method":"roots/list"}`
 			if version == "2026-07-28" {
@@ -165,14 +167,14 @@ func TestRoute_questions(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, string(result), "file:///one")
 
-			raw := &facade.CallHandlers{Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+			raw := &relay.Handlers{Raw: func(_ context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 				require.Equal(t, []string{"s", "roots/list"}, []string{r.Server, r.Method})
 				return json.RawMessage(`{"roots":[{"uri":"file:///raw"}]}`), nil
 			}}
 			var wg sync.WaitGroup
 			for range 5 { // with one *CallHandlers they are one caller
 				wg.Go(func() {
-					result, err := route.CallToolRaw(within(t), tool, []byte(args), facade.WithCallHandlers(raw))
+					result, err := route.CallToolRaw(within(t), tool, []byte(args), relay.WithHandlers(raw))
 					if err != nil || !strings.Contains(string(result), "file:///raw") {
 						t.Errorf("%s, %v", result, err)
 					}
@@ -180,10 +182,10 @@ func TestRoute_questions(t *testing.T) {
 			}
 			wg.Wait()
 
-			refusing := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) {
+			refusing := &relay.Handlers{Raw: func(context.Context, relay.ServerRequest) (json.RawMessage, error) {
 				return nil, &jsonrpc.Error{Code: -32099, Message: "not today"}
 			}}
-			result, err = route.CallToolRaw(within(t), tool, []byte(args), facade.WithCallHandlers(refusing))
+			result, err = route.CallToolRaw(within(t), tool, []byte(args), relay.WithHandlers(refusing))
 			require.Contains(t, fmt.Sprint(string(result), err), "not today")
 			for _, l := range []*link{client.link.Load()} {
 				require.Empty(t, l.answerers)
@@ -198,11 +200,11 @@ func TestRoute_relay(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, local.Close(context.Background())) })
 	require.NoError(t, local.Register(within(t), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"}})}))
-	route := pair(t, local).Route("s", 1)
+	route := pair(t, relay.Of(local)).Route("s", 1)
 	meta := facade.WithMeta([]byte(`{"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`))
-	result, err := route.CallToolRaw(within(t), "s/consult", []byte(`{"rounds":1,"method":"roots/list"}`), facade.WithRelay(facade.Continuation{}), meta)
+	result, err := route.CallToolRaw(within(t), "s/consult", []byte(`{"rounds":1,"method":"roots/list"}`), relay.WithRelay(relay.Continuation{}), meta)
 	require.NoError(t, err)
-	required, ok := facade.ReadInputRequired(result)
+	required, ok := relay.ReadInputRequired(result)
 	require.True(t, ok, "%s", result)
 	var requests map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(required.InputRequests, &requests))
@@ -213,7 +215,7 @@ func TestRoute_relay(t *testing.T) {
 	answers, err := json.Marshal(responses)
 	require.NoError(t, err)
 	result, err = route.CallToolRaw(within(t), "s/consult", []byte(`{"rounds":1,"method":"roots/list"}`), meta,
-		facade.WithRelay(facade.Continuation{InputResponses: answers, RequestState: required.RequestState}))
+		relay.WithRelay(relay.Continuation{InputResponses: answers, RequestState: required.RequestState}))
 	require.NoError(t, err)
 	require.Contains(t, string(result), "file:///relayed")
 }
@@ -425,7 +427,7 @@ func TestRoute_result_room(t *testing.T) {
 	require.NoError(t, local.Register(within(t), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Limits: mcpvisor.Limits{MaxBufferBytes: 3 * size / 2}}))
 	args := []byte(fmt.Sprintf(`{"bytes":%d}`, size))
 	a := newAuthority(t)
-	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: local})
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: relay.Of(local)})
 	route := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address}).Route("s", 1)
 	for range 5 {
 		_, err := route.CallToolRaw(within(t), "s/big", args)
@@ -451,9 +453,9 @@ func TestRoute_result_room(t *testing.T) {
 
 // TestCall: a call is the same after its travel; a field that is forgotten fails.
 func TestCall(t *testing.T) {
-	settings, err := facade.CallSettings{}.With(facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
-		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKeyOf("alice", "k"), facade.WithClientName("c"),
-		facade.WithTaskRelay(&facade.TaskRelay{TTL: time.Minute}), facade.WithoutTasks())
+	settings, err := relay.SettingsOf(relay.CallSettings{}, facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
+		facade.WithLogMessages("info", nil), relay.WithRelay(relay.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), relay.WithKeyOf("alice", "k"), relay.WithClientName("c"),
+		relay.WithTaskRelay(&relay.TaskRelay{TTL: time.Minute}), relay.WithoutTasks())
 	require.NoError(t, err)
 	v := reflect.ValueOf(settings)
 	for i := range v.NumField() {
@@ -464,7 +466,7 @@ func TestCall(t *testing.T) {
 		}
 	}
 	want := call{method: methodPrompt, server: "s", epoch: 7, left: time.Second, target: "s/p", args: []byte("{}"), settings: settings, progress: true, logs: true,
-		answerer: 9, answers: facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}, all: true}
+		answerer: 9, answers: transport.Offer{Sample: true, SampleTools: true, ElicitForm: true, ElicitURL: true, Roots: true}, all: true}
 	got, err := readCall(want.append(nil))
 	require.NoError(t, err)
 	require.Equal(t, want, got)

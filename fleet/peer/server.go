@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -161,7 +162,7 @@ type served struct {
 	call
 	number  uint64
 	stream  *serverStream
-	room    facade.ResultRoom // the room of the result in the buffers of the facade
+	room    relay.ResultRoom // the room of the result in the buffers of the facade
 	reports reports
 	answer  framing.Message
 }
@@ -459,7 +460,7 @@ func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	}
 	var result json.RawMessage
 	var err error
-	switch opts := []facade.CallOption{facade.WithSettings(&c.settings), facade.WithResultRoom(&e.room)}; c.method {
+	switch opts := []facade.CallOption{relay.WithSettings(&c.settings), relay.WithResultRoom(&e.room)}; c.method {
 	case methodRequest:
 		result, err = s.request(&e.callContext, c, opts)
 	case methodNotices:
@@ -467,11 +468,11 @@ func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	default:
 		result, err = c.do(&e.callContext, s.server.config.Local, opts)
 	}
-	switch relay := c.settings.TaskRelay; {
+	switch taken := c.settings.TaskRelay; {
 	case err != nil:
 		return messageFailure, encodeFailure(err)
-	case relay != nil && relay.ID != "":
-		return messageTask, encodeTask(relay, result)
+	case taken != nil && taken.ID != "":
+		return messageTask, encodeTask(taken, result)
 	}
 	return messageResult, result
 }

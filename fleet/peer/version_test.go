@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -33,7 +34,7 @@ func TestVersion_older_server(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnsupported, name)
 		requireNotSent(t, err, "speaks version 1")
 	}
-	for _, opt := range []facade.CallOption{facade.WithTaskRelay(&facade.TaskRelay{}), facade.WithoutTasks()} {
+	for _, opt := range []facade.CallOption{relay.WithTaskRelay(&relay.TaskRelay{}), relay.WithoutTasks()} {
 		_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil, opt)
 		require.ErrorIs(t, err, ErrUnsupported)
 	}

@@ -1,4 +1,4 @@
-// Package settings has what a gateway can change while it serves. Package gateway uses it under the same
+// Package settings is not part of the stable API. It has what a gateway can change while it serves. Package gateway uses it under the same
 // names, and package config reads it from files.
 package settings
 

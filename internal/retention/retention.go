@@ -12,11 +12,11 @@ const (
 	// Events is how many events about the life of servers a client keeps, and as many that
 	// servers cause.
 	Events = 1000
-	// Summaries is how many mcpvisor.EventSummary a client keeps.
+	// Summaries is how many monitor.EventSummary a client keeps.
 	Summaries = 2000
-	// TargetBytes is the longest Target of a mcpvisor.CallRecord or a mcpvisor.CallInFlight.
+	// TargetBytes is the longest Target of a monitor.CallRecord or a monitor.CallInFlight.
 	TargetBytes = 256
-	// CallErrorBytes is the longest Error of a mcpvisor.CallRecord.
+	// CallErrorBytes is the longest Error of a monitor.CallRecord.
 	CallErrorBytes = 300
 	// ToolStats is how many tools of all servers of a client together have statistics of their
 	// own.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -18,7 +18,7 @@ func TestCalls_open_and_filter(t *testing.T) {
 	c := newClient(t)
 	register(t, c, process("files", mcptest.Script{}))
 	register(t, c, process("other", mcptest.Script{}))
-	_, err := c.CallTool(t.Context(), "files/fail", map[string]any{"text": "no such row"}, facade.WithClientName("claude-code 2.1.4"))
+	_, err := c.CallTool(t.Context(), "files/fail", map[string]any{"text": "no such row"}, relay.WithClientName("claude-code 2.1.4"))
 	require.NoError(t, err)
 	_, err = c.CallTool(t.Context(), "other/echo", map[string]any{"text": "x"})
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -18,7 +18,7 @@ func TestClients(t *testing.T) {
 	for _, name := range []string{"files", "search"} {
 		register(t, c, inMemory(name, mcptest.Script{}))
 	}
-	_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "x"}, facade.WithClientName("claude-code 2.1.4"))
+	_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "x"}, relay.WithClientName("claude-code 2.1.4"))
 	require.NoError(t, err)
 	hosts := clients.New()
 	offered := clients.Offer{Servers: []string{"files", "search"}, Tools: 42, Withheld: 1}

@@ -31,7 +31,7 @@ func TestIncident_is_read_after_the_restart(t *testing.T) {
 	eval[bool](p, `(document.querySelector("#detail [data-key=history] summary").click(), true)`)
 	p.has("#detail [data-key=history] details[open] pre", "FATAL: the disk is full")
 	p.has("#detail [data-key=calls] thead", "Ended")
-	lost := c.UnknownCalls()
+	lost := c.History().UnknownCalls()
 	require.Len(t, lost, 1)
 	for _, width := range []int64{1400, 1280} {
 		p.media("light", width)

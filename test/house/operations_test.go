@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/config"
+	_ "github.com/mcpvisor/mcpvisor/config" // sets configkeys.All
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -47,7 +48,7 @@ func TestOperationsPageIsComplete(t *testing.T) {
 	fields("", mcpvisor.Limits{})
 	fields("", supervisor.Policy{})
 
-	for _, k := range config.Keys() {
+	for _, k := range configkeys.All() {
 		if name, limit := strings.CutPrefix(k.Field, "Limits."); limit {
 			require.True(t, strings.HasPrefix(strings.TrimSpace(row(name)), k.Default), "the default of %s is %s", name, k.Default)
 		}

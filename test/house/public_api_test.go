@@ -31,6 +31,7 @@ const apiFolder = "docs/api"
 // with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
+	"facade/relay":        "for programs that pass calls of others on; it grows with gateway and fleet",
 	"fleet":               "in the making",
 	"fleet/certs":         "certificates for tests and small fleets",
 	"fleet/guard":         "a part of fleet",
@@ -40,6 +41,8 @@ var unfrozen = map[string]string{
 	"fleet/store":         "the contract of the stores, in the making",
 	"fleet/store/etcd":    "in the making",
 	"gateway":             "an MCP server in front of a client; its options grow",
+	"gateway/settings":    "the settings of a gateway, which grow with it",
+	"monitor":             "what a client counts; its fields grow with the page",
 	"gateway/clients":     "counts what clients of a gateway do; its fields grow with the page",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
 	"mcptest/raw":         "a server for the tests of this repository",

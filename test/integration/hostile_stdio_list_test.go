@@ -153,7 +153,7 @@ var stdioListRows = map[string]stdioRow{
 		require.NoError(v.t, session.Close())
 	}},
 	"list/changed-by-crash": {end: crashes, fate: replaced, check: func(v *stdioRun) {
-		events, _ := v.c.RecentEvents(0)
+		events, _ := v.c.History().Events(0)
 		ready := slices.DeleteFunc(events, func(e mcpvisor.Event) bool { return e.Kind != mcpvisor.EventReady || e.Server != hostileServer })
 		require.Len(v.t, ready, 2)
 		require.Nil(v.t, ready[0].Change)

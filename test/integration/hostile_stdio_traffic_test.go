@@ -66,7 +66,7 @@ func requireNoForeignUpdates(v *stdioRun) { requireUpdatesOf(v.t, v.c, resourceU
 
 func requireUpdatesOf(t *testing.T, c *facade.Client, uri string) {
 	t.Helper()
-	events, _ := c.RecentEvents(0)
+	events, _ := c.History().Events(0)
 	for _, e := range events {
 		if e.Kind == mcpvisor.EventResourceUpdated {
 			require.Equal(t, uri, e.URI)
@@ -76,7 +76,7 @@ func requireUpdatesOf(t *testing.T, c *facade.Client, uri string) {
 
 // updates counts the events about resources that were updated.
 func updates(c *facade.Client) (n int) {
-	events, _ := c.RecentEvents(0)
+	events, _ := c.History().Events(0)
 	for _, e := range events {
 		if e.Kind == mcpvisor.EventResourceUpdated {
 			n++

@@ -24,7 +24,7 @@ func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, er
 	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP, InMemory and Transport", spec.Name)
 }
 
-// Hook chooses the dialer in place of [New]; see facade.WithDialer. It is opaque, so that the API
+// Hook chooses the dialer in place of [New]; see relay.WithDialer. It is opaque, so that the API
 // of the facade shows no type of package transport.
 type Hook struct {
 	dialer func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error)

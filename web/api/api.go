@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -37,7 +38,7 @@ type Status struct {
 	Servers []mcpvisor.ServerStatus `json:"servers"`
 	// Stats are the facts of the client as a whole; Stats.Events is the number of the last
 	// event.
-	Stats mcpvisor.ClientStats `json:"stats"`
+	Stats monitor.ClientStats `json:"stats"`
 	// Names are the names of all registered servers, sorted.
 	Names []string `json:"names"`
 }
@@ -128,14 +129,14 @@ const (
 type Server struct {
 	Status mcpvisor.ServerStatus `json:"status"`
 	// Stderr has the lines that the latest incarnation wrote to stderr.
-	Stderr mcpvisor.ServerStderr `json:"stderr"`
+	Stderr monitor.ServerStderr `json:"stderr"`
 	// Tools are the statistics of its tools that were called.
 	Tools []ToolStats `json:"tools"`
 }
 
 // Stderr is the answer of GET api/servers/{name}/stderr.
 type Stderr struct {
-	mcpvisor.ServerStderr
+	monitor.ServerStderr
 	// Dropped counts the lines between ?after=N and the first of Lines.
 	Dropped int64 `json:"dropped,omitempty"`
 }
@@ -157,7 +158,7 @@ type Tool struct {
 	Tokens int `json:"tokens"`
 }
 
-// ToolStats are the statistics of one tool, as [mcpvisor.ToolStats], with the quantiles of
+// ToolStats are the statistics of one tool, as [monitor.ToolStats], with the quantiles of
 // its durations in place of the histogram. All durations are nanoseconds.
 type ToolStats struct {
 	Server       string                       `json:"server"`
@@ -203,7 +204,7 @@ type FoundTool struct {
 // Calls is the answer of GET api/calls.
 type Calls struct {
 	// InFlight are the requests that have not ended.
-	InFlight []mcpvisor.CallInFlight `json:"inFlight"`
+	InFlight []monitor.CallInFlight `json:"inFlight"`
 	// Tasks are the calls that servers execute as tasks and that have not ended.
 	Tasks []mcpvisor.OpenTask `json:"tasks,omitempty"`
 	// Unfinished are calls with a key that an earlier process has made, oldest first, at most 20:
@@ -213,10 +214,10 @@ type Calls struct {
 	MoreUnfinished int `json:"moreUnfinished,omitempty"`
 	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
 	// are kept, at most 500.
-	Recent []mcpvisor.CallRecord `json:"recent"`
+	Recent []monitor.CallRecord `json:"recent"`
 	// Unknown are the last calls of unknown outcome, oldest first; see
-	// facade.Client.UnknownCalls.
-	Unknown []mcpvisor.CallRecord `json:"unknown"`
+	// facade.History.UnknownCalls.
+	Unknown []monitor.CallRecord `json:"unknown"`
 	// Missed counts calls after SEQ that are no longer kept.
 	Missed uint64 `json:"missed,omitempty"`
 }
@@ -290,7 +291,7 @@ type Event struct {
 
 // EventSummaries is the answer of GET api/events/summaries: what has happened in short, in the order
 // of the last events. Similar events of one server are one summary, so these go back much further
-// than events; see facade.Client.EventSummaries. ?after=SEQ, the Seq of the answer before, selects
+// than events; see facade.History.Summaries. ?after=SEQ, the Seq of the answer before, selects
 // those that have changed since. ?kind=KIND and ?server=NAME, which may be repeated, select by the
 // kind of the last event and by the server.
 type EventSummaries struct {
@@ -305,10 +306,10 @@ type EventSummaries struct {
 
 // EventSummary is a summary with its description in one line.
 type EventSummary struct {
-	mcpvisor.EventSummary
+	monitor.EventSummary
 	// Last is the last of the events.
 	Last Event `json:"last"`
-	// Text is the result of [mcpvisor.EventSummary.String].
+	// Text is the result of [monitor.EventSummary.String].
 	Text string `json:"text"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Hub hands events to watchers. Publishing never blocks. Safe for concurrent use.
@@ -113,7 +114,7 @@ func (h *Hub) afterLocked(seq uint64) (events []mcpvisor.Event, missed uint64) {
 // Summaries returns the summaries that have changed since the event of a number, in the order of
 // their last events, and how many were displaced so far. A number beyond the last event counts as
 // 0.
-func (h *Hub) Summaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+func (h *Hub) Summaries(after uint64) (all []monitor.EventSummary, dropped uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if after > h.seq {

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -45,7 +46,7 @@ type similar struct {
 
 // summary is one summary, and what it belongs to.
 type summary struct {
-	mcpvisor.EventSummary
+	monitor.EventSummary
 	similar similar
 	bytes   int
 }
@@ -152,7 +153,7 @@ func (all *summaries) begin(e *mcpvisor.Event, key similar) *summary {
 		all.dropped++
 		all.remove(slices.MinFunc(same, older))
 	}
-	s := &summary{EventSummary: mcpvisor.EventSummary{Seq: e.Seq, Began: e.Time}, similar: key}
+	s := &summary{EventSummary: monitor.EventSummary{Seq: e.Seq, Began: e.Time}, similar: key}
 	s.Count = 1
 	all.bySort[key.sort] = append(all.bySort[key.sort], s)
 	all.bySimilar[key] = s
@@ -227,8 +228,8 @@ func brief(e *mcpvisor.Event) mcpvisor.Event {
 }
 
 // after returns the summaries that have changed after an event, in the order of their last events.
-func (all *summaries) after(seq uint64) []mcpvisor.EventSummary {
-	list := make([]mcpvisor.EventSummary, 0, min(all.count, math.MaxInt16))
+func (all *summaries) after(seq uint64) []monitor.EventSummary {
+	list := make([]monitor.EventSummary, 0, min(all.count, math.MaxInt16))
 	for _, same := range all.bySort {
 		for _, s := range same {
 			if s.Updated > seq {
@@ -236,6 +237,6 @@ func (all *summaries) after(seq uint64) []mcpvisor.EventSummary {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b mcpvisor.EventSummary) int { return cmp.Compare(a.Last.Seq, b.Last.Seq) })
+	slices.SortFunc(list, func(a, b monitor.EventSummary) int { return cmp.Compare(a.Last.Seq, b.Last.Seq) })
 	return list
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -43,7 +44,7 @@ func (d *day) crash(server string, pause time.Duration) {
 	d.happens(server, mcpvisor.EventReady, nil)
 }
 
-func texts(all []mcpvisor.EventSummary) (lines []string) {
+func texts(all []monitor.EventSummary) (lines []string) {
 	for _, s := range all {
 		lines = append(lines, s.String())
 	}

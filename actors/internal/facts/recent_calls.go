@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // RecentCalls keeps the last 500 calls of a client that have ended.
@@ -23,11 +23,11 @@ type callRing [retention.Calls]callSlot
 // same time do not wait for each other.
 type callSlot struct {
 	mu     sync.Mutex
-	record mcpvisor.CallRecord // guarded by mu; Seq is 0 while the slot is empty
+	record monitor.CallRecord // guarded by mu; Seq is 0 while the slot is empty
 }
 
 // Add numbers a record and stores a copy of it.
-func (r *RecentCalls) Add(record *mcpvisor.CallRecord) {
+func (r *RecentCalls) Add(record *monitor.CallRecord) {
 	ring := r.ring.Load()
 	if ring == nil {
 		r.ring.CompareAndSwap(nil, new(callRing))
@@ -49,7 +49,7 @@ func (r *RecentCalls) Last() uint64 { return r.last.Load() }
 // these were overwritten. It ends before a record that is just being stored, so that one
 // who continues after the last Seq misses none. If after is beyond the last record, it
 // counts as 0: it is not from this client.
-func (r *RecentCalls) After(after uint64) (records []mcpvisor.CallRecord, missed uint64) {
+func (r *RecentCalls) After(after uint64) (records []monitor.CallRecord, missed uint64) {
 	last, ring := r.last.Load(), r.ring.Load()
 	if ring == nil {
 		return nil, 0
@@ -82,11 +82,11 @@ func (r *RecentCalls) After(after uint64) (records []mcpvisor.CallRecord, missed
 // calls that succeed must not displace. The zero value is empty. Safe for concurrent use.
 type UnknownCalls struct {
 	mu      sync.Mutex
-	records []mcpvisor.CallRecord // guarded by mu; oldest first
+	records []monitor.CallRecord // guarded by mu; oldest first
 }
 
 // Add keeps a copy of a record.
-func (u *UnknownCalls) Add(record *mcpvisor.CallRecord) {
+func (u *UnknownCalls) Add(record *monitor.CallRecord) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.records) == retention.UnknownCalls {
@@ -96,10 +96,10 @@ func (u *UnknownCalls) Add(record *mcpvisor.CallRecord) {
 }
 
 // Records returns a copy of the records, in the order of their Seq.
-func (u *UnknownCalls) Records() []mcpvisor.CallRecord {
+func (u *UnknownCalls) Records() []monitor.CallRecord {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	records := slices.Clone(u.records)
-	slices.SortFunc(records, func(a, b mcpvisor.CallRecord) int { return int(int64(a.Seq - b.Seq)) })
+	slices.SortFunc(records, func(a, b monitor.CallRecord) int { return int(int64(a.Seq - b.Seq)) })
 	return records
 }

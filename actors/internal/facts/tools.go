@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/latency"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Tools has the statistics of the tools of one registration. The zero value is empty. Safe
@@ -60,7 +61,7 @@ func (t *Tools) Find(name string) *Tool {
 }
 
 // Of returns the statistics of a tool that the server lists. Without room they are those
-// of mcpvisor.OtherTools.
+// of monitor.OtherTools.
 func (t *Tools) Of(name string, room *Room) *Tool {
 	if tool := t.Find(name); tool != nil {
 		return tool
@@ -75,7 +76,7 @@ func (t *Tools) Of(name string, room *Room) *Tool {
 		t.named++
 		name = strings.Clone(name) // a shared one would keep the memory of its list alive
 	default:
-		if name = mcpvisor.OtherTools; t.Find(name) != nil {
+		if name = monitor.OtherTools; t.Find(name) != nil {
 			return t.Find(name)
 		}
 	}
@@ -99,12 +100,12 @@ func (t *Tools) Release(room *Room) {
 }
 
 // Stats returns the statistics of all tools, by name.
-func (t *Tools) Stats(server string) []mcpvisor.ToolStats {
+func (t *Tools) Stats(server string) []monitor.ToolStats {
 	m := t.byName.Load()
 	if m == nil {
 		return nil
 	}
-	stats := make([]mcpvisor.ToolStats, 0, len(*m))
+	stats := make([]monitor.ToolStats, 0, len(*m))
 	for _, name := range slices.Sorted(maps.Keys(*m)) {
 		stats = append(stats, (*m)[name].stats(server))
 	}
@@ -112,7 +113,7 @@ func (t *Tools) Stats(server string) []mcpvisor.ToolStats {
 }
 
 // Add counts a call that has ended.
-func (t *Tool) Add(r *mcpvisor.CallRecord) {
+func (t *Tool) Add(r *monitor.CallRecord) {
 	if r.Outcome == mcpvisor.OutcomeNotSent {
 		t.refused.Add(1)
 		return
@@ -132,14 +133,14 @@ func (t *Tool) Add(r *mcpvisor.CallRecord) {
 
 // stats returns the numbers. Calls is read first, so that each call that it counts is in
 // the others.
-func (t *Tool) stats(server string) mcpvisor.ToolStats {
-	s := mcpvisor.ToolStats{Server: server, Name: mcpvisor.Qualify(server, t.Name), OriginalName: t.Name, Calls: t.calls.Load()}
-	if t.Name == mcpvisor.OtherTools {
+func (t *Tool) stats(server string) monitor.ToolStats {
+	s := monitor.ToolStats{Server: server, Name: mcpvisor.Qualify(server, t.Name), OriginalName: t.Name, Calls: t.calls.Load()}
+	if t.Name == monitor.OtherTools {
 		s.Name = t.Name
 	}
 	t.durations.Each(func(upTo time.Duration, n int64) {
 		s.Duration.Count += n
-		s.Duration.Buckets = append(s.Duration.Buckets, mcpvisor.HistogramBucket{UpTo: upTo, Count: n})
+		s.Duration.Buckets = append(s.Duration.Buckets, monitor.HistogramBucket{UpTo: upTo, Count: n})
 	})
 	s.Duration.Sum, s.Duration.Max = t.durations.Sum(), t.durations.Max()
 	s.ToolErrors, s.Unknown, s.Refused, s.Failed = t.toolErrors.Load(), t.unknown.Load(), t.refused.Load(), t.failed.Counts()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,7 +23,7 @@ func TestTools(t *testing.T) {
 	a := tools.Of("a", &room)
 	require.Same(t, a, tools.Of("a", &room))
 	require.Same(t, a, tools.Find("a"))
-	for _, r := range []mcpvisor.CallRecord{
+	for _, r := range []monitor.CallRecord{
 		{Took: time.Millisecond},
 		{Took: 3 * time.Millisecond, ToolError: true},
 		{Took: time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown},
@@ -39,8 +40,8 @@ func TestTools(t *testing.T) {
 	require.Equal(t, 2*time.Second+4*time.Millisecond, got.Duration.Sum)
 	require.EqualValues(t, 4, got.Duration.Count, "a refused call has no duration")
 	require.InEpsilon(t, time.Second, got.Duration.Quantile(0.99), 0.07)
-	got.Duration = mcpvisor.Histogram{}
-	require.Equal(t, mcpvisor.ToolStats{Server: "s", Name: "s/a", OriginalName: "a", Calls: 4, ToolErrors: 1, Unknown: 1, Refused: 1,
+	got.Duration = monitor.Histogram{}
+	require.Equal(t, monitor.ToolStats{Server: "s", Name: "s/a", OriginalName: "a", Calls: 4, ToolErrors: 1, Unknown: 1, Refused: 1,
 		Failed: map[mcpvisor.ErrorKind]int64{mcpvisor.KindCrashed: 1, mcpvisor.KindRPC: 1}}, got)
 }
 
@@ -52,16 +53,16 @@ func TestTools_other(t *testing.T) {
 		first.Of(fmt.Sprint("tool-", i), &room)
 	}
 	other := second.Of("x", &room)
-	require.Equal(t, mcpvisor.OtherTools, other.Name)
+	require.Equal(t, monitor.OtherTools, other.Name)
 	require.Same(t, other, second.Of("y", &room))
-	require.Equal(t, mcpvisor.OtherTools, first.Of("z", &room).Name)
+	require.Equal(t, monitor.OtherTools, first.Of("z", &room).Name)
 	require.Len(t, first.Stats("s"), retention.ToolStats+1)
-	require.Equal(t, mcpvisor.OtherTools, second.Stats("s")[0].Name)
+	require.Equal(t, monitor.OtherTools, second.Stats("s")[0].Name)
 
 	first.Release(&room)
 	require.Zero(t, room.used.Load())
 	require.Equal(t, "w", second.Of("w", &room).Name, "the places are free again")
-	require.Equal(t, mcpvisor.OtherTools, first.Of("late", &room).Name, "a call that ends after its registration takes no place")
+	require.Equal(t, monitor.OtherTools, first.Of("late", &room).Name, "a call that ends after its registration takes no place")
 }
 
 func TestTools_concurrent(t *testing.T) {
@@ -71,7 +72,7 @@ func TestTools_concurrent(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for i := range 500 {
-				tools.Of(fmt.Sprint(i%50), &room).Add(&mcpvisor.CallRecord{Took: time.Microsecond})
+				tools.Of(fmt.Sprint(i%50), &room).Add(&monitor.CallRecord{Took: time.Microsecond})
 			}
 		})
 	}
@@ -131,11 +132,11 @@ func TestUnknownCalls(t *testing.T) {
 	var u UnknownCalls
 	require.Empty(t, u.Records())
 	for _, seq := range []uint64{1, 3, 2} { // callers that end at the same time overtake each other
-		u.Add(&mcpvisor.CallRecord{Seq: seq})
+		u.Add(&monitor.CallRecord{Seq: seq})
 	}
-	require.Equal(t, []mcpvisor.CallRecord{{Seq: 1}, {Seq: 2}, {Seq: 3}}, u.Records())
+	require.Equal(t, []monitor.CallRecord{{Seq: 1}, {Seq: 2}, {Seq: 3}}, u.Records())
 	for i := range retention.UnknownCalls {
-		u.Add(&mcpvisor.CallRecord{Seq: uint64(i + 4)})
+		u.Add(&monitor.CallRecord{Seq: uint64(i + 4)})
 	}
 	records := u.Records()
 	require.Len(t, records, retention.UnknownCalls)
@@ -148,11 +149,11 @@ func TestRecentCalls(t *testing.T) {
 	require.Empty(t, records)
 	require.Zero(t, missed)
 	for i := range 3 {
-		r.Add(&mcpvisor.CallRecord{ResultBytes: i})
+		r.Add(&monitor.CallRecord{ResultBytes: i})
 	}
 	records, missed = r.After(1)
 	require.Zero(t, missed)
-	require.Equal(t, []mcpvisor.CallRecord{{Seq: 2, ResultBytes: 1}, {Seq: 3, ResultBytes: 2}}, records)
+	require.Equal(t, []monitor.CallRecord{{Seq: 2, ResultBytes: 1}, {Seq: 3, ResultBytes: 2}}, records)
 	records, _ = r.After(3)
 	require.Empty(t, records, "nothing is new")
 	records, missed = r.After(99)
@@ -165,13 +166,13 @@ func TestRecentCalls_overwritten(t *testing.T) {
 	const limit = retention.Calls
 	var r RecentCalls
 	for range limit {
-		r.Add(&mcpvisor.CallRecord{})
+		r.Add(&monitor.CallRecord{})
 	}
 	records, missed := r.After(0)
 	require.Len(t, records, limit)
 	require.Zero(t, missed)
 	for range 7 {
-		r.Add(&mcpvisor.CallRecord{})
+		r.Add(&monitor.CallRecord{})
 	}
 	records, missed = r.After(2)
 	require.EqualValues(t, 5, missed)
@@ -189,7 +190,7 @@ func TestRecentCalls_reader_loses_nothing(t *testing.T) {
 	for range writers {
 		wg.Go(func() {
 			for range each {
-				r.Add(&mcpvisor.CallRecord{})
+				r.Add(&monitor.CallRecord{})
 			}
 		})
 	}
@@ -210,7 +211,7 @@ func TestRecentCalls_reader_loses_nothing(t *testing.T) {
 
 func TestRecentCalls_allocates_once(t *testing.T) {
 	var r RecentCalls
-	record := &mcpvisor.CallRecord{}
+	record := &monitor.CallRecord{}
 	r.Add(record)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { r.Add(record) }))
 }

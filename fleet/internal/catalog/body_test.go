@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -60,9 +61,9 @@ func TestOf_round_trip(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, owner.Close(context.Background())) }()
 			require.NoError(t, owner.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(rich(version))}))
-			body, err := Of(owner, "s")
+			body, err := Of(relay.Of(owner), "s")
 			require.NoError(t, err)
-			again, err := Of(owner, "s")
+			again, err := Of(relay.Of(owner), "s")
 			require.NoError(t, err)
 			require.Equal(t, body.Digest(), again.Digest())
 
@@ -77,7 +78,7 @@ func TestOf_round_trip(t *testing.T) {
 			found, err := discovery.Discover(t.Context(), answering{body: got}, "s", limits)
 			require.NoError(t, err)
 			require.Empty(t, found.Warnings)
-			for listed := range owner.Catalogs() {
+			for listed := range relay.Of(owner).Catalogs() {
 				require.NotEmpty(t, listed.Tools)
 				require.Equal(t, listed.Tools, found.Tools)
 				require.Equal(t, listed.Resources, found.Resources)
@@ -91,21 +92,21 @@ func TestOf_round_trip(t *testing.T) {
 // source is a Source whose server is restarted while it is read.
 type source struct {
 	status  func() mcpvisor.ServerStatus
-	catalog mcpvisor.Catalog
+	catalog relay.Catalog
 }
 
 func (s source) ServerStatus(name string) (mcpvisor.ServerStatus, bool) {
 	return s.status(), name == "s"
 }
-func (s source) Catalogs() iter.Seq[mcpvisor.Catalog] {
-	return func(yield func(mcpvisor.Catalog) bool) { yield(s.catalog) }
+func (s source) Catalogs() iter.Seq[relay.Catalog] {
+	return func(yield func(relay.Catalog) bool) { yield(s.catalog) }
 }
 
 // TestOf_restart: the session and the lists of a body are of one incarnation.
 func TestOf_restart(t *testing.T) {
 	ready := mcpvisor.ServerStatus{State: supervisor.StateReady, Epoch: 1, Session: &mcpvisor.SessionInfo{ProtocolVersion: "v", Era: mcpvisor.EraLegacy}}
 	asked := 0
-	body, err := Of(source{catalog: mcpvisor.Catalog{Server: "s"}, status: func() mcpvisor.ServerStatus {
+	body, err := Of(source{catalog: relay.Catalog{Server: "s"}, status: func() mcpvisor.ServerStatus {
 		asked++
 		s := ready
 		if s.Epoch = uint64(min(asked, 2)); asked > 1 {
@@ -116,13 +117,13 @@ func TestOf_restart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "w", body.Info().ProtocolVersion)
 
-	for name, change := range map[string]func(s *mcpvisor.ServerStatus, c *mcpvisor.Catalog){
-		"down":             func(s *mcpvisor.ServerStatus, _ *mcpvisor.Catalog) { s.State = supervisor.StateBackoff },
-		"without session":  func(s *mcpvisor.ServerStatus, _ *mcpvisor.Catalog) { s.Session = nil },
-		"with last lists":  func(_ *mcpvisor.ServerStatus, c *mcpvisor.Catalog) { c.Unavailable = true },
-		"of other servers": func(_ *mcpvisor.ServerStatus, c *mcpvisor.Catalog) { c.Server = "other" },
+	for name, change := range map[string]func(s *mcpvisor.ServerStatus, c *relay.Catalog){
+		"down":             func(s *mcpvisor.ServerStatus, _ *relay.Catalog) { s.State = supervisor.StateBackoff },
+		"without session":  func(s *mcpvisor.ServerStatus, _ *relay.Catalog) { s.Session = nil },
+		"with last lists":  func(_ *mcpvisor.ServerStatus, c *relay.Catalog) { c.Unavailable = true },
+		"of other servers": func(_ *mcpvisor.ServerStatus, c *relay.Catalog) { c.Server = "other" },
 	} {
-		s, c := ready, mcpvisor.Catalog{Server: "s"}
+		s, c := ready, relay.Catalog{Server: "s"}
 		change(&s, &c)
 		_, err := Of(source{catalog: c, status: func() mcpvisor.ServerStatus { return s }}, "s")
 		require.ErrorIs(t, err, ErrNotReady, name)
@@ -130,7 +131,7 @@ func TestOf_restart(t *testing.T) {
 	_, err = Of(source{status: func() mcpvisor.ServerStatus { return ready }}, "unknown")
 	require.ErrorIs(t, err, ErrNotReady)
 	raw := make(json.RawMessage, MaxBytes)
-	_, err = Of(source{catalog: mcpvisor.Catalog{Server: "s", Prompts: []mcpvisor.Prompt{{Raw: raw}}}, status: func() mcpvisor.ServerStatus { return ready }}, "s")
+	_, err = Of(source{catalog: relay.Catalog{Server: "s", Prompts: []mcpvisor.Prompt{{Raw: raw}}}, status: func() mcpvisor.ServerStatus { return ready }}, "s")
 	require.ErrorContains(t, err, "more than")
 }
 

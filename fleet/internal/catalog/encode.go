@@ -9,12 +9,13 @@ import (
 	"strconv"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Source knows what the servers of a node offer. A *facade.Client is one.
 type Source interface {
-	Catalogs() iter.Seq[mcpvisor.Catalog]
+	Catalogs() iter.Seq[relay.Catalog]
 	ServerStatus(name string) (status mcpvisor.ServerStatus, ok bool)
 }
 
@@ -49,7 +50,7 @@ func Of(client Source, server string) (*Body, error) {
 }
 
 // New encodes a session and its lists.
-func New(info mcpvisor.SessionInfo, c mcpvisor.Catalog) (*Body, error) {
+func New(info mcpvisor.SessionInfo, c relay.Catalog) (*Body, error) {
 	described, err := json.Marshal(session{ProtocolVersion: info.ProtocolVersion, Era: info.Era, ServerName: info.ServerName, ServerVersion: info.ServerVersion,
 		Capabilities: info.Capabilities, Instructions: info.Instructions, Deprecated: info.Deprecated})
 	if err != nil {

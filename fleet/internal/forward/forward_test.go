@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -59,8 +60,8 @@ func newFleet(t testing.TB, script mcptest.Script) *fleet {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, local.Close(context.Background())) })
 	require.NoError(t, local.Register(within(t), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script)}))
-	f := &fleet{t: t, authority: a, local: local, owner: NewOwner(local)}
-	server, err := peer.NewServer(peer.ServerConfig{Identity: identity(t, a, "owner"), Local: local, Request: f.owner.Request, Notices: f.owner.Notices,
+	f := &fleet{t: t, authority: a, local: local, owner: NewOwner(relay.Of(local))}
+	server, err := peer.NewServer(peer.ServerConfig{Identity: identity(t, a, "owner"), Local: relay.Of(local), Request: f.owner.Request, Notices: f.owner.Notices,
 		Check: func(_ string, epoch uint64) error {
 			if epoch != 1 || f.moved.Load() {
 				return peer.ErrMoved
@@ -338,24 +339,24 @@ func TestReader_tasks(t *testing.T) {
 				client := f.client("a")
 				r := NewReader(client, "s", 1, nil, nil)
 				route := client.Route("s", 1)
-				call := func(tool string, q transport.Request, opts ...facade.CallOption) (*facade.TaskRelay, json.RawMessage, error) {
-					relay := TaskRelay(q, version == modern)
-					if relay != nil {
-						opts = append(opts, facade.WithTaskRelay(relay))
+				call := func(tool string, q transport.Request, opts ...facade.CallOption) (*relay.TaskRelay, json.RawMessage, error) {
+					taken := TaskRelay(q, version == modern)
+					if taken != nil {
+						opts = append(opts, relay.WithTaskRelay(taken))
 					}
 					result, err := route.CallToolRaw(within(t), tool, []byte(`{"key":"order"}`), opts...)
-					result, err = Result(relay, result, err)
-					return relay, result, err
+					result, err = Result(taken, result, err)
+					return taken, result, err
 				}
-				relay, result, err := call("s/job", transport.Request{AsTask: true, Params: json.RawMessage(`{"task":{"ttl":60000}}`)})
+				taken, result, err := call("s/job", transport.Request{AsTask: true, Params: json.RawMessage(`{"task":{"ttl":60000}}`)})
 				require.Equal(t, transport.ErrTask, err)
-				require.Contains(t, string(result), relay.ID)
-				require.Equal(t, []any{"s", version == modern}, []any{relay.Server, relay.Modern})
+				require.Contains(t, string(result), taken.ID)
+				require.Equal(t, []any{"s", version == modern}, []any{taken.Server, taken.Modern})
 				about := func(method string) (json.RawMessage, error) {
-					return r.Request(within(t), transport.Request{Method: method, Target: relay.ID})
+					return r.Request(within(t), transport.Request{Method: method, Target: taken.ID})
 				}
 				answer, err := about("tasks/get")
-				require.Contains(t, string(answer), relay.ID)
+				require.Contains(t, string(answer), taken.ID)
 				if version == legacy {
 					require.NoError(t, err)
 					answer, err = about("tasks/result")
@@ -389,35 +390,35 @@ func TestReader_tasks(t *testing.T) {
 
 // answerTask has a task ask, and answers it: since 2026-07-28 by tasks/update, before by the handlers
 // of the caller that waits for its result.
-func (f *fleet) answerTask(t *testing.T, version string, r *Reader, call func(string, transport.Request, ...facade.CallOption) (*facade.TaskRelay, json.RawMessage, error)) {
+func (f *fleet) answerTask(t *testing.T, version string, r *Reader, call func(string, transport.Request, ...facade.CallOption) (*relay.TaskRelay, json.RawMessage, error)) {
 	t.Helper()
-	relay, _, err := call("s/asks", transport.Request{AsTask: true})
+	taken, _, err := call("s/asks", transport.Request{AsTask: true})
 	require.Equal(t, transport.ErrTask, err)
 	if version == legacy {
-		handlers := &facade.CallHandlers{Raw: func(_ context.Context, q facade.ServerRequest) (json.RawMessage, error) {
+		handlers := &relay.Handlers{Raw: func(_ context.Context, q relay.ServerRequest) (json.RawMessage, error) {
 			require.Equal(t, "elicitation/create", q.Method)
 			return json.RawMessage(`{"action":"accept","content":{"yes":true}}`), nil
 		}}
-		result, err := r.Request(within(t), transport.Request{Method: "tasks/result", Target: relay.ID}, facade.WithCallHandlers(handlers))
+		result, err := r.Request(within(t), transport.Request{Method: "tasks/result", Target: taken.ID}, relay.WithHandlers(handlers))
 		require.NoError(t, err)
 		require.Contains(t, string(result), "executions")
 	} else {
-		answer, err := r.Request(within(t), transport.Request{Method: "tasks/get", Target: relay.ID})
+		answer, err := r.Request(within(t), transport.Request{Method: "tasks/get", Target: taken.ID})
 		require.NoError(t, err)
 		require.Contains(t, string(answer), "input_required")
-		_, err = r.Request(within(t), transport.Request{Method: "tasks/update", Target: relay.ID,
+		_, err = r.Request(within(t), transport.Request{Method: "tasks/update", Target: taken.ID,
 			Params: json.RawMessage(`{"taskId":"x","inputResponses":{"ok":{"action":"accept","content":{"yes":true}}}}`)})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
-			answer, err = r.Request(within(t), transport.Request{Method: "tasks/get", Target: relay.ID})
+			answer, err = r.Request(within(t), transport.Request{Method: "tasks/get", Target: taken.ID})
 			return err == nil && strings.Contains(string(answer), "completed")
 		}, 20*time.Second, time.Millisecond)
 	}
-	relay, _, err = call("s/asks", transport.Request{AsTask: true})
+	taken, _, err = call("s/asks", transport.Request{AsTask: true})
 	require.Equal(t, transport.ErrTask, err)
-	_, err = r.Request(within(t), transport.Request{Method: "tasks/cancel", Target: relay.ID})
+	_, err = r.Request(within(t), transport.Request{Method: "tasks/cancel", Target: taken.ID})
 	require.NoError(t, err)
-	answer, err := r.Request(within(t), transport.Request{Method: "tasks/get", Target: relay.ID})
+	answer, err := r.Request(within(t), transport.Request{Method: "tasks/get", Target: taken.ID})
 	require.NoError(t, err)
 	require.Contains(t, string(answer), "cancelled")
 }

@@ -11,11 +11,12 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Client is the client of the owner's node. A *facade.Client is one.
+// Client is the client of the owner's node. A relay.Relay is one.
 type Client interface {
 	Ping(ctx context.Context, server string) error
 	Subscribe(ctx context.Context, server, uri string) error
@@ -25,7 +26,7 @@ type Client interface {
 	Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event
 }
 
-var _ Client = (*facade.Client)(nil)
+var _ Client = relay.Relay{}
 
 const (
 	// maxSubscriptions bounds the resources of one server that one node subscribes to.
@@ -116,7 +117,7 @@ func (o *Owner) task(ctx context.Context, r peer.Request) (json.RawMessage, erro
 	}
 	switch r.Method {
 	case "tasks/get":
-		answer, err := t.Ask(ctx)
+		answer, err := relay.Ask(ctx, t)
 		return answer.JSON, err
 	case "tasks/result":
 		return t.WaitRaw(ctx)
@@ -129,7 +130,7 @@ func (o *Owner) task(ctx context.Context, r peer.Request) (json.RawMessage, erro
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		return nil, invalid(r.Server, err)
 	}
-	return json.RawMessage(`{}`), t.Respond(ctx, p.InputResponses)
+	return json.RawMessage(`{}`), relay.Respond(ctx, t, p.InputResponses)
 }
 
 // enter waits for the turn to change what a node wants of a server. The caller gives it back.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -122,10 +123,10 @@ func failureOf(answer json.RawMessage) error {
 // TaskRelay returns how a tool call of a session asks for a task: as its params do in 2025-11-25,
 // and in any case since 2026-07-28, unless the caller wants none. It is nil for a call that may not
 // become a task.
-func TaskRelay(q transport.Request, modern bool) *facade.TaskRelay {
+func TaskRelay(q transport.Request, modern bool) *relay.TaskRelay {
 	switch {
 	case modern && (q.Caller == nil || !q.Caller.NoTasks):
-		return &facade.TaskRelay{}
+		return &relay.TaskRelay{}
 	case modern || !q.AsTask:
 		return nil
 	}
@@ -135,13 +136,13 @@ func TaskRelay(q transport.Request, modern bool) *facade.TaskRelay {
 		} `json:"task"`
 	}
 	_ = json.Unmarshal(q.Params, &p) // the owner asks without it
-	return &facade.TaskRelay{TTL: time.Duration(p.Task.TTL) * time.Millisecond}
+	return &relay.TaskRelay{TTL: time.Duration(p.Task.TTL) * time.Millisecond}
 }
 
 // Result returns the result of a tool call with a relay as a session of a transport does: that of a
 // call that became a task comes with transport.ErrTask.
-func Result(relay *facade.TaskRelay, result json.RawMessage, err error) (json.RawMessage, error) {
-	if err == nil && relay != nil && relay.ID != "" {
+func Result(taken *relay.TaskRelay, result json.RawMessage, err error) (json.RawMessage, error) {
+	if err == nil && taken != nil && taken.ID != "" {
 		return result, transport.ErrTask
 	}
 	return result, err

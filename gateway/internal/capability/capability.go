@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -84,7 +85,7 @@ func Answers(bits uint16) facade.Declared {
 
 // Check refuses a request that needs a detail that the client has not declared, such as a mode of
 // elicitation.
-func Check(declared uint16, r facade.ServerRequest) error {
+func Check(declared uint16, r relay.ServerRequest) error {
 	mode, tools := "form", false
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
 		switch key {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -140,8 +141,8 @@ func (s *Store) Begin(session *Session, server string, params, shown json.RawMes
 // Follow follows the copy of a tenant, until stop or the end of the copy. registered is the client with
 // the server that it is a copy of. Only copies need a Follow.
 func (s *Store) Follow(from, registered *facade.Client, tenant string) (stop func()) {
-	return from.FollowElicitations(func(done facade.ElicitationComplete) {
-		s.complete(name{registered, tenant, done.Server, done.ElicitationID})
+	return relay.Of(from).FollowElicitations(func(server, id string) {
+		s.complete(name{registered, tenant, server, id})
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
@@ -103,14 +104,14 @@ type Catalog struct {
 
 // offered is what a server offers, and whether its entries are listed.
 type offered struct {
-	mcpvisor.Catalog
+	relay.Catalog
 	seen seen
 }
 
 // seen identifies what a server offered when a listing was made.
 type seen struct {
 	server  string
-	version uint64 // mcpvisor.Catalog.Version
+	version uint64 // relay.Catalog.Version
 	listed  bool
 }
 
@@ -168,7 +169,7 @@ func (c *Catalog) Last() *Listing {
 
 // isListedLocked reports whether the entries of a server are listed. until is the end of its grace
 // period, if it is in one.
-func (c *Catalog) isListedLocked(terms *Terms, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
+func (c *Catalog) isListedLocked(terms *Terms, known *relay.Catalog, now time.Time) (listed bool, until time.Time) {
 	if !known.Unavailable {
 		delete(c.down, known.Server)
 		return true, time.Time{}

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -230,14 +231,14 @@ type View struct {
 	client clientCatalogs
 	Rules  func() *Rules // returns what is offered now; nil: everything
 
-	mu   sync.Mutex                  // guards the fields below
-	by   *Rules                      // kept was chosen by them
-	kept map[string]mcpvisor.Catalog // by server
+	mu   sync.Mutex               // guards the fields below
+	by   *Rules                   // kept was chosen by them
+	kept map[string]relay.Catalog // by server
 }
 
 // clientCatalogs is what a view needs of the client.
 type clientCatalogs interface {
-	Catalogs() iter.Seq[mcpvisor.Catalog]
+	Catalogs() iter.Seq[relay.Catalog]
 	Servers() []string
 	ServerStatus(name string) (mcpvisor.ServerStatus, bool)
 }
@@ -248,11 +249,11 @@ func NewView(client clientCatalogs, rules func() *Rules) *View {
 }
 
 // Servers yields the whole catalogs of the servers that are offered.
-func (v *View) Servers(r *Rules) iter.Seq[mcpvisor.Catalog] {
+func (v *View) Servers(r *Rules) iter.Seq[relay.Catalog] {
 	if r == nil {
 		return v.client.Catalogs()
 	}
-	return func(yield func(mcpvisor.Catalog) bool) {
+	return func(yield func(relay.Catalog) bool) {
 		for known := range v.client.Catalogs() {
 			if r.OffersServer(known.Server) && !yield(known) {
 				return
@@ -262,11 +263,11 @@ func (v *View) Servers(r *Rules) iter.Seq[mcpvisor.Catalog] {
 }
 
 // Catalogs yields the catalogs of the servers that are offered, with the offered entries only.
-func (v *View) Catalogs(r *Rules) iter.Seq[mcpvisor.Catalog] {
+func (v *View) Catalogs(r *Rules) iter.Seq[relay.Catalog] {
 	if r == nil || !r.limitsEntries {
 		return v.Servers(r)
 	}
-	return func(yield func(mcpvisor.Catalog) bool) {
+	return func(yield func(relay.Catalog) bool) {
 		for known := range v.Servers(r) {
 			if !yield(v.choose(r, known)) {
 				return
@@ -276,11 +277,11 @@ func (v *View) Catalogs(r *Rules) iter.Seq[mcpvisor.Catalog] {
 }
 
 // choose returns the offered part of a catalog. It makes the part once for each version of the catalog.
-func (v *View) choose(r *Rules, known mcpvisor.Catalog) mcpvisor.Catalog {
+func (v *View) choose(r *Rules, known relay.Catalog) relay.Catalog {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.by != r {
-		v.by, v.kept = r, map[string]mcpvisor.Catalog{}
+		v.by, v.kept = r, map[string]relay.Catalog{}
 	}
 	part, ok := v.kept[known.Server]
 	if !ok || part.Version != known.Version {

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
@@ -326,7 +326,7 @@ type question struct {
 var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once, or too much is kept for its client; no client was asked"}
 
 // Ask keeps a question until it is answered or withdrawn, and returns the answer. So long it counts for the principal.
-func (w *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+func (w *Waiting) Ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	var b message.Object
 	b.Add("method", message.JSON(r.Method))
 	if len(r.Params) > 0 {

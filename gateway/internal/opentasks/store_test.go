@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 )
 
 func roomy(int) bool { return true }
 
-func elicit(params string) facade.ServerRequest {
-	return facade.ServerRequest{Server: "s", Method: "elicitation/create", Params: json.RawMessage(params)}
+func elicit(params string) relay.ServerRequest {
+	return relay.ServerRequest{Server: "s", Method: "elicitation/create", Params: json.RawMessage(params)}
 }
 
 // A question waits until it is answered or withdrawn. There are few at once, and none is long.

@@ -19,7 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -145,7 +145,7 @@ type Client struct {
 	owner    string // of the states
 	counted  Owner
 	declared uint16
-	handlers facade.CallHandlers
+	handlers relay.Handlers
 
 	mu     sync.Mutex // guards the fields below, and those of the calls
 	calls  []*Call    // in flight at a server, newest last
@@ -200,12 +200,12 @@ func (q *heldQuestion) bytes() int { return questionCost + len(q.params) }
 // and its held calls count for counted.
 func (s *Store) NewClient(owner string, counted Owner, declared uint16) *Client {
 	c := &Client{store: s, owner: owner, counted: counted, declared: declared}
-	c.handlers = facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(declared)}
+	c.handlers = relay.Handlers{Raw: c.ask, RawAnswers: capability.Answers(declared)}
 	return c
 }
 
 // Handlers returns the handlers for all calls of the client.
-func (c *Client) Handlers() *facade.CallHandlers { return &c.handlers }
+func (c *Client) Handlers() *relay.Handlers { return &c.handlers }
 
 // Target says what a call is about.
 type Target struct {
@@ -267,7 +267,7 @@ var errHeldTooMuch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "t
 
 // ask passes a question that a call of the client causes on to the client, and returns the answer
 // unchanged.
-func (c *Client) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+func (c *Client) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	if err := capability.Check(c.declared, r); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
@@ -130,7 +130,7 @@ func (s *Store) OpenResult(owner string, r *Request, server string, raw json.Raw
 // SealResult seals the requestState in a result that requires input. Other results are returned
 // unchanged.
 func (s *Store) SealResult(owner string, r *Request, server string, result json.RawMessage) json.RawMessage {
-	required, ok := facade.ReadInputRequired(result)
+	required, ok := relay.ReadInputRequired(result)
 	if !ok || required.RequestState == nil {
 		return result
 	}

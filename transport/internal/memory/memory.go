@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
@@ -90,7 +91,7 @@ func (r *Process) ExitCause() *supervisor.Cause {
 }
 
 // StderrTail implements process.Process.
-func (r *Process) StderrTail() mcpvisor.ServerStderr {
+func (r *Process) StderrTail() monitor.ServerStderr {
 	select {
 	case <-r.exited.Done():
 		return r.stderr.Snapshot(true)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -156,7 +156,7 @@ func (c *Child) ExitCause() *supervisor.Cause {
 }
 
 // StderrTail implements [Process].
-func (c *Child) StderrTail() mcpvisor.ServerStderr {
+func (c *Child) StderrTail() monitor.ServerStderr {
 	select {
 	case <-c.exited:
 		return c.stderr.Snapshot(true)

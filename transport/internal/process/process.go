@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -34,7 +34,7 @@ type Process interface { //nolint:interfacebloat // the one contract between ses
 	ExitCause() *supervisor.Cause
 	// StderrTail returns the lines of stderr that have ended; after the exit, all of them.
 	// Of the result, Total, First and Lines are set.
-	StderrTail() mcpvisor.ServerStderr
+	StderrTail() monitor.ServerStderr
 	// Terminate ends the process: it closes stdin, asks the group to end after
 	// half of grace, and kills it after all of it. It returns when the process has
 	// ended, or when killing it had no effect.

@@ -10,9 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/poll"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -125,7 +125,7 @@ func (t *StderrTail) Lines() []string {
 
 // Snapshot returns the kept lines that have ended, and how many there were. With ended,
 // the stream has ended, and its last line needs no line break. Secrets are redacted.
-func (t *StderrTail) Snapshot(ended bool) mcpvisor.ServerStderr {
+func (t *StderrTail) Snapshot(ended bool) monitor.ServerStderr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, last, dropped := t.linesLocked(ended)
@@ -133,7 +133,7 @@ func (t *StderrTail) Snapshot(ended bool) mcpvisor.ServerStderr {
 	if dropped == 0 { // no gap
 		first, last = nil, append(first, last...)
 	}
-	return mcpvisor.ServerStderr{Total: total, First: first, Lines: last}
+	return monitor.ServerStderr{Total: total, First: first, Lines: last}
 }
 
 // clean makes a raw line printable: without colours, redacted, without control characters,

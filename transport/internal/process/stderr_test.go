@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
@@ -199,18 +199,18 @@ func TestStderrTail_Snapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		ended bool
-		want  mcpvisor.ServerStderr
+		want  monitor.ServerStderr
 	}{
-		"nothing":           {"", true, mcpvisor.ServerStderr{}},
-		"unfinished":        {"a\nb", false, mcpvisor.ServerStderr{Total: 1, Lines: []string{"a"}}},
-		"ended":             {"a\nb", true, mcpvisor.ServerStderr{Total: 2, Lines: []string{"a", "b"}}},
-		"as many as fit":    {"1\n2\n3\n", false, mcpvisor.ServerStderr{Total: 3, Lines: []string{"1", "2", "3"}}},
-		"a gap":             {"1\n2\n3\n4\n5\n6", false, mcpvisor.ServerStderr{Total: 5, First: []string{"1"}, Lines: []string{"4", "5"}}},
-		"a gap at the end":  {"1\n2\n3\n4", true, mcpvisor.ServerStderr{Total: 4, First: []string{"1"}, Lines: []string{"3", "4"}}},
-		"blank lines":       {"\n1\n\n \n2\n\n", true, mcpvisor.ServerStderr{Total: 2, Lines: []string{"1", "2"}}},
-		"a secret":          {"token s3cret!\n", false, mcpvisor.ServerStderr{Total: 1, Lines: []string{"token ***"}}},
-		"secrets later":     {"1\ntoken s3cret!\ns3cret!", true, mcpvisor.ServerStderr{Total: 3, Lines: []string{"1", "token ***", "***"}}},
-		"a secret, cut off": {"token s3cr", false, mcpvisor.ServerStderr{}},
+		"nothing":           {"", true, monitor.ServerStderr{}},
+		"unfinished":        {"a\nb", false, monitor.ServerStderr{Total: 1, Lines: []string{"a"}}},
+		"ended":             {"a\nb", true, monitor.ServerStderr{Total: 2, Lines: []string{"a", "b"}}},
+		"as many as fit":    {"1\n2\n3\n", false, monitor.ServerStderr{Total: 3, Lines: []string{"1", "2", "3"}}},
+		"a gap":             {"1\n2\n3\n4\n5\n6", false, monitor.ServerStderr{Total: 5, First: []string{"1"}, Lines: []string{"4", "5"}}},
+		"a gap at the end":  {"1\n2\n3\n4", true, monitor.ServerStderr{Total: 4, First: []string{"1"}, Lines: []string{"3", "4"}}},
+		"blank lines":       {"\n1\n\n \n2\n\n", true, monitor.ServerStderr{Total: 2, Lines: []string{"1", "2"}}},
+		"a secret":          {"token s3cret!\n", false, monitor.ServerStderr{Total: 1, Lines: []string{"token ***"}}},
+		"secrets later":     {"1\ntoken s3cret!\ns3cret!", true, monitor.ServerStderr{Total: 3, Lines: []string{"1", "token ***", "***"}}},
+		"a secret, cut off": {"token s3cr", false, monitor.ServerStderr{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var secrets secret.List

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -49,7 +50,7 @@ func (p *dyingProcess) Terminate(time.Duration) { <-p.exited }
 
 func (p *dyingProcess) Kill() {}
 
-func (p *dyingProcess) StderrTail() (s mcpvisor.ServerStderr) { return s }
+func (p *dyingProcess) StderrTail() (s monitor.ServerStderr) { return s }
 
 func (p *dyingProcess) Release() error { return nil }
 

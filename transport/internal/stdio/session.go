@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
@@ -165,13 +166,13 @@ func (s *session) Stderr() []string {
 }
 
 // StderrTail implements [transport.Session].
-func (s *session) StderrTail() mcpvisor.ServerStderr {
+func (s *session) StderrTail() monitor.ServerStderr {
 	if p := s.currentConn(); p != nil {
 		tail := p.proc.StderrTail()
 		tail.PID = p.proc.PID()
 		return tail
 	}
-	return mcpvisor.ServerStderr{}
+	return monitor.ServerStderr{}
 }
 
 // InFlight implements [transport.Session].

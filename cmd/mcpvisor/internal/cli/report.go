@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
-	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -189,7 +189,7 @@ func PrintRaw(w io.Writer, data []byte) error {
 
 // The library's errors name what a Go program sets: fields, options and methods.
 // The user of the command line sets keys of a file, and options of a command.
-// config.KeyTerms replaces the fields; these replace the rest.
+// configkeys.Terms replaces the fields; these replace the rest.
 var (
 	// fieldOrKey matches a field in a text that names the key behind it, too.
 	fieldOrKey = regexp.MustCompile(`\b[A-Z]\w*\.[A-Z]\w*, in a file `)
@@ -229,7 +229,7 @@ var (
 // line and of configuration files.
 func ConfigTerms(text string) string {
 	text = fieldOrKey.ReplaceAllString(text, "")
-	return config.KeyTerms(phrases.Replace(text))
+	return configkeys.Terms(phrases.Replace(text))
 }
 
 // StatusInConfigTerms returns a status with its texts in those words.

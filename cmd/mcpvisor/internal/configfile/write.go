@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -19,7 +19,7 @@ const newMode os.FileMode = 0o600
 // Starter returns the text of a new file with an empty list. It names the schema, for
 // editors.
 func Starter() string {
-	return "{\n  \"$schema\": \"" + config.SchemaURL + "\",\n  \"mcpServers\": {}\n}\n"
+	return "{\n  \"$schema\": \"" + configkeys.SchemaURL + "\",\n  \"mcpServers\": {}\n}\n"
 }
 
 // ErrChanged says that another program has changed a file since it was opened.

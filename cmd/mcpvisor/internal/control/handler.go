@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -317,14 +318,15 @@ type Key struct {
 // getKey answers with what the journal knows of ?key=KEY of &principal=NAME.
 func (h *Handler) getKey(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	entry, known, err := h.client.JournalEntry(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
+	entries, err := h.client.JournalEntries(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
 	if err != nil {
 		writeError(w, err)
 		return
 	}
 	var answer Key
-	if entry.Result = nil; known {
-		answer.Entry = &entry
+	if len(entries) > 0 {
+		entries[0].Result = nil
+		answer.Entry = &entries[0]
 	}
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
 }
@@ -419,7 +421,7 @@ type CallMessage struct {
 // request.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	opts := []facade.CallOption{facade.WithClientName("mcpvisor call")}
+	opts := []facade.CallOption{relay.WithClientName("mcpvisor call")}
 	body := h.bodies.NewBody(w, r, MaxArguments)
 	defer body.Release()
 	arguments, err := io.ReadAll(body)

@@ -112,7 +112,7 @@ func TestAnswers_that_are_not_read(t *testing.T) {
 func TestCall_names_its_client(t *testing.T) {
 	withHandler(t, mcptest.Script{}, func(t *testing.T, h *Handler) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/run/call?tool=s/echo", bytes.NewBufferString(`{"text":"x"}`)))
-		calls, _ := h.client.RecentCalls(0)
+		calls, _ := h.client.History().Calls(0)
 		require.Len(t, calls, 1)
 		require.Equal(t, "mcpvisor call", calls[0].Client)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
@@ -97,7 +98,7 @@ func (h *Handler) knownTool(name string) iter.Seq[mcpvisor.Tool] {
 			yield(tool)
 			return
 		}
-		for c := range h.client.Catalogs() {
+		for c := range relay.Of(h.client).Catalogs() {
 			for _, tool := range c.Tools {
 				if tool.Name == name || tool.Alias == name {
 					yield(tool)

@@ -16,7 +16,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
-	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
@@ -26,7 +26,7 @@ var withoutEffect = []string{"autoApprove", "alwaysAllow", "timeout"}
 
 // knownKeys are the keys of an entry that are kept as they are.
 var knownKeys = func() (keys []string) {
-	for _, k := range config.Keys() {
+	for _, k := range configkeys.All() {
 		if !strings.Contains(k.Name, ".") {
 			keys = append(append(keys, k.Name), k.Aliases...)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // callEntries are calls of all servers: in flight, without an end, of unknown outcome, and ended,
@@ -32,7 +33,7 @@ func (m *model) callEntries() (all []entry) {
 		all = append(all, entry{lines: []string{quiet.Render(fmt.Sprintf("  and %d more; mcpvisor tasks lists all", more))}})
 	}
 	section(fmt.Sprintf("  UNKNOWN OUTCOME  %s that may have been executed, the last end first", display.Count(len(m.data.calls.Unknown), "call")), m.endedEntries(m.data.calls.Unknown))
-	others := slices.DeleteFunc(slices.Clone(m.data.calls.Recent), func(c mcpvisor.CallRecord) bool { return c.Outcome == mcpvisor.OutcomeUnknown })
+	others := slices.DeleteFunc(slices.Clone(m.data.calls.Recent), func(c monitor.CallRecord) bool { return c.Outcome == mcpvisor.OutcomeUnknown })
 	section("  ENDED  the last end first", m.endedEntries(others))
 	if len(all) == 0 {
 		return []entry{{lines: []string{quiet.Render("no call was made yet")}}}
@@ -42,7 +43,7 @@ func (m *model) callEntries() (all []entry) {
 
 // endedEntries are calls that have ended, the last first: each with the time of its end, and how
 // long it took.
-func (m *model) endedEntries(calls []mcpvisor.CallRecord) (all []entry) {
+func (m *model) endedEntries(calls []monitor.CallRecord) (all []entry) {
 	for i := len(calls) - 1; i >= 0; i-- {
 		c, same := calls[i], 1
 		for ; c.Outcome == mcpvisor.OutcomeUnknown && i > 0 && alike(&c, &calls[i-1]); i-- {
@@ -67,7 +68,7 @@ func targetOf(server, target, method string) string {
 	return display.Line(server + "/" + cmp.Or(target, method))
 }
 
-func (m *model) endedFacts(c *mcpvisor.CallRecord, same int) []fact {
+func (m *model) endedFacts(c *monitor.CallRecord, same int) []fact {
 	text, style := outcomeSentence(c)
 	facts := []fact{
 		{"call", strong, targetOf(c.Server, c.Target, c.Method)},
@@ -96,7 +97,7 @@ func (m *model) endedFacts(c *mcpvisor.CallRecord, same int) []fact {
 var notKept = fact{"arguments", quiet, "not kept"}
 
 // outcomeSentence says how a call has ended, and what that means for another attempt.
-func outcomeSentence(c *mcpvisor.CallRecord) (text string, style lipgloss.Style) {
+func outcomeSentence(c *monitor.CallRecord) (text string, style lipgloss.Style) {
 	_, style = outcomeOf(c)
 	switch {
 	case c.Kind == "" && c.ToolError:
@@ -112,11 +113,11 @@ func outcomeSentence(c *mcpvisor.CallRecord) (text string, style lipgloss.Style)
 }
 
 // alike reports whether two calls of the same target have failed in the same way.
-func alike(a, b *mcpvisor.CallRecord) bool {
+func alike(a, b *monitor.CallRecord) bool {
 	return a.Server == b.Server && a.Target == b.Target && a.Method == b.Method && a.Kind == b.Kind && a.Client == b.Client && a.Outcome == b.Outcome
 }
 
-func outcomeOf(c *mcpvisor.CallRecord) (text string, style lipgloss.Style) {
+func outcomeOf(c *monitor.CallRecord) (text string, style lipgloss.Style) {
 	switch {
 	case c.Kind == "" && c.ToolError:
 		return "the tool reports an error", warning

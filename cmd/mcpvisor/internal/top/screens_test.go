@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -26,11 +27,11 @@ func oneLine(m *model) string { return strings.Join(strings.Fields(text(m)), " "
 // kept.
 func TestCalls_one(t *testing.T) {
 	f := outage()
-	f.calls.Recent = []mcpvisor.CallRecord{
+	f.calls.Recent = []monitor.CallRecord{
 		{Seq: 1, Server: "files", Target: "pay", Method: "tools/call", Epoch: 3, Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
 		{Seq: 2, Server: "files", Target: "read", Method: "tools/call", Began: *ago(time.Second), Took: 4 * time.Millisecond, ToolError: true, Client: "claude \x1b[2J 2.1", ResultBytes: 70},
 	}
-	f.calls.Unknown = []mcpvisor.CallRecord{{Seq: 3, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown},
+	f.calls.Unknown = []monitor.CallRecord{{Seq: 3, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown},
 		{Seq: 4, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
 	m := shown(t, f, 80, 30, "c")
 	for _, want := range [][]string{
@@ -52,7 +53,7 @@ func TestCalls_one(t *testing.T) {
 	}
 	require.Contains(t, text(m), "▸ 11:59:03", "the last one")
 	f.calls.Recent = f.calls.Recent[:1]
-	f.calls.Recent = append(f.calls.Recent, mcpvisor.CallRecord{Seq: 5, Server: "files", Target: "later", Began: clock})
+	f.calls.Recent = append(f.calls.Recent, monitor.CallRecord{Seq: 5, Server: "files", Target: "later", Began: clock})
 	settle(m, m.read())
 	require.Contains(t, text(m), "▸ 11:59:03", "the same call, after a newer one")
 	typeKeys(t, m, "enter")
@@ -87,7 +88,7 @@ func changedLists() *fakeSource {
 	f.summaries = api.EventSummaries{Instance: "1", Started: clock}
 	for i, e := range []mcpvisor.Event{{Kind: mcpvisor.EventDown, Server: "gone", Epoch: 3, Cause: cause}, {Kind: mcpvisor.EventChanged, Server: "files", Change: added}} {
 		e.Seq, e.Time = uint64(i+1), *ago(time.Minute)
-		s := mcpvisor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
+		s := monitor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
 		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{EventSummary: s, Text: s.String(), Last: api.Event{Event: e, Text: e.String(), Severity: e.Severity()}})
 	}
 	return f
@@ -140,7 +141,7 @@ func TestEvents_of_one_server(t *testing.T) {
 // What is known of a call includes why it failed.
 func TestCalls_why(t *testing.T) {
 	f := outage()
-	f.calls = api.Calls{Recent: []mcpvisor.CallRecord{{Seq: 1, Server: "files", Target: "read", Began: clock, Kind: mcpvisor.KindCrashed, Error: "no space \x1b[2J left"}}}
+	f.calls = api.Calls{Recent: []monitor.CallRecord{{Seq: 1, Server: "files", Target: "read", Began: clock, Kind: mcpvisor.KindCrashed, Error: "no space \x1b[2J left"}}}
 	m := shown(t, f, 80, 24, "c", "enter")
 	require.Contains(t, oneLine(m), "error crashed why no space")
 	require.NotContains(t, m.View().Content, "\x1b[2J")
@@ -234,7 +235,7 @@ func TestStates_in_words(t *testing.T) {
 	for i, e := range []mcpvisor.Event{{Kind: mcpvisor.EventEvicted, Server: "search", Attempt: 5, MaxAttempts: 5, Cause: parked.LastCause},
 		{Kind: mcpvisor.EventParked, Server: "orders-database", Delay: 5 * time.Minute, RetryAt: parked.RetryAt, Cause: parked.LastCause}} {
 		e.Seq, e.Time = uint64(i+1), clock
-		s := mcpvisor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
+		s := monitor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
 		f.summaries.Instance = "1"
 		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{EventSummary: s, Text: s.String(), Last: api.Event{Event: e, Text: e.String(), Severity: e.Severity()}})
 	}

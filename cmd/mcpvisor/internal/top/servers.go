@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -231,8 +232,8 @@ func (m *model) flightEntries(server string) (all []entry) {
 			return []fact{{"call", strong, name}, {"outcome", plain, "not ended: its server executes it as a task, for " + age(t.Began)}, {"state", plain, state}, {"key", plain, cmp.Or(t.JournalKey().String(), "none")}, {"began", plain, m.clock(t.Began)}, notKept}
 		}})
 	}
-	calls := slices.DeleteFunc(slices.Clone(m.data.calls.InFlight), func(c mcpvisor.CallInFlight) bool { return server != "" && c.Server != server })
-	slices.SortStableFunc(calls, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
+	calls := slices.DeleteFunc(slices.Clone(m.data.calls.InFlight), func(c monitor.CallInFlight) bool { return server != "" && c.Server != server })
+	slices.SortStableFunc(calls, func(a, b monitor.CallInFlight) int { return a.Began.Compare(b.Began) })
 	for _, c := range calls {
 		name, style, outcome := targetOf(c.Server, c.Target, c.Method), plain, "not ended: in flight for "
 		row := fmt.Sprintf("%s  %s", cell(age(c.Began), 7, true), name)

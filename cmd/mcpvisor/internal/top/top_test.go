@@ -25,6 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -122,12 +123,12 @@ func outage() *fakeSource {
 				{Server: "search", Kind: api.AttentionEvicted, Severity: api.SeverityError, Text: "was given up: exit status 7", Action: "fix it", Since: ago(26 * time.Hour)},
 				{Server: "files", Kind: api.AttentionUnknownOutcome, Severity: api.SeverityWarning, Text: "1 call of unknown outcome in the last 10 min", Action: "look before you repeat it"},
 			}},
-		server: api.Server{Stderr: mcpvisor.ServerStderr{Epoch: 3, PID: 4711, Total: 9, First: []string{"listening"}, Lines: []string{"warm \x1b[2Jcache", strings.Repeat("long ", 30)}},
+		server: api.Server{Stderr: monitor.ServerStderr{Epoch: 3, PID: 4711, Total: 9, First: []string{"listening"}, Lines: []string{"warm \x1b[2Jcache", strings.Repeat("long ", 30)}},
 			Tools: []api.ToolStats{{Server: "files", Name: "files/read", OriginalName: "read", Calls: 12, Unknown: 1, Failed: map[mcpvisor.ErrorKind]int64{"crashed": 1},
 				P50: 800 * time.Microsecond, P95: 12 * time.Millisecond, Max: 3 * time.Second}}},
 		tools: api.Tools{Server: "files", Tools: []api.Tool{{Tool: mcpvisor.Tool{OriginalName: "read"}, Tokens: 210}, {Tool: mcpvisor.Tool{OriginalName: "write"}, Tokens: 302}}},
 		use:   api.ToolUse{Tools: []api.ToolStats{{Server: "files", Calls: 12, P95: 12 * time.Millisecond}}},
-		calls: api.Calls{InFlight: []mcpvisor.CallInFlight{{Server: "files", Method: "tools/call", Target: "read", Began: *ago(40 * time.Second)},
+		calls: api.Calls{InFlight: []monitor.CallInFlight{{Server: "files", Method: "tools/call", Target: "read", Began: *ago(40 * time.Second)},
 			{Server: "files", Method: "ping", Began: *ago(time.Second), Queued: true}}},
 	}
 }
@@ -234,7 +235,7 @@ func crowd() *fakeSource {
 		f.usage.Servers = append(f.usage.Servers, api.ServerUsage{Server: s.Name, CPU: &cpu, MemoryBytes: &bytes, CallsPerMinute: &rate, ErrorShare: &share})
 	}
 	for i := range 30 {
-		f.calls.InFlight = append(f.calls.InFlight, mcpvisor.CallInFlight{Server: "files", Target: fmt.Sprintf("tool-%d", i), Began: clock})
+		f.calls.InFlight = append(f.calls.InFlight, monitor.CallInFlight{Server: "files", Target: fmt.Sprintf("tool-%d", i), Began: clock})
 	}
 	return f
 }
@@ -326,7 +327,7 @@ func day() *fakeSource {
 	f := outage()
 	add := func(before time.Duration, group api.EventGroup, server, text string, severity mcpvisor.Severity, count int, ready *time.Time) {
 		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{Text: server + " " + text,
-			EventSummary: mcpvisor.EventSummary{Seq: uint64(len(f.summaries.Summaries)), Began: *ago(26 * time.Hour), Count: count, Ready: ready},
+			EventSummary: monitor.EventSummary{Seq: uint64(len(f.summaries.Summaries)), Began: *ago(26 * time.Hour), Count: count, Ready: ready},
 			Last:         api.Event{Severity: severity, Group: group, Event: mcpvisor.Event{Seq: uint64(len(f.summaries.Summaries)), Server: server, Time: *ago(before)}}})
 	}
 	f.summaries.Instance, f.summaries.Started = "1", *ago(72 * time.Hour)
@@ -373,9 +374,9 @@ func TestEvents_of_a_day(t *testing.T) {
 func TestCalls_alike(t *testing.T) {
 	f := outage()
 	for range 20 {
-		f.calls.Unknown = append(f.calls.Unknown, mcpvisor.CallRecord{Server: "files", Target: "write", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown})
+		f.calls.Unknown = append(f.calls.Unknown, monitor.CallRecord{Server: "files", Target: "write", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown})
 	}
-	f.calls.Recent = []mcpvisor.CallRecord{{Server: "files", Target: "read", Began: clock}}
+	f.calls.Recent = []monitor.CallRecord{{Server: "files", Target: "read", Began: clock}}
 	text := ansi.Strip(shown(t, f, 100, 24, "c").View().Content)
 	require.Contains(t, text, "crashed, may have been executed, 20 times in a row")
 	require.Equal(t, 1, strings.Count(text, "files/write"))
@@ -399,7 +400,7 @@ func TestClients(t *testing.T) {
 	require.Contains(t, ansi.Strip(text), "task of files/index: working, for 1m")
 	require.Contains(t, ansi.Strip(text), "task of search: input_required")
 	require.Contains(t, ansi.Strip(text), "and 23 tasks more")
-	f.calls.Recent = []mcpvisor.CallRecord{{Server: "files", Target: "read", Began: clock, Client: "claude-code 2.1.4"}}
+	f.calls.Recent = []monitor.CallRecord{{Server: "files", Target: "read", Began: clock, Client: "claude-code 2.1.4"}}
 	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "c").View().Content), "ok, for claude-code 2.1.4")
 }
 
@@ -573,10 +574,10 @@ func TestCall_of_a_tool_that_asks(t *testing.T) {
 // All calls have a screen: in flight, of unknown outcome, and ended. So has what needs attention.
 func TestLists_of_all(t *testing.T) {
 	f := crowd()
-	f.calls.Unknown = []mcpvisor.CallRecord{{Seq: 7, Server: "files", Target: "pay", Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
-	f.calls.Recent = append(f.calls.Unknown, mcpvisor.CallRecord{Seq: 8, Server: "files", Target: "read", Began: *ago(time.Second), Took: 4 * time.Millisecond},
-		mcpvisor.CallRecord{Seq: 9, Server: "search", Target: "find", Began: clock, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
-		mcpvisor.CallRecord{Seq: 10, Server: "files", Method: "resources/read", Began: clock, ToolError: true})
+	f.calls.Unknown = []monitor.CallRecord{{Seq: 7, Server: "files", Target: "pay", Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
+	f.calls.Recent = append(f.calls.Unknown, monitor.CallRecord{Seq: 8, Server: "files", Target: "read", Began: *ago(time.Second), Took: 4 * time.Millisecond},
+		monitor.CallRecord{Seq: 9, Server: "search", Target: "find", Began: clock, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
+		monitor.CallRecord{Seq: 10, Server: "files", Method: "resources/read", Began: clock, ToolError: true})
 	for i := range 9 {
 		f.status.Attention = append(f.status.Attention, api.Attention{Server: fmt.Sprintf("team-%02d", i), Kind: api.AttentionParked, Severity: api.SeverityWarning, Text: "ECONNREFUSED", Action: "fix the cause", Since: ago(time.Minute)})
 	}
@@ -663,7 +664,7 @@ func TestView_fits(t *testing.T) {
 		s.Name = fmt.Sprintf("server-with-a-long-name-%03d-服务器", i)
 		many.status.Servers = append(many.status.Servers, s)
 		many.status.Attention = append(many.status.Attention, api.Attention{Server: s.Name, Text: strings.Repeat("text ", 40), Severity: api.SeverityError})
-		many.calls.InFlight = append(many.calls.InFlight, mcpvisor.CallInFlight{Server: s.Name, Target: strings.Repeat("t", 90), Began: clock})
+		many.calls.InFlight = append(many.calls.InFlight, monitor.CallInFlight{Server: s.Name, Target: strings.Repeat("t", 90), Began: clock})
 	}
 	for _, size := range [][2]int{{80, 24}, {40, 10}, {200, 60}, {20, 5}, {1, 1}, {95, 24}, {96, 24}} {
 		for _, source := range []*fakeSource{many, outage(), {}} {

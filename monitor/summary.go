@@ -1,9 +1,10 @@
-package mcpvisor
+package monitor
 
 import (
 	"fmt"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -11,7 +12,7 @@ import (
 // EventSummary is one line of what has happened: one event, or several similar ones of one server.
 // A server that crashes again and again has one EventSummary for all its crashes of one kind, as
 // long as less than an hour lies between them. So the changes of days have room where the events of
-// one crash loop fill [Event] lists within hours.
+// one crash loop fill [mcpvisor.Event] lists within hours.
 //
 // There are summaries of these events: a server was registered or unregistered; it ended, or did
 // not start; its lists changed; it was parked or given up, or waits to be authorized; its standby or
@@ -37,11 +38,11 @@ type EventSummary struct {
 	// nil: it was not, or another summary of the server is later.
 	Ready *time.Time `json:"ready,omitempty"`
 	// Last is the last of the events. Its cause has only the last lines of stderr.
-	Last Event `json:"last"`
+	Last mcpvisor.Event `json:"last"`
 }
 
 // String describes the summary in one line, without the times. For one event it is what
-// [Event.String] returns, without stderr.
+// [mcpvisor.Event.String] returns, without stderr.
 func (s EventSummary) String() string {
 	e := s.Last
 	if e.Cause != nil {
@@ -52,7 +53,7 @@ func (s EventSummary) String() string {
 		return e.Server + " registered again, with another specification"
 	case s.Count == 1:
 		return e.String()
-	case e.Kind != EventDown && e.Kind != EventStartFailed:
+	case e.Kind != mcpvisor.EventDown && e.Kind != mcpvisor.EventStartFailed:
 		return fmt.Sprintf("%s (%d times)", e.String(), s.Count)
 	}
 	text := fmt.Sprintf("%s ended %d times", e.Server, s.Count)

@@ -121,13 +121,13 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 // callTool answers tools/call (MCP, server, tools). Arguments that the tool does not take are an
 // error of the tool, which the model can correct; a request that is not one of tools/call, and
 // an unknown tool, are JSON-RPC errors (there: error handling).
-func (c *connection) callTool(r *request) (json.RawMessage, error) {
+func (r *request) callTool() (json.RawMessage, error) {
 	t, err := readToolCall(r.Params)
 	if err != nil {
 		return nil, err
 	}
 	modern := t.version >= modernVersion
-	c.noteVersion(modern)
+	r.session.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
 		t.input = inputParams{}
 	}
@@ -136,44 +136,44 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			return nil, wire
 		}
 		if isUnknown(err) {
-			return nil, c.unknown("tool", t.name)
+			return nil, r.gateway.unknown("tool", t.name)
 		}
 		if errors.Is(err, mcpvisor.ErrRPC) {
-			return nil, c.protocolError(t.name, err)
+			return nil, r.session.protocolError(t.name, err)
 		}
-		return message.Result(c.client.ErrorForModel(t.name, err), modern)
+		return message.Result(r.gateway.client.ErrorForModel(t.name, err), modern)
 	}
 	checkArguments := func(tool string) error {
-		if r.out.http == nil {
+		if r.exchange.http == nil {
 			return nil
 		}
-		return r.out.http.checkArguments(tool, modern, r.Params)
+		return r.exchange.http.checkArguments(tool, modern, r.Params)
 	}
-	if err := checkArguments(cmp.Or(c.catalog.Last().ToolByName[t.name], t.name)); err != nil {
+	if err := checkArguments(cmp.Or(r.gateway.catalog.Last().ToolByName[t.name], t.name)); err != nil {
 		return nil, err
 	}
-	if result, held, err := c.resumeHeld(r, modern, &t.input, t.of, answerTo); held {
+	if result, held, err := r.resumeHeld(modern, &t.input, t.of, answerTo); held {
 		return result, err
 	}
-	tool, err := c.findTool(r.ctx, t.name)
+	tool, err := r.session.findTool(r.ctx, t.name)
 	if err != nil {
 		return nil, err
 	}
 	server := serverOf(tool)
-	return c.perform(r, &upstreamRequest{
+	return r.perform(&upstreamRequest{
 		server: server, meta: t.meta, of: t.of, modern: modern, input: t.input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
-			tasks, opts, err := c.beginTaskCall(&t, tool, opts)
+			tasks, opts, err := r.session.beginTaskCall(&t, tool, opts)
 			if err != nil {
 				return nil, err
 			}
 			defer tasks.end()
-			err = c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+			err = r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				if err := checkArguments(tool); err != nil { // its server may have come up now
 					return err
 				}
-				if tasks.copy = ""; client != c.client {
-					tasks.copy = c.copyKey(server)
+				if tasks.copy = ""; client != r.gateway.client {
+					tasks.copy = r.session.tenancy.copyKey(server)
 				}
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
@@ -181,17 +181,17 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			if err != nil {
 				return nil, err
 			}
-			return c.shortenResult(t.name, tool, tasks.result(result)), nil
+			return r.session.shortenResult(t.name, tool, tasks.result(result)), nil
 		},
-		answerTo: answerTo, offered: func() bool { return c.offersTool(tool) },
+		answerTo: answerTo, offered: func() bool { return r.gateway.offersTool(tool) },
 	})
 }
 
 // offersTool reports whether the client may still use what a call of the tool has made: a reload may have
 // hidden the tool or its server.
-func (c *connection) offersTool(tool string) bool {
-	rules := c.view.Rules()
-	if known, ok := c.client.Tool(tool); ok {
+func (g *gateway) offersTool(tool string) bool {
+	rules := g.view.Rules()
+	if known, ok := g.client.Tool(tool); ok {
 		return rules.OffersServer(known.Server) && rules.OffersTool(&known)
 	}
 	server, own, _ := mcpvisor.SplitName(tool) // its server has withdrawn it
@@ -200,32 +200,32 @@ func (c *connection) offersTool(tool string) bool {
 
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
 // lists the tool under that name. Qualified names and aliases stand for themselves.
-func (c *connection) findTool(ctx context.Context, name string) (string, error) {
-	if qualified, ok := c.catalog.Last().ToolByName[name]; ok {
+func (s *session) findTool(ctx context.Context, name string) (string, error) {
+	if qualified, ok := s.gateway.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
-	if _, ok := c.catalog.Get().ToolByName[name]; !ok {
-		c.awaitServers(ctx, c.mayHave(name))
+	if _, ok := s.gateway.catalog.Get().ToolByName[name]; !ok {
+		s.gateway.awaitServers(ctx, s.gateway.mayHave(name))
 	}
-	l := c.catalog.Get()
+	l := s.gateway.catalog.Get()
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}
 	if _, withheld := l.WithheldName[listing.Owner{Server: "tool", Name: name}]; withheld {
-		return "", c.unknown("tool", name)
+		return "", s.gateway.unknown("tool", name)
 	}
-	if c.profile() == nil {
-		return c.qualifiedOf(name)
+	if s.gateway.profile() == nil {
+		return s.qualifiedOf(name)
 	}
-	o, err := c.findOffered(ctx, "tool", name, c.offeredTool)
+	o, err := s.gateway.findOffered(ctx, "tool", name, s.gateway.offeredTool)
 	return o.Qualified(), err
 }
 
 // qualifiedOf resolves a name that the gateway does not list. The client resolves it itself, so it is
 // returned as it is. Only if some server has copies must the gateway know which server the name belongs
 // to.
-func (c *connection) qualifiedOf(name string) (string, error) {
-	if c.opts.sharesAll() && c.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes {
+func (s *session) qualifiedOf(name string) (string, error) {
+	if s.gateway.opts.sharesAll() && s.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes {
 		return name, nil
 	}
 	if _, _, ok := mcpvisor.SplitName(name); ok {
@@ -235,7 +235,7 @@ func (c *connection) qualifiedOf(name string) (string, error) {
 		return name, nil
 	}
 	var found []string
-	for known := range c.client.Catalogs() {
+	for known := range s.gateway.client.Catalogs() {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; mcpvisor.Alias(t.Server, t.OriginalName) == name {
 				found = append(found, mcpvisor.Qualify(t.Server, t.OriginalName))
@@ -243,7 +243,7 @@ func (c *connection) qualifiedOf(name string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", c.unknown("tool", name)
+		return "", s.gateway.unknown("tool", name)
 	}
 	return found[0], nil
 }
@@ -268,18 +268,18 @@ func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.M
 // callOptions returns the options of a request to a server. They carry its _meta and its handlers for
 // questions. They pass its log messages on to its client only, and its progress if the request has a
 // token (MCP, basic, utilities, progress). tell calls a function with the receiver of these reports.
-func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
+func (r *request) callOptions(u *upstreamRequest, tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
 	if u.modern {
-		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
+		r.session.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
 	}
-	opts := c.named(nil)
-	if h := c.questions.handlers.Load(); h != nil {
-		c.questions.begin(r, u.server)
+	opts := r.session.named(nil)
+	if h := r.session.questions.handlers.Load(); h != nil {
+		r.session.questions.begin(r, u.server)
 		opts = append(opts, facade.WithCallHandlers(h))
 	}
 	if u.modern {
 		if u.input.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(c.tripClient(u.input.declared).Handlers()))
+			opts = append(opts, facade.WithCallHandlers(r.session.tripClient(u.input.declared).Handlers()))
 		}
 		if u.input.relays() {
 			opts = append(opts, facade.WithRelay(u.input.next))
@@ -288,7 +288,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	if len(u.meta) > 0 && u.meta[0] == '{' {
 		opts = append(opts, facade.WithMeta(u.meta))
 	}
-	level := c.notify.LevelOfLogs()
+	level := r.session.notify.LevelOfLogs()
 	if u.modern {
 		level = notices.NoLogs
 		if u.of.logLevel != "" {
@@ -323,26 +323,26 @@ func isProgressToken(token json.RawMessage) bool {
 }
 
 // shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as shown.
-func (c *connection) shortenResult(shown, tool string, result json.RawMessage) json.RawMessage {
-	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Shown: shown, Links: !c.noLinks.Load(), Limit: max(c.opts.settings.load().MaxResultBytes, 0)}, result)
+func (s *session) shortenResult(shown, tool string, result json.RawMessage) json.RawMessage {
+	return s.gateway.results.Shorten(longresult.Cut{Owner: s.owner, Tool: tool, Shown: shown, Links: !s.noLinks.Load(), Limit: max(s.gateway.opts.settings.load().MaxResultBytes, 0)}, result)
 }
 
 // linkVersion is the first version with links to resources in results.
 const linkVersion = "2025-06-18"
 
 // speak sets what follows from the version of the session.
-func (c *connection) speak(version string) { c.noLinks.Store(version < linkVersion) }
+func (s *session) speak(version string) { s.noLinks.Store(version < linkVersion) }
 
 // readResult answers resources/read for the whole text of a shortened result. It reports false for any
 // other URI.
-func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err error) {
+func (s *session) readResult(p *params) (result json.RawMessage, ok bool, err error) {
 	id, ok := strings.CutPrefix(p.URI, longresult.Scheme)
 	if !ok {
 		return nil, false, nil
 	}
-	text, tool, found := c.results.Get(c.owner, id)
-	if !found || !c.offersTool(tool) {
-		if slices.Contains(c.client.Servers(), longresult.Server) { // a server of that name
+	text, tool, found := s.gateway.results.Get(s.owner, id)
+	if !found || !s.gateway.offersTool(tool) {
+		if slices.Contains(s.gateway.client.Servers(), longresult.Server) { // a server of that name
 			return nil, false, nil
 		}
 		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)

@@ -27,13 +27,13 @@ func WithClients(r *clients.Registry) Option {
 func keyOf(n nonce) string { return "session " + string(n[:]) }
 
 // infoOf describes a client over HTTP, without what the client says of itself.
-func (x *exchange) infoOf(protocol string) clients.Info {
+func (x *httpExchange) infoOf(protocol string) clients.Info {
 	return clients.Info{Protocol: protocol, Principal: x.principal.name, Profile: x.gateway.opts.profile, Transport: "http"}
 }
 
 // openModern returns the client of a request of 2026-07-28, which belongs to no session. Requests with
 // the same principal, profile, name and version are of one client.
-func (x *exchange) openModern(params json.RawMessage) *clients.Client {
+func (x *httpExchange) openModern(params json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
 	info.Name, info.Version = readClientInfo(jsonscan.Member(params, "_meta"), mcp.MetaKeyClientInfo)
 	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
@@ -50,21 +50,21 @@ func readClientInfo(object json.RawMessage, member string) (name, version string
 
 // introduce tells the registry the name and version of a client of a Transport. It does so once: in
 // initialize, or in the first request of 2026-07-28 that has them.
-func (c *connection) introduce(object json.RawMessage, member, protocol string) {
-	if c.peer == nil || c.introduced.Load() {
+func (s *session) introduce(object json.RawMessage, member, protocol string) {
+	if s.peer == nil || s.introduced.Load() {
 		return
 	}
 	name, version := readClientInfo(object, member)
 	if name == "" {
 		return
 	}
-	c.introduced.Store(true)
-	c.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
+	s.introduced.Store(true)
+	s.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
 }
 
 // named adds the name of the client to the options of a call, for the record of the call.
-func (c *connection) named(opts []facade.CallOption) []facade.CallOption {
-	if label := c.peer.Label(); label != "" {
+func (s *session) named(opts []facade.CallOption) []facade.CallOption {
+	if label := s.peer.Label(); label != "" {
 		return append(opts, facade.WithClientName(label))
 	}
 	return opts
@@ -85,7 +85,7 @@ func (w tokenWriter) WriteHeader(status int) {
 }
 
 // refuse counts a refused request.
-func (x *exchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
+func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
 
 // offer describes what the clients of the gateway can see and call.
 func (g *gateway) offer() clients.Offer {

@@ -23,31 +23,31 @@ import (
 )
 
 // listOf answers a request for one of the lists.
-func listOf(list func(*listing.Listing) *listing.List) func(*connection, *request, *params) (any, error) {
-	return func(c *connection, _ *request, p *params) (any, error) {
-		return list(c.catalog.Get()).Page(p.Cursor, c.opts.pageSize, p.modern())
+func listOf(list func(*listing.Listing) *listing.List) func(*request, *params) (any, error) {
+	return func(r *request, p *params) (any, error) {
+		return list(r.gateway.catalog.Get()).Page(p.Cursor, r.gateway.opts.pageSize, p.modern())
 	}
 }
 
 // getPrompt answers prompts/get.
-func (c *connection) getPrompt(r *request, p *params) (any, error) {
+func (r *request) getPrompt(p *params) (any, error) {
 	input := readInput(r.Params, p)
 	if !input.valid() {
 		return nil, errInputResponses
 	}
-	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
+	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.Name, err) }
+	if result, held, err := r.resumeHeld(p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
-	server, name, err := c.findPrompt(r.ctx, p.Name)
+	server, name, err := r.gateway.findPrompt(r.ctx, p.Name)
 	if err != nil {
 		return nil, err
 	}
-	return c.perform(r, &upstreamRequest{
+	return r.perform(&upstreamRequest{
 		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
-			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+			err := r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				if input.relays() {
 					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
@@ -57,22 +57,22 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 			})
 			return encodeResult(result, err, p.modern())
 		},
-		answerTo: answerTo, offered: func() bool { return c.view.Rules().OffersPrompt(server, name) },
+		answerTo: answerTo, offered: func() bool { return r.gateway.view.Rules().OffersPrompt(server, name) },
 	})
 }
 
 // findPrompt returns the server of a prompt, and the server's own name for it. name is an alias or a
 // qualified name. The prompt need not be listed, because its server may be down. An alias that several
 // prompts share is refused.
-func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
-	if _, ok := c.catalog.Last().PromptByName[name]; !ok {
-		c.awaitServers(ctx, c.mayHave(name))
+func (g *gateway) findPrompt(ctx context.Context, name string) (server, own string, err error) {
+	if _, ok := g.catalog.Last().PromptByName[name]; !ok {
+		g.awaitServers(ctx, g.mayHave(name))
 	}
-	if o, ok := c.catalog.Get().PromptByName[name]; ok {
+	if o, ok := g.catalog.Get().PromptByName[name]; ok {
 		return o.Server, o.Name, nil
 	}
-	if c.profile() != nil {
-		o, err := c.findOffered(ctx, "prompt", name, c.offeredPrompt)
+	if g.profile() != nil {
+		o, err := g.findOffered(ctx, "prompt", name, g.offeredPrompt)
 		return o.Server, o.Name, err
 	}
 	if server, own, ok := mcpvisor.SplitName(name); ok {
@@ -82,9 +82,9 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 		return server, own, nil
 	}
 	if len(name) > toolname.MaxAliasBytes {
-		return "", "", c.unknown("prompt", name)
+		return "", "", g.unknown("prompt", name)
 	}
-	for known := range c.client.Catalogs() {
+	for known := range g.client.Catalogs() {
 		for _, p := range known.Prompts {
 			if mcpvisor.Alias(p.Server, p.OriginalName) != name {
 				continue
@@ -97,21 +97,21 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 		}
 	}
 	if server == "" {
-		return "", "", c.unknown("prompt", name)
+		return "", "", g.unknown("prompt", name)
 	}
 	return server, own, nil
 }
 
 // unknown returns the error for the name of a tool or prompt that is not offered. It suggests names that this
 // session lists, but none for the name of one that is withheld.
-func (c *connection) unknown(what, name string) *jsonrpc.Error {
-	if reason, withheld := c.catalog.Last().WithheldName[listing.Owner{Server: what, Name: name}]; withheld {
+func (g *gateway) unknown(what, name string) *jsonrpc.Error {
+	if reason, withheld := g.catalog.Last().WithheldName[listing.Owner{Server: what, Name: name}]; withheld {
 		return message.InvalidParams("the " + what + " " + message.Quote(name) + " is not offered: " + reason)
 	}
 	names := "; " + what + "s/list has the names"
-	if unknown := c.mayHave(name); len(unknown) > 0 {
+	if unknown := g.mayHave(name); len(unknown) > 0 {
 		names = "; server " + unknown[0] + " is not ready yet, and may have it" + names
-	} else if similar := c.catalog.Similar(what, name); len(similar) > 0 {
+	} else if similar := g.catalog.Similar(what, name); len(similar) > 0 {
 		names = "; did you mean " + strings.Join(similar, ", ") + "?"
 	}
 	e := message.InvalidParams("unknown " + what + " " + message.Quote(name) + names)
@@ -120,27 +120,27 @@ func (c *connection) unknown(what, name string) *jsonrpc.Error {
 }
 
 // readResource answers resources/read.
-func (c *connection) readResource(r *request, p *params) (any, error) {
-	if result, ok, err := c.readResult(p); ok {
+func (r *request) readResource(p *params) (any, error) {
+	if result, ok, err := r.session.readResult(p); ok {
 		return result, err
 	}
 	input := readInput(r.Params, p)
 	if !input.valid() {
 		return nil, errInputResponses
 	}
-	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) }
-	if result, held, err := c.resumeHeld(r, p.modern(), &input, p.callMeta(), answerTo); held {
+	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.URI, err) }
+	if result, held, err := r.resumeHeld(p.modern(), &input, p.callMeta(), answerTo); held {
 		return result, err
 	}
-	found, err := c.findResource(r.ctx, p.URI)
+	found, err := r.gateway.findResource(r.ctx, p.URI)
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	return c.perform(r, &upstreamRequest{
+	return r.perform(&upstreamRequest{
 		server: found.Server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
-			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
+			err := r.session.tenancy.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
 				if input.relays() {
 					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
@@ -153,7 +153,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			}
 			return encodeResult(whole, err, p.modern())
 		},
-		answerTo: answerTo, offered: func() bool { return c.view.OffersUpdate(found.Server, found.URI) },
+		answerTo: answerTo, offered: func() bool { return r.gateway.view.OffersUpdate(found.Server, found.URI) },
 	})
 }
 
@@ -174,58 +174,58 @@ func notFound(err error, p *params) error {
 // findResource returns the server that a URI belongs to: the only one that lists it, or has a matching
 // template. A server that is down counts with what it offered last: its resources do not fall to another
 // server. Of several servers the configuration says which one comes first; else the URI is refused.
-func (c *connection) findResource(ctx context.Context, uri string) (resource.Name, error) {
-	return c.findURI(ctx, "resource", uri, func(known *mcpvisor.Catalog) bool {
+func (g *gateway) findResource(ctx context.Context, uri string) (resource.Name, error) {
+	return g.findURI(ctx, "resource", uri, func(known *mcpvisor.Catalog) bool {
 		steps := resource.MaxSteps
 		return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps)
 	})
 }
 
 // findTemplate returns the server that lists a resource template.
-func (c *connection) findTemplate(ctx context.Context, template string) (resource.Name, error) {
-	return c.findURI(ctx, "resource template", template, func(known *mcpvisor.Catalog) bool {
+func (g *gateway) findTemplate(ctx context.Context, template string) (resource.Name, error) {
+	return g.findURI(ctx, "resource template", template, func(known *mcpvisor.Catalog) bool {
 		return hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
 	})
 }
 
 // findURI returns the server of those for which has is true that a URI belongs to. While a server that may come
 // before it has never been ready, findURI waits for that as a call does, and then refuses the URI.
-func (c *connection) findURI(ctx context.Context, what, uri string, has func(*mcpvisor.Catalog) bool) (resource.Name, error) {
+func (g *gateway) findURI(ctx context.Context, what, uri string, has func(*mcpvisor.Catalog) bool) (resource.Name, error) {
 	for waited := false; ; waited = true {
-		rules := c.view.Rules()
+		rules := g.view.Rules()
 		if r, named, err := checkURI(uri); err != nil || named {
-			return r, cmp.Or(err, c.checkNamed(rules, what, uri, r))
+			return r, cmp.Or(err, g.checkNamed(rules, what, uri, r))
 		}
 		if !rules.OffersURI(uri) {
-			return c.theOnly(what, uri, nil)
+			return g.theOnly(what, uri, nil)
 		}
-		unknown, order := c.view.NeverReady(rules), c.terms().Order
+		unknown, order := g.view.NeverReady(rules), g.terms().Order
 		var having []string // the servers
-		for known := range c.view.Servers(rules) {
+		for known := range g.view.Servers(rules) {
 			if has(&known) {
 				having = append(having, known.Server)
 			}
 		}
 		first := resource.First(having, order)
-		before := resource.Before(unknown, first, order, c.catalog.ListsBare(listing.Owner{Server: first, Name: uri}))
+		before := resource.Before(unknown, first, order, g.catalog.ListsBare(listing.Owner{Server: first, Name: uri}))
 		switch {
 		case len(before) == 0 || waited && first == "":
-			return c.theOnly(what, uri, having)
+			return g.theOnly(what, uri, having)
 		case waited:
 			return resource.Name{}, message.InvalidParams("the " + what + " " + message.Quote(uri) + " may be that of server " + before[0] +
 				", which is not ready yet; for that of server " + first + " use " + message.Shorten(resource.Name{Server: first, URI: uri}.Qualified()))
 		}
-		c.awaitServers(ctx, before)
+		g.awaitServers(ctx, before)
 	}
 }
 
 // checkNamed refuses a URI that names its server, if a profile does not offer it. The error is that of a
 // URI that does not exist. Without a profile, the client reports what is wrong with the server.
-func (c *connection) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
-	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(c.view.ServerNames(), r.Server) {
+func (g *gateway) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
+	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(g.view.ServerNames(), r.Server) {
 		return nil
 	}
-	_, err := c.theOnly(what, uri, nil)
+	_, err := g.theOnly(what, uri, nil)
 	return err
 }
 
@@ -254,8 +254,8 @@ const codeResourceNotFound = -32002
 const maxNamed = 8
 
 // theOnly returns the resource if one server has it, or comes first of those that do, and an error otherwise.
-func (c *connection) theOnly(what, uri string, servers []string) (resource.Name, error) {
-	if first := resource.First(servers, c.terms().Order); first != "" {
+func (g *gateway) theOnly(what, uri string, servers []string) (resource.Name, error) {
+	if first := resource.First(servers, g.terms().Order); first != "" {
 		return resource.Name{Server: first, URI: uri}, nil
 	}
 	var text strings.Builder
@@ -271,7 +271,7 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 		return resource.Name{}, message.InvalidParams(text.String())
 	}
 	text.WriteString("no server has the " + what + " " + message.Quote(uri))
-	for i, server := range c.view.NeverReady(c.view.Rules()) {
+	for i, server := range g.view.NeverReady(g.view.Rules()) {
 		if i == maxNamed {
 			text.WriteString("; and so may others")
 			break
@@ -298,17 +298,17 @@ type completionContext struct {
 }
 
 // complete answers completion/complete (MCP, server, utilities, completion).
-func (c *connection) complete(r *request, p *params) (any, error) {
+func (r *request) complete(p *params) (any, error) {
 	request := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
 	var server string
 	switch p.Ref.Type {
 	case "ref/prompt":
 		var err error
-		if server, request.Prompt, err = c.findPrompt(r.ctx, p.Ref.Name); err != nil {
+		if server, request.Prompt, err = r.gateway.findPrompt(r.ctx, p.Ref.Name); err != nil {
 			return nil, err
 		}
 	case "ref/resource":
-		found, err := c.findTemplate(r.ctx, p.Ref.URI)
+		found, err := r.gateway.findTemplate(r.ctx, p.Ref.URI)
 		if err != nil {
 			return nil, err
 		}
@@ -316,11 +316,11 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	default:
 		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	return c.perform(r, &upstreamRequest{
+	return r.perform(&upstreamRequest{
 		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(),
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var details *mcp.CompletionResultDetails
-			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+			err := r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				details, err = client.Complete(ctx, server, request, opts...)
 				return err
 			})
@@ -329,6 +329,8 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 			}
 			return message.Result(&mcp.CompleteResult{Completion: *details}, p.modern())
 		},
-		answerTo: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
+		answerTo: func(err error) (json.RawMessage, error) {
+			return nil, r.session.protocolError(p.Ref.Name+p.Ref.URI, err)
+		},
 	})
 }

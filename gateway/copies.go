@@ -418,49 +418,64 @@ func (t *tenant) names() (servers []string) {
 }
 
 // isCopied reports whether each client has its own copy of a server.
-func (c *connection) isCopied(server string) bool { return c.opts.shareNow(server) == ShareClient }
+func (g *gateway) isCopied(server string) bool { return g.opts.shareNow(server) == ShareClient }
+
+// tenancy says which incarnation of a server serves a session: the one that is registered, or the copy of a tenant.
+type tenancy struct {
+	session *session
+	gateway *gateway
+
+	// Set before the first request. enter is nil if the sender of the requests is not known.
+	enter func() *tenant
+	leave func(*tenant)
+	key   string // tenant.key; principalTenant unless makeOwn sets another one
+
+	mu     sync.Mutex             // locked while a tenant is made
+	own    atomic.Pointer[tenant] // nil until it is needed
+	shared atomic.Pointer[tenant] // has the copies that the session shares with others; nil until it needs one
+}
 
 // tenantFor returns the tenant that has the incarnation of a server for this connection; nil: it is the server
 // that is registered.
-func (c *connection) tenantFor(server string) (t *tenant, err error) {
+func (t *tenancy) tenantFor(server string) (found *tenant, err error) {
 	switch {
-	case c.isCopied(server):
-		if t = c.tenantOf(); t == nil {
+	case t.gateway.isCopied(server):
+		if found = t.ownTenant(); found == nil {
 			return nil, errNobody(server)
 		}
-	case c.needsLegacy(server):
-		if t = c.legacyTenantOf(); t == nil {
+	case t.needsLegacy(server):
+		if found = t.sharedTenant(); found == nil {
 			return nil, message.ErrCallEnded
 		}
 	}
-	return t, nil
+	return found, nil
 }
 
 // clientOf returns the facade.Client that has the incarnation of a server for this connection.
-func (c *connection) clientOf(server string) (*facade.Client, error) {
-	t, err := c.tenantFor(server)
+func (t *tenancy) clientOf(server string) (*facade.Client, error) {
+	found, err := t.tenantFor(server)
 	if err != nil {
 		return nil, err
 	}
-	if t == nil {
-		if c.mayBeAsked() {
-			err = c.client.SpeakLegacy(c.ctx, server)
+	if found == nil {
+		if t.session.mayBeAsked() {
+			err = t.gateway.client.SpeakLegacy(t.session.ctx, server)
 		}
-		return c.client, err
+		return t.gateway.client, err
 	}
-	client, err := t.client(server)
-	if err == nil || c.isCopied(server) || c.needsLegacy(server) {
+	client, err := found.client(server)
+	if err == nil || t.gateway.isCopied(server) || t.needsLegacy(server) {
 		return client, err
 	}
-	return c.client, nil // the settings or the server have just changed
+	return t.gateway.client, nil // the settings or the server have just changed
 }
 
 // copyKey returns the key of the tenant that has the incarnation of a server for this connection; empty: none.
-func (c *connection) copyKey(server string) string {
+func (t *tenancy) copyKey(server string) string {
 	switch {
-	case c.isCopied(server):
-		return c.tenantKey
-	case c.needsLegacy(server):
+	case t.gateway.isCopied(server):
+		return t.key
+	case t.needsLegacy(server):
 		return legacyKey
 	}
 	return ""
@@ -468,11 +483,11 @@ func (c *connection) copyKey(server string) string {
 
 // mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
 // has been ready it is not known which one of the two that serve the session it will be.
-func (c *connection) mayUse(server, key string) bool {
-	if _, known := c.client.SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
+func (t *tenancy) mayUse(server, key string) bool {
+	if _, known := t.gateway.client.SpeaksBothEras(server); !known && !t.gateway.isCopied(server) && t.session.mayBeAsked() {
 		return key == "" || key == legacyKey
 	}
-	return c.copyKey(server) == key
+	return t.copyKey(server) == key
 }
 
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
@@ -482,85 +497,85 @@ func errNobody(server string) error {
 }
 
 // statusOf returns the status of the incarnation of a server that this connection uses.
-func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
-	t := c.tenant.Load()
-	if !c.isCopied(server) {
-		t = c.legacyTenant.Load()
+func (t *tenancy) statusOf(server string) (mcpvisor.ServerStatus, bool) {
+	found := t.own.Load()
+	if !t.gateway.isCopied(server) {
+		found = t.shared.Load()
 	}
-	if t != nil {
-		if copied := t.copies()[server]; copied != nil {
+	if found != nil {
+		if copied := found.copies()[server]; copied != nil {
 			return copied.ServerStatus(server)
 		}
 	}
-	if c.isCopied(server) {
+	if t.gateway.isCopied(server) {
 		return mcpvisor.ServerStatus{}, false
 	}
-	return c.client.ServerStatus(server)
+	return t.gateway.client.ServerStatus(server)
 }
 
 // tenantOf returns the tenant of the connection; nil if the sender of its requests is not known.
-func (c *connection) tenantOf() *tenant {
-	return c.tenantAt(&c.tenant, c.newTenant)
+func (t *tenancy) ownTenant() *tenant {
+	return t.tenantAt(&t.own, t.enter)
 }
 
 // tenantAt returns a tenant of the connection, which it makes once, unless enter is nil or the connection has ended.
-func (c *connection) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
-	if t := at.Load(); t != nil {
-		return t
+func (t *tenancy) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
+	if found := at.Load(); found != nil {
+		return found
 	}
-	c.tenantMu.Lock()
-	defer c.tenantMu.Unlock()
-	t := at.Load()
-	if t == nil && enter != nil && c.ctx.Err() == nil {
-		t = enter()
-		at.Store(t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := at.Load()
+	if found == nil && enter != nil && t.session.ctx.Err() == nil {
+		found = enter()
+		at.Store(found)
 	}
-	return t
+	return found
 }
 
 // ownTenant makes the connection a tenant of its own, with that key. The tenant ends with the
 // connection.
-func (c *connection) ownTenant(key, principal string) {
-	c.tenantKey = key
-	c.newTenant = func() *tenant {
-		t := newTenant(c.gateway, key, principal)
-		t.options, t.legacy = c.copyOptions, c.legacy.Load
-		t.join(c.notify, c.view)
-		c.peer.ShowCopies(t.names)
-		return t
+func (t *tenancy) makeOwn(key, principal string) {
+	t.key = key
+	t.enter = func() *tenant {
+		found := newTenant(t.session.gateway, key, principal)
+		found.options, found.legacy = t.copyOptions, t.session.legacy.Load
+		found.join(t.session.notify, t.gateway.view)
+		t.session.peer.ShowCopies(found.names)
+		return found
 	}
-	c.leaveTenant = func(t *tenant) {
-		t.end()
-		c.peer.ShowCopies(nil) // t.names would keep the session in memory
-		c.tasks.ForgetCopies(c.owner, key)
+	t.leave = func(found *tenant) {
+		found.end()
+		t.session.peer.ShowCopies(nil) // t.names would keep the session in memory
+		t.gateway.tasks.ForgetCopies(t.session.owner, key)
 	}
 }
 
 // closeTenant ends the use of the tenant by the connection.
-func (c *connection) closeTenant() {
-	c.tenantMu.Lock() // a request may be making it
-	defer c.tenantMu.Unlock()
-	if t := c.tenant.Load(); t != nil {
-		c.leaveTenant(t)
+func (t *tenancy) close() {
+	t.mu.Lock() // a request may be making it
+	defer t.mu.Unlock()
+	if found := t.own.Load(); found != nil {
+		t.leave(found)
 	}
-	if t := c.legacyTenant.Load(); t != nil {
-		c.opts.settings.leaveLegacy(c, t)
+	if found := t.shared.Load(); found != nil {
+		t.gateway.opts.settings.leaveLegacy(t.session, found)
 	}
 }
 
 // hasCopies reports whether the tenant of the connection has a running copy.
-func (c *connection) hasCopies() bool {
-	t := c.tenant.Load()
-	return t != nil && t.running.Load() > 0
+func (t *tenancy) hasCopies() bool {
+	found := t.own.Load()
+	return found != nil && found.running.Load() > 0
 }
 
 // copyOptions returns the options of a copy for a session before 2026-07-28: its client answers the
 // questions of the copy, and the copy is told what the client answers.
-func (c *connection) copyOptions() []facade.Option {
-	if !c.legacy.Load() {
+func (t *tenancy) copyOptions() []facade.Option {
+	if !t.session.legacy.Load() {
 		return nil
 	}
-	h := c.questions.handlers.Load()
+	h := t.session.questions.handlers.Load()
 	if h == nil {
 		return []facade.Option{facade.WithDeclared(facade.Declared{})}
 	}
@@ -568,22 +583,22 @@ func (c *connection) copyOptions() []facade.Option {
 }
 
 // subscriptionsOf returns the counter for the incarnation of a server that this connection uses.
-func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
-	if _, known := c.client.ServerStatus(server); !known && c.isCopied(server) {
+func (t *tenancy) subscriptionsOf(server string) (*subscriptions.Counter, error) {
+	if _, known := t.gateway.client.ServerStatus(server); !known && t.gateway.isCopied(server) {
 		return nil, errNoServer(server)
 	}
-	t, err := c.tenantFor(server)
+	found, err := t.tenantFor(server)
 	if err != nil {
 		return nil, err
 	}
-	if t == nil {
-		return c.subscriptions, nil
+	if found == nil {
+		return t.gateway.subscriptions, nil
 	}
-	return t.seatOf(server).subscriptions, nil
+	return found.seatOf(server).subscriptions, nil
 }
 
 // enterTenant returns the tenant of an owner, for one request; nil if the server is closed.
-func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
+func (s *Server) enterTenant(x *httpExchange, peer *clients.Client) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {

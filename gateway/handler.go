@@ -158,7 +158,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, gateway: g, principal: p, owner: owner.Name(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
+	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()

@@ -28,8 +28,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
-// exchange is one HTTP request.
-type exchange struct {
+// httpExchange is one HTTP request and its answer.
+type httpExchange struct {
 	server    *Server
 	gateway   *gateway // of the profile of the client
 	principal *principal
@@ -38,26 +38,22 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	wire      *httpwire.Exchange // reads r, and writes to w
-
-	// Guarded by Server.mu.
-	unread int  // of principal.unread
-	ended  bool // the answers of a POST are written
 }
 
 // fail answers with a JSON-RPC error and an HTTP status.
-func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
+func (x *httpExchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	x.wire.JSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
 }
 
 // busy answers a request whose principal has reached a limit.
-func (x *exchange) busy(what string) {
+func (x *httpExchange) busy(what string) {
 	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
 // post answers POST (MCP, basic, transports, Streamable HTTP).
-func (x *exchange) post() {
+func (x *httpExchange) post() {
 	if why := unsupported(x.r.Header); why != "" {
 		x.refuse(clients.RefusedMalformed)
 		http.Error(x.w, why, http.StatusUnsupportedMediaType)
@@ -117,7 +113,7 @@ func unsupported(h http.Header) string {
 
 // readBody reads the body. If it reports false, it has answered the request. The caller gives back the
 // reserved bytes.
-func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
+func (x *httpExchange) readBody() (body []byte, reserved int, ok bool) {
 	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
 	var wrong *httpwire.BodyError
 	switch {
@@ -145,9 +141,9 @@ func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 
 // initialize answers the first request of a session. The id of the session carries all that later
 // requests need.
-func (x *exchange) initialize(r *jsonrpc.Request) {
+func (x *httpExchange) initialize(r *jsonrpc.Request) {
 	s := x.server
-	c := newConnection(s.ctx, x.gateway)
+	c := newSession(s.ctx, x.gateway)
 	defer c.end()
 	p, err := readParams(c.ctx, r.Params)
 	if err != nil {
@@ -156,7 +152,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	}
 	version := sessionVersion(p.ProtocolVersion)
 	bits := sessionBits(version, r.Params)
-	result := c.initializeResult(version, bits)
+	result := c.gateway.initializeResult(version, bits)
 	text, err := message.Result(result, false)
 	if err != nil {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
@@ -174,7 +170,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 }
 
 // postLegacy answers the messages of a session before 2026-07-28.
-func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
+func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
 		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
@@ -226,24 +222,24 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	for _, m := range messages {
 		switch r, ok := m.(*jsonrpc.Request); {
 		case !ok:
-			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // message.Read returns one of the two
+			hs.session.questions.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // message.Read returns one of the two
 		case !r.ID.IsValid():
-			hs.receiveNotification(r)
+			hs.session.receiveNotification(r)
 		case r.Method == "resources/subscribe" || r.Method == "logging/setLevel":
-			hs.follow() // before it takes effect
+			hs.session.follow() // before it takes effect
 		}
 	}
 	if !batch && len(requests) > 0 && requests[0].Method == "tasks/result" { // its versions have no batches
 		defer x.endWithToken()()
 	}
-	x.answer(hs.connection, requests)
+	x.answer(hs.session, requests)
 }
 
 // sessionMethods are the methods that 2026-07-28 no longer has.
 var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.
-func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
+func (x *httpExchange) postModern(m jsonrpc.Message, header, meta string) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.ID.IsValid() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
@@ -257,15 +253,15 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	c := newConnection(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
+	c := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
 	c.owner, c.account = x.owner, x.principal.account
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
 	// A held call outlives its request.
 	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
 	if x.principal.name != "" {
-		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
-		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
+		c.tenancy.enter = func() *tenant { return x.server.enterTenant(x, c.peer) }
+		c.tenancy.leave = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
 	}
 	defer c.end()
 	if r.Method == "subscriptions/listen" {
@@ -331,7 +327,7 @@ func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error
 
 // checkArguments compares the headers that repeat arguments of a call of a tool, by whichever of its names the
 // client calls it. Before 2026-07-28 there need not be any.
-func (x *exchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
+func (x *httpExchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
 	if !modern && !headerparams.In(x.r.Header) {
 		return nil
 	}
@@ -365,11 +361,11 @@ func (g *gateway) marksOf(t *mcpvisor.Tool) *headerparams.Table {
 }
 
 // busyWithRequests answers a principal that has too many requests in flight.
-func (x *exchange) busyWithRequests() { x.busy("too many requests are in flight") }
+func (x *httpExchange) busyWithRequests() { x.busy("too many requests are in flight") }
 
 // answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
 // another message comes before the answer. If the peer closes the connection, its requests are canceled.
-func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
+func (x *httpExchange) answer(c *session, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
 		x.wire.Accept()
 		return
@@ -378,22 +374,14 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
 		notify = notices.New[*subscription]()
 		notify.Account = c.account
-		c.hub.join(notify, notify.EndListeners)
-		defer c.hub.leave(notify)
+		c.gateway.hub.join(notify, notify.EndListeners)
+		defer c.gateway.hub.leave(notify)
 	}
-	out := newOutbox(&c.opts.limits, notify)
-	out.asks, out.http = httpwire.AcceptsStream(x.r), x
-	defer x.releaseAnswers()
-	made := make([]*request, 0, len(requests))
-	for _, r := range requests {
-		one := newRequest(c.ctx, r, out)
-		one.turn = newTurn(one)
-		made = append(made, one)
-	}
-	out.overflow = func() {
-		for _, r := range made {
-			r.abandon()
-		}
+	e := &exchange{session: c, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&c.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
+	defer e.out.close()
+	made := make([]*request, len(requests))
+	for i, r := range requests {
+		made[i] = newRequest(e, r)
 	}
 	admitted := 0
 	for _, one := range made {
@@ -403,32 +391,35 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		admitted++
 	}
 	gone := context.AfterFunc(x.r.Context(), func() {
-		out.noteBreak()
-		out.overflow()
+		e.out.noteBreak()
+		for _, r := range made {
+			r.abandon()
+		}
 	})
 	defer gone()
-	x.pass(c, out, made, admitted)
+	x.pass(e, made, admitted)
 }
 
 // pass writes the messages of the outbox until all requests have answers. The first n of made were
 // admitted.
-func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
-	batch := len(made) > 1
+func (x *httpExchange) pass(e *exchange, made []*request, n int) {
+	c, out, batch := e.session, e.out, len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
-	streams := httpwire.AcceptsStream(x.r)
 	failed := false // the peer no longer reads
 	var answers []message.Encoded
 	kept, passed := 0, 0 // bytes in answers; number of answers so far
+	room := 0            // of these answers
+	defer func() { out.room.Return(room) }()
 	pass := func(m jsonrpc.Message, id jsonrpc.ID) {
 		passed++
 		switch {
 		case failed:
-		case x.wire.IsStream() || batch && streams:
+		case x.wire.IsStream() || batch && e.asks:
 			failed = !x.wire.Event(m, "")
 		case batch:
 			one := message.Encode(m)
-			if kept > 0 && kept+one.Len() > c.opts.limits.MaxUnreadBytes {
+			if kept > 0 && kept+one.Len() > c.gateway.opts.limits.MaxUnreadBytes {
 				one = message.Encode(&jsonrpc.Response{ID: id, Error: errLongBatch})
 			}
 			kept += one.Len()
@@ -448,24 +439,19 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			select {
 			case <-out.wake:
 			case <-keepAlive.C:
-				if streams && !failed {
+				if e.asks && !failed {
 					failed = !x.wire.KeepAlive()
 				}
 			case <-c.ctx.Done():
 				sessionEnded = true
 			}
 		case ended != nil:
-			ended.answered = true
-			c.requests().freeID(ended)
-			held := ended.unhold.Swap(nil) // once it has the answer, a client may close the connection
-			if pass(m, ended.ID); failed && held != nil {
-				(*held)()
+			ended.beginWriting()
+			if pass(m, ended.ID); answers != nil {
+				room, ended.room = room+ended.room, 0
 			}
-			if answers == nil {
-				x.releaseAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // only an answer ends a request
-			}
-			c.endRequest(ended)
-		case streams && !failed:
+			ended.end(!failed)
+		case e.asks && !failed:
 			failed = !x.wire.Event(m, "")
 		}
 	}
@@ -478,8 +464,8 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	}
 	if c.ctx.Err() != nil {
 		for i, r := range made {
-			if !r.answered && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
-				pass(c.giveUp(r, i < n), r.ID)
+			if !r.writing && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
+				pass(r.giveUp(i < n), r.ID)
 			}
 		}
 	}

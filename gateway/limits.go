@@ -271,14 +271,14 @@ const (
 // manyHeld says that a peer holds too much.
 const manyHeld = "the gateway keeps too much for this client, or for all of its principal: read what waits, end subscriptions, or use fewer sessions; the operator can raise max_held_mib_per_principal and max_held_mib of the gateway"
 
-// takeSubscription counts a subscription to a URI.
-func (c *connection) takeSubscription(uri string) error {
-	if !c.account.Take(subscriptionCost + uriCopies*len(uri)) {
+// take counts a subscription to a URI.
+func (s *subscriber) take(uri string) error {
+	if !s.session.account.Take(subscriptionCost + uriCopies*len(uri)) {
 		return message.Busy(manyHeld)
 	}
 	return nil
 }
 
-func (c *connection) returnSubscription(uri string) {
-	c.account.Return(subscriptionCost + uriCopies*len(uri))
+func (s *subscriber) giveBack(uri string) {
+	s.session.account.Return(subscriptionCost + uriCopies*len(uri))
 }

@@ -39,9 +39,9 @@ type question struct {
 
 // questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
-	handlers   atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
-	declared   uint16                              // what the peer answers, as bits; not changed after handlers is set
-	isOnlyPeer func(server string) bool            // read only; whether all questions of the server are for this peer
+	session  *session
+	handlers atomic.Pointer[facade.CallHandlers] // of all calls; nil: the peer answers nothing
+	declared uint16                              // what the peer answers, as bits; not changed after handlers is set
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // starts at a random number: an answer to a question of an earlier process fits none
@@ -112,10 +112,10 @@ func (q *questions) written(m jsonrpc.Message) (position int64) {
 }
 
 // declare sets what the peer answers. It is called before the first call.
-func (c *connection) declare(bits uint16) {
-	c.followsTasks.Store(bits&capability.Tasks != 0)
+func (s *session) declare(bits uint16) {
+	s.followsTasks.Store(bits&capability.Tasks != 0)
 	bits &^= capability.Tasks
-	q := &c.questions
+	q := &s.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if bits == 0 || q.open != nil {
@@ -124,7 +124,7 @@ func (c *connection) declare(bits uint16) {
 	// The first id need not be secret: only the session itself can answer.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
 	q.position = q.nextID
-	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
+	q.handlers.Store(&facade.CallHandlers{Raw: s.questions.ask, RawAnswers: capability.Answers(bits)})
 }
 
 // begin records that a request is sent to a server, which may ask because of it.
@@ -135,11 +135,16 @@ func (q *questions) begin(r *request, server string) {
 	q.calls = append(q.calls, r)
 }
 
+// isOnlyPeer reports whether all questions of a server are for this peer.
+func (q *questions) isOnlyPeer(server string) bool {
+	return q.session.gateway.isCopied(server) || q.session.gateway.opts.standalone.isOnly(q.session)
+}
+
 // carrierLocked returns the newest call at a server: its questions go on the stream of the call. Without
 // one it returns the request of the stream of the session.
 func (q *questions) carrierLocked(server string) *request {
 	for _, r := range slices.Backward(q.calls) {
-		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
+		if (r.server == server || r.server == "") && r.exchange.asks && !r.canceled.Load() {
 			return r
 		}
 	}
@@ -159,7 +164,7 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
-	broken := r.out.isBroken()
+	broken := r.exchange.out.isBroken()
 	q.moveLocked(r, func(*question) bool { return broken })
 }
 
@@ -176,9 +181,9 @@ func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 		case next == nil:
 			q.withdrawLocked(one)
 			close(one.answer)
-		case r.out == next.out, !r.out.takeQuestion(one) && !lost(one):
+		case r.exchange.out == next.exchange.out, !r.exchange.out.takeQuestion(one) && !lost(one):
 			one.carrier = next
-		case !next.out.addQuestion(next, one): // the peer does not read that stream either
+		case !next.exchange.out.addQuestion(next, one): // the peer does not read that stream either
 			delete(q.open, one.ID.Raw().(int64))
 			close(one.answer)
 		default:
@@ -191,7 +196,7 @@ func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 // cancellation).
 func (q *questions) withdrawLocked(one *question) {
 	delete(q.open, one.ID.Raw().(int64))
-	one.carrier.out.withdrawQuestion(one.carrier, one)
+	one.carrier.exchange.out.withdrawQuestion(one.carrier, one)
 }
 
 var (
@@ -201,13 +206,12 @@ var (
 
 // ask passes a request of a server on to the peer, and returns its answer unchanged. While no call is in
 // flight, the peer is asked only if the question cannot be for another client.
-func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	q := &c.questions
+func (q *questions) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	if err := capability.Check(q.declared, r); err != nil {
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
-	params, undo := c.elicitations.Begin(c.elicitedSession(), r.Server, r.Params, c.sealQuestion(r))
+	params, undo := q.session.gateway.elicitations.Begin(q.session.elicitedSession(), r.Server, r.Params, q.session.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
@@ -223,7 +227,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	number, _ := jsonrpc.MakeID(float64(id))
 	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: params}
 	one.carrier = carrier
-	if !carrier.out.addQuestion(carrier, one) {
+	if !carrier.exchange.out.addQuestion(carrier, one) {
 		q.mu.Unlock()
 		undo()
 		return nil, errNotRead
@@ -239,7 +243,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 			return nil, a.Error
 		}
 		return a.Result, nil
-	case <-c.ctx.Done(): // which ends the calls, too
+	case <-q.session.ctx.Done(): // which ends the calls, too
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.open, id)
@@ -256,13 +260,12 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 
 // receiveAnswer passes an answer of the peer on to the server. An answer to a question that was not
 // asked, or that has ended, is ignored.
-func (c *connection) receiveAnswer(a *jsonrpc.Response) {
+func (q *questions) receiveAnswer(a *jsonrpc.Response) {
 	id, ok := a.ID.Raw().(int64)
-	q := &c.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := q.open[id]
-	if !ok || one == nil || !one.carrier.out.isSent(one) {
+	if !ok || one == nil || !one.carrier.exchange.out.isSent(one) {
 		return
 	}
 	delete(q.open, id)
@@ -276,28 +279,28 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 // sessionKey identifies a session before 2026-07-28: in a Transport by its connection, and over HTTP by
 // its nonce, as a session that is not active is made again for each request.
 type sessionKey struct {
-	conn  *connection
-	nonce nonce
+	session *session
+	nonce   nonce
 }
 
 // elicitedSession describes the session for package elicited. Requests of 2026-07-28 over HTTP have
 // none.
-func (c *connection) elicitedSession() *elicited.Session {
-	return &elicited.Session{Key: c.notify.Key, Principal: c.holdOwner.Principal, Gateway: c.gateway, Client: c.client, CopyOf: c.copyKey, Tell: c.tellElicited}
+func (s *session) elicitedSession() *elicited.Session {
+	return &elicited.Session{Key: s.notify.Key, Principal: s.holdOwner.Principal, Gateway: s.gateway, Client: s.gateway.client, CopyOf: s.tenancy.copyKey, Tell: s.questions.tellElicited}
 }
 
 // tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or
 // else on the stream of the session.
-func (c *connection) tellElicited(server, id string) {
-	c.questions.mu.Lock()
-	carrier := c.questions.carrierLocked(server)
-	c.questions.mu.Unlock()
+func (q *questions) tellElicited(server, id string) {
+	q.mu.Lock()
+	carrier := q.carrierLocked(server)
+	q.mu.Unlock()
 	if carrier != nil {
-		carrier.out.addNotification(carrier, notices.ElicitedNotification(id))
+		carrier.exchange.out.addNotification(carrier, notices.ElicitedNotification(id))
 		return
 	}
-	c.hub.each(func(n *notifier) {
-		if n.Key == c.notify.Key {
+	q.session.gateway.hub.each(func(n *notifier) {
+		if n.Key == q.session.notify.Key {
 			n.ReportElicited(id)
 		}
 	})
@@ -320,7 +323,7 @@ type StandaloneQuestions struct {
 	handlers facade.CallHandlers
 
 	mu       sync.Mutex // guards the fields below
-	sessions map[*connection]sessionEra
+	sessions map[*session]sessionEra
 	changed  chan struct{} // closed when sessions change; nil without a waiting goroutine
 }
 
@@ -351,7 +354,7 @@ var (
 )
 
 // set records the era of a session.
-func (q *StandaloneQuestions) set(c *connection, era sessionEra) {
+func (q *StandaloneQuestions) set(c *session, era sessionEra) {
 	if q == nil {
 		return
 	}
@@ -361,14 +364,14 @@ func (q *StandaloneQuestions) set(c *connection, era sessionEra) {
 		return
 	}
 	if q.sessions == nil {
-		q.sessions = map[*connection]sessionEra{}
+		q.sessions = map[*session]sessionEra{}
 	}
 	q.sessions[c] = era
 	q.wakeLocked()
 }
 
 // remove forgets a session that has ended.
-func (q *StandaloneQuestions) remove(c *connection) {
+func (q *StandaloneQuestions) remove(c *session) {
 	if q == nil {
 		return
 	}
@@ -386,15 +389,15 @@ func (q *StandaloneQuestions) wakeLocked() {
 }
 
 // noteVersion records that the client of a Transport has sent a request of 2026-07-28.
-func (c *connection) noteVersion(modern bool) {
-	if modern && c.connected {
-		c.opts.standalone.set(c, eraModern)
+func (s *session) noteVersion(modern bool) {
+	if modern && s.line != nil {
+		s.gateway.opts.standalone.set(s, eraModern)
 	}
 }
 
 // oneClient returns the session of the only client, if it can be asked, or an error that says why it
 // cannot. If neither is known yet, it returns changed, which is closed when the sessions change.
-func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struct{}, err error) {
+func (q *StandaloneQuestions) oneClient() (one *session, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c := range q.sessions {
@@ -421,7 +424,7 @@ func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struc
 }
 
 // isOnly reports whether a session is the only one, and its client can be asked.
-func (q *StandaloneQuestions) isOnly(c *connection) bool {
+func (q *StandaloneQuestions) isOnly(c *session) bool {
 	if q == nil {
 		return false
 	}
@@ -438,7 +441,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 		case err != nil:
 			return nil, err
 		case c != nil:
-			return c.askAnytime(ctx, r)
+			return c.questions.askAnytime(ctx, r)
 		}
 		select {
 		case <-changed:
@@ -449,24 +452,24 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 }
 
 // askAnytime is ask for a session to which all calls belong.
-func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
+func (q *questions) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	if q.handlers.Load() == nil || !capability.CanAnswer(q.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client has not declared that it answers " + r.Method}
 	}
-	return c.ask(ctx, r)
+	return q.ask(ctx, r)
 }
 
 // rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that the
 // roots have changed. Each call tells other servers the roots again.
-func (c *connection) rootsChanged() {
-	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, "roots/list") {
+func (s *session) rootsChanged() {
+	if s.questions.handlers.Load() == nil || !capability.CanAnswer(s.questions.declared, "roots/list") {
 		return
 	}
-	if c.opts.standalone.isOnly(c) {
-		c.client.NotifyRootsChanged()
+	if s.gateway.opts.standalone.isOnly(s) {
+		s.gateway.client.NotifyRootsChanged()
 	}
-	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
-		if t == nil || t.shared && !c.opts.standalone.isOnly(c) {
+	for _, t := range []*tenant{s.tenancy.own.Load(), s.tenancy.shared.Load()} {
+		if t == nil || t.shared && !s.gateway.opts.standalone.isOnly(s) {
 			continue
 		}
 		for _, copied := range t.copies() {

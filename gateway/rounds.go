@@ -82,14 +82,14 @@ type upstreamRequest struct {
 // resumeHeld continues the held call that a request names. Callers try it before they look for the
 // target: meanwhile a reload may have hidden or renamed the target. ok is false if the request names no
 // held call.
-func (c *connection) resumeHeld(r *request, modern bool, s *inputParams, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
+func (r *request) resumeHeld(modern bool, s *inputParams, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
 	if !modern || len(s.next.RequestState) == 0 || !roundtrip.IsHeld(s.next.RequestState) {
 		return nil, false, nil
 	}
 	if isProgressToken(of.progressToken) {
 		r.token = of.progressToken
 	}
-	result, r.failed, err = c.holds.Resume(c.owner, r.forRoundtrip(), s.next.RequestState, s.next.InputResponses)
+	result, r.failed, err = r.gateway.holds.Resume(r.session.owner, r.forRoundtrip(), s.next.RequestState, s.next.InputResponses)
 	if failed := new(mcpvisor.Error); errors.As(err, &failed) {
 		r.failed = true
 		result, err = answerTo(err)
@@ -98,9 +98,9 @@ func (c *connection) resumeHeld(r *request, modern bool, s *inputParams, of call
 }
 
 // perform makes a request at a server and returns its answer. Callers try resumeHeld first.
-func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMessage, err error) {
+func (r *request) perform(u *upstreamRequest) (result json.RawMessage, err error) {
 	if !u.modern {
-		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+		result, r.failed, err = r.sendUpstream(r.ctx, u, r.tell)
 		return result, err
 	}
 	u.request = r.forRoundtrip()
@@ -109,18 +109,18 @@ func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMes
 		next.RequestState = nil
 	}
 	if len(next.RequestState) > 0 { // of the server itself: resumeHeld takes those of held calls
-		state, err := c.holds.OpenResult(c.owner, u.request, u.server, next.RequestState)
+		state, err := r.gateway.holds.OpenResult(r.session.owner, u.request, u.server, next.RequestState)
 		if err != nil {
 			return nil, err
 		}
 		next.RequestState = state
 	}
 	if u.input.declared == 0 {
-		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+		result, r.failed, err = r.sendUpstream(r.ctx, u, r.tell)
 		return result, err
 	}
-	call := c.tripClient(u.input.declared).Begin(c.holdContext, u.request, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
-		return c.sendUpstream(ctx, r, u, h.Tell)
+	call := r.session.tripClient(u.input.declared).Begin(r.session.holdContext, u.request, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
+		return r.sendUpstream(ctx, u, h.Tell)
 	})
 	result, r.failed, err = call.Await(u.request)
 	return result, err
@@ -132,10 +132,10 @@ func (r *request) forRoundtrip() *roundtrip.Request {
 }
 
 // ReportProgress implements [roundtrip.Told].
-func (r *request) ReportProgress(p mcpvisor.Progress) { r.out.addProgress(r, p) }
+func (r *request) ReportProgress(p mcpvisor.Progress) { r.exchange.out.addProgress(r, p) }
 
 // ReportLog implements [roundtrip.Told].
-func (r *request) ReportLog(m mcpvisor.LogMessage) { r.out.addLog(r, m) }
+func (r *request) ReportLog(m mcpvisor.LogMessage) { r.exchange.out.addLog(r, m) }
 
 // Hold implements [roundtrip.Told].
 func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
@@ -144,36 +144,36 @@ func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
 func (r *request) tell(f func(roundtrip.Told)) { f(r) }
 
 // tripClient returns the client of the session that declares these capabilities in its requests.
-func (c *connection) tripClient(declared uint16) *roundtrip.Client {
-	c.tripMu.Lock()
-	defer c.tripMu.Unlock()
-	made := c.tripClients[declared]
+func (s *session) tripClient(declared uint16) *roundtrip.Client {
+	s.tripMu.Lock()
+	defer s.tripMu.Unlock()
+	made := s.tripClients[declared]
 	if made == nil {
-		made = c.holds.NewClient(c.owner, c.holdOwner, declared)
-		if c.tripClients == nil {
-			c.tripClients = map[uint16]*roundtrip.Client{}
+		made = s.gateway.holds.NewClient(s.owner, s.holdOwner, declared)
+		if s.tripClients == nil {
+			s.tripClients = map[uint16]*roundtrip.Client{}
 		}
-		c.tripClients[declared] = made
+		s.tripClients[declared] = made
 	}
 	return made
 }
 
 // sendUpstream makes a request at a server. failed says that the result is an error of the call. tell is
 // as in callOptions.
-func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
-	opts, err := c.callOptions(r, u, tell)
+func (r *request) sendUpstream(ctx context.Context, u *upstreamRequest, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
+	opts, err := r.callOptions(u, tell)
 	if err != nil {
 		return nil, false, err
 	}
 	result, err = u.send(ctx, opts...)
 	switch {
 	case err != nil:
-		c.elicitations.BeginRequired(c.elicitedSession(), err)
+		r.gateway.elicitations.BeginRequired(r.session.elicitedSession(), err)
 		result, err = u.answerTo(err)
 		return result, true, err
 	case u.modern:
 		// Results of servers before 2026-07-28 have no resultType.
-		return message.WithResultType(c.holds.SealResult(c.owner, u.request, u.server, result)), false, nil
+		return message.WithResultType(r.gateway.holds.SealResult(r.session.owner, u.request, u.server, result)), false, nil
 	}
 	return result, false, nil
 }
@@ -274,10 +274,10 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 }
 
 // whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
-func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
-	err := c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
-	if errors.Is(err, errNeverReady) && !c.isCopied(server) {
-		return request(c.client) // which says why
+func (t *tenancy) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
+	err := t.gateway.whenUp(ctx, func() (*facade.Client, error) { return t.clientOf(server) }, request)
+	if errors.Is(err, errNeverReady) && !t.gateway.isCopied(server) {
+		return request(t.gateway.client) // which says why
 	}
 	return err
 }

@@ -259,8 +259,8 @@ func (g *gateway) rulesOf(s *checked) *offer.Rules {
 func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
 
 // offeredTool finds a tool of the profile by its qualified name or alias.
-func (c *connection) offeredTool(name string) (found []listing.Owner) {
-	for known := range c.view.Catalogs(c.profile()) {
+func (g *gateway) offeredTool(name string) (found []listing.Owner) {
+	for known := range g.view.Catalogs(g.profile()) {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
 				found = append(found, listing.Owner{Server: t.Server, Name: t.OriginalName})
@@ -271,8 +271,8 @@ func (c *connection) offeredTool(name string) (found []listing.Owner) {
 }
 
 // offeredPrompt finds a prompt of the profile by its qualified name or alias.
-func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
-	for known := range c.view.Catalogs(c.profile()) {
+func (g *gateway) offeredPrompt(name string) (found []listing.Owner) {
+	for known := range g.view.Catalogs(g.profile()) {
 		for i := range known.Prompts {
 			p := &known.Prompts[i]
 			if o := (listing.Owner{Server: p.Server, Name: p.OriginalName}); o.Qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
@@ -286,13 +286,13 @@ func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
 // findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
 // has never been ready, it waits for the server as a call does. A hidden tool or prompt gets the same
 // error as one that does not exist.
-func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
+func (g *gateway) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
 	if len(name) > maxURIBytes {
-		return listing.Owner{}, c.unknown(what, name)
+		return listing.Owner{}, g.unknown(what, name)
 	}
 	found := find(name)
-	if len(found) == 0 && c.awaitOwner(ctx, name) {
-		l := c.catalog.Get()
+	if len(found) == 0 && g.awaitOwner(ctx, name) {
+		l := g.catalog.Get()
 		if o, ok := l.PromptByName[name]; ok && what == "prompt" {
 			return o, nil
 		}
@@ -303,7 +303,7 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 	}
 	switch len(found) {
 	case 0:
-		return listing.Owner{}, c.unknown(what, name)
+		return listing.Owner{}, g.unknown(what, name)
 	case 1:
 		return found[0], nil
 	}
@@ -313,10 +313,10 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 
 // awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
 // name of that server. It reports whether it has waited.
-func (c *connection) awaitOwner(ctx context.Context, name string) bool {
-	for _, server := range c.view.NeverReady(c.profile()) {
+func (g *gateway) awaitOwner(ctx context.Context, name string) bool {
+	for _, server := range g.view.NeverReady(g.profile()) {
 		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
-			c.awaitServers(ctx, []string{server})
+			g.awaitServers(ctx, []string{server})
 			return true
 		}
 	}
@@ -324,23 +324,23 @@ func (c *connection) awaitOwner(ctx context.Context, name string) bool {
 }
 
 // mayHave returns the servers that have never been ready, if one of them may get a name without its server.
-func (c *connection) mayHave(name string) []string {
-	if names := c.terms().Names; names == nil || names.Prefix != PrefixOnConflict && names.Prefix != PrefixNever || len(name) > toolname.MaxAliasBytes || strings.Contains(name, toolname.Separator) || strings.Contains(name, "/") {
+func (g *gateway) mayHave(name string) []string {
+	if names := g.terms().Names; names == nil || names.Prefix != PrefixOnConflict && names.Prefix != PrefixNever || len(name) > toolname.MaxAliasBytes || strings.Contains(name, toolname.Separator) || strings.Contains(name, "/") {
 		return nil
 	}
-	return c.view.NeverReady(c.view.Rules())
+	return g.view.NeverReady(g.view.Rules())
 }
 
 // awaitServers waits, as a call does, for servers that have never been ready.
-func (c *connection) awaitServers(ctx context.Context, servers []string) {
-	if c.opts.maxWait <= 0 {
+func (g *gateway) awaitServers(ctx context.Context, servers []string) {
+	if g.opts.maxWait <= 0 {
 		return
 	}
-	ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
+	ctx, cancel := overdue.WithTimeout(ctx, g.opts.maxWait)
 	defer cancel()
 	for _, server := range servers {
-		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < c.opts.maxWait) {
-			_ = c.client.WaitReady(ctx, server)
+		if status, ok := g.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < g.opts.maxWait) {
+			_ = g.client.WaitReady(ctx, server)
 		}
 	}
 }

@@ -19,16 +19,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
-	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// methods has the function for each request that a session answers, except tools/call.
-var methods = map[string]func(*request, *params) (any, error){
+// methods has the function for each request that a session answers.
+var methods = map[string]func(*request) (any, error){
 	"initialize":               (*request).initialize,
 	"server/discover":          (*request).discover,
-	"ping":                     func(*request, *params) (any, error) { return struct{}{}, nil },
+	"ping":                     func(*request) (any, error) { return struct{}{}, nil },
+	"tools/call":               (*request).callTool,
 	"tools/list":               listOf(func(l *listing.Listing) *listing.List { return &l.Tools }),
 	"prompts/list":             listOf(func(l *listing.Listing) *listing.List { return &l.Prompts }),
 	"prompts/get":              (*request).getPrompt,
@@ -49,33 +48,35 @@ var methods = map[string]func(*request, *params) (any, error){
 
 // answer returns the result of a request, or a *jsonrpc.Error.
 func (r *request) answer() (json.RawMessage, error) {
-	if r.Method == "tools/call" {
-		return r.callTool()
-	}
 	method, ok := methods[r.Method]
 	if !ok {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	p, err := readParams(r.ctx, r.Params)
-	if err != nil {
+	if r.params == nil { // over HTTP they have been read
+		r.params = readParams(r.ctx, r.Method, r.Params)
+	}
+	p := r.params
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := checkVersion(p.version); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(p.Meta.ProtocolVersion); err != nil {
-		return nil, err
+	if p.modern() && r.session.line != nil {
+		r.gateway.opts.standalone.set(r.session, eraModern)
 	}
-	r.session.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
 		if err := r.acquire(r.session.slotsOf().listing); err != nil {
 			return nil, err
 		}
 		r.lists = true
 	}
-	result, err := method(r, p)
+	result, err := method(r)
 	if err != nil {
 		return nil, err
 	}
-	if list, ok := result.(json.RawMessage); ok {
-		return list, nil
+	if text, ok := result.(json.RawMessage); ok {
+		return text, nil
 	}
 	return message.Result(result, p.modern())
 }
@@ -83,8 +84,8 @@ func (r *request) answer() (json.RawMessage, error) {
 // maxNotificationBytes bounds the params of a notification. They are read while Write waits.
 const maxNotificationBytes = 64 << 10
 
-// receiveNotification handles a notification of the peer. An unknown one is ignored.
-func (s *session) receiveNotification(r *jsonrpc.Request) {
+// receiveNotification handles a notification of the peer. An unknown one is ignored. p is nil if its params were not read.
+func (s *session) receiveNotification(r *jsonrpc.Request, p *params) {
 	switch r.Method {
 	case "notifications/initialized":
 		s.notify.StartSession()
@@ -97,11 +98,13 @@ func (s *session) receiveNotification(r *jsonrpc.Request) {
 		if len(r.Params) > maxNotificationBytes {
 			return
 		}
-		p, err := readParams(s.ctx, r.Params)
-		if err != nil || p.RequestID == nil {
+		if p == nil {
+			p = readParams(s.ctx, r.Method, r.Params)
+		}
+		if p.err != nil || p.requestID == nil {
 			return
 		}
-		if id, err := jsonrpc.MakeID(p.RequestID); err == nil {
+		if id, err := jsonrpc.MakeID(p.requestID); err == nil {
 			s.requests().cancel(id)
 		}
 	}
@@ -125,13 +128,13 @@ var capabilities = &mcp.ServerCapabilities{
 
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). An unknown
 // version is answered with the newest of them.
-func (r *request) initialize(p *params) (any, error) {
-	version := sessionVersion(p.ProtocolVersion)
-	bits := sessionBits(version, r.Params)
+func (r *request) initialize() (any, error) {
+	version := sessionVersion(r.params.protocolVersion)
+	bits := sessionBits(version, r.params.sessionCapabilities)
 	r.session.legacy.Store(true)
 	r.session.declare(bits) // only a Transport comes here: over HTTP the id of the session carries them
 	r.session.speak(version)
-	r.session.introduce(r.Params, "clientInfo", version)
+	r.session.introduce(r.params.sessionClient, version)
 	return r.gateway.initializeResult(version, bits), nil
 }
 
@@ -161,7 +164,7 @@ func (g *gateway) initializeResult(version string, bits uint16) any {
 }
 
 // discover answers server/discover (2026-07-28).
-func (r *request) discover(*params) (any, error) {
+func (r *request) discover() (any, error) {
 	modern := *capabilities
 	modern.Extensions = map[string]any{task.Extension: struct{}{}}
 	result := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: r.gateway.instructions()}
@@ -254,9 +257,7 @@ func (r *request) giveUp(admitted bool) *jsonrpc.Response {
 		text = errEndedEarly + ". The request may have been executed; check before you repeat it."
 	}
 	if r.Method == "tools/call" {
-		version, _ := readMeta(r.Request)
-		t, _ := readToolCall(r.Params) // its name is enough
-		result, err := message.Result(r.gateway.client.ErrorForModel(t.name, failure), version >= modernVersion)
+		result, err := message.Result(r.gateway.client.ErrorForModel(r.params.name, failure), r.params.modern())
 		if err == nil {
 			answer.Result = result
 			return answer
@@ -289,10 +290,11 @@ const setLevelTimeout = 5 * time.Second
 // setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is
 // offered. Errors of servers that refuse it, or have no log messages, are ignored. A session sets one
 // level at a time.
-func (r *request) setLoggingLevel(p *params) (any, error) {
-	level := slices.Index(notices.LogLevels, p.Level)
+func (r *request) setLoggingLevel() (any, error) {
+	p := r.params
+	level := slices.Index(notices.LogLevels, p.level)
 	if level < 0 {
-		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
+		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.level), notices.LogLevels))
 	}
 	r.session.notify.SetLogLevel(level)
 	levelling := r.session.slotsOf().levelling
@@ -305,7 +307,7 @@ func (r *request) setLoggingLevel(p *params) (any, error) {
 	var all sync.WaitGroup
 	for _, server := range r.gateway.view.ServerNames() {
 		if !r.gateway.isCopied(server) { // own copies get it below, and those that start later from copyLevel
-			all.Go(func() { _ = r.gateway.client.SetLoggingLevel(ctx, server, p.Level) })
+			all.Go(func() { _ = r.gateway.client.SetLoggingLevel(ctx, server, p.level) })
 			if r.session.tenancy.needsLegacy(server) {
 				r.session.tenancy.sharedTenant()
 			}
@@ -316,128 +318,9 @@ func (r *request) setLoggingLevel(p *params) (any, error) {
 			continue
 		}
 		for server, copied := range t.copies() {
-			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
+			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.level) })
 		}
 	}
 	all.Wait()
 	return struct{}{}, nil
-}
-
-// params has the members of params that the methods read, except those of tools/call.
-type params struct {
-	Meta struct {
-		ProtocolVersion string          `json:"io.modelcontextprotocol/protocolVersion"`
-		ProgressToken   json.RawMessage `json:"progressToken"`
-		LogLevel        string          `json:"io.modelcontextprotocol/logLevel"`
-	} `json:"_meta"`
-	ProtocolVersion string                   `json:"protocolVersion"`
-	Cursor          string                   `json:"cursor"`
-	Name            string                   `json:"name"`
-	Arguments       map[string]string        `json:"arguments"`
-	URI             string                   `json:"uri"`
-	TaskID          string                   `json:"taskId"`
-	Level           string                   `json:"level"`
-	Ref             completionRef            `json:"ref"`
-	Argument        completionArgument       `json:"argument"`
-	Context         completionContext        `json:"context"`
-	Notifications   *subscribedNotifications `json:"notifications"`
-	RequestID       any                      `json:"requestId"`
-}
-
-// modern reports whether the request is of version 2026-07-28 or later: each such request names its
-// version.
-func (p *params) modern() bool { return p.Meta.ProtocolVersion >= modernVersion }
-
-// memberNames are the members that are read of an object, and those of the objects in it; nil: the
-// member has none.
-type memberNames map[string]memberNames
-
-// paramNames are the members that are read of params: those of the type params, and those that other
-// functions read.
-var paramNames = memberNames{
-	"_meta": {
-		mcp.MetaKeyProtocolVersion: nil, mcp.MetaKeyClientCapabilities: nil, mcp.MetaKeyClientInfo: nil, mcp.MetaKeyLogLevel: nil,
-		"progressToken": nil,
-	},
-	"protocolVersion": nil, "capabilities": nil, "clientInfo": nil,
-	"cursor": nil, "name": nil, "arguments": nil, "uri": nil, "taskId": nil, "level": nil, "requestId": nil,
-	"inputResponses": nil, "requestState": nil,
-	"ref":           {"type": nil, "name": nil, "uri": nil},
-	"argument":      {"name": nil, "value": nil},
-	"context":       {"arguments": nil},
-	"notifications": {"toolsListChanged": nil, "promptsListChanged": nil, "resourcesListChanged": nil, "resourceSubscriptions": nil, "taskIds": nil},
-}
-
-// ambiguousMember is the error of a member that two readers may understand differently.
-type ambiguousMember string
-
-// Error implements error.
-func (e ambiguousMember) Error() string { return string(e) }
-
-func errTwice(name string) error {
-	return ambiguousMember("the member " + message.Quote(name) + " is there twice")
-}
-
-// check refuses an object that has a listed member twice, or under a name that differs only in case.
-// encoding/json accepts both, and takes the last value. A proxy that decides by the headers of the
-// request may not see the same value; see checkHeaders.
-func (names memberNames) check(object []byte) error {
-	seen := make(map[string]bool, len(names))
-	err := jsonscan.EachMember(object, func(key string, value []byte) error {
-		inner, known := names[key]
-		switch {
-		case known && seen[key]:
-			return errTwice(key)
-		case known:
-			seen[strings.Clone(key)] = true
-			if inner != nil {
-				return inner.check(value)
-			}
-			return nil
-		}
-		for name := range names {
-			if strings.EqualFold(name, key) {
-				return ambiguousMember("the member " + message.Quote(key) + " must be written " + message.Quote(name))
-			}
-		}
-		return nil
-	})
-	if wrong := ambiguousMember(""); errors.As(err, &wrong) {
-		return wrong
-	}
-	return nil // decoding it checks whether it is an object
-}
-
-// maxParamsValues bounds the JSON values in the params of a request. Those of tools/call are not bounded
-// so, as they are passed on undecoded.
-const maxParamsValues = 10_000
-
-// readParams decodes params, which may be absent.
-func readParams(ctx context.Context, raw json.RawMessage) (*params, error) {
-	p := new(params)
-	if len(raw) == 0 || string(raw) == "null" {
-		return p, nil
-	}
-	if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil {
-		return nil, message.InvalidParams("params have " + err.Error())
-	}
-	if err := paramNames.check(raw); err != nil {
-		return nil, message.InvalidParams("params cannot be read: " + err.Error())
-	}
-	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, message.InvalidParams("params cannot be read: " + wrongType(err))
-	}
-	return p, nil
-}
-
-// wrongType returns the text of a decoding error without the names of Go types.
-func wrongType(err error) string {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
-		return err.Error()
-	case wrong.Field == "":
-		return "they must be an object, not " + wrong.Value
-	}
-	return "the value of " + wrong.Field + " must not be " + wrong.Value
 }

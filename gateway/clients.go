@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -33,16 +30,15 @@ func (x *httpExchange) infoOf(protocol string) clients.Info {
 
 // openModern returns the client of a request of 2026-07-28, which belongs to no session. Requests with
 // the same principal, profile, name and version are of one client.
-func (x *httpExchange) openModern(params json.RawMessage) *clients.Client {
+func (x *httpExchange) openModern(client json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
-	info.Name, info.Version = readClientInfo(jsonscan.Member(params, "_meta"), mcp.MetaKeyClientInfo)
+	info.Name, info.Version = readClientInfo(client)
 	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
 	return x.server.gateway.opts.clients.Open(key, info)
 }
 
-// readClientInfo reads the name and the version of a client in a member of an object.
-func readClientInfo(object json.RawMessage, member string) (name, version string) {
-	said := jsonscan.Member(object, member) // the caller checks the request
+// readClientInfo reads the name and the version of a client.
+func readClientInfo(said json.RawMessage) (name, version string) {
 	name, _ = jsonscan.ReadString(jsonscan.Member(said, "name"))
 	version, _ = jsonscan.ReadString(jsonscan.Member(said, "version"))
 	return name, version
@@ -50,24 +46,16 @@ func readClientInfo(object json.RawMessage, member string) (name, version string
 
 // introduce tells the registry the name and version of a client of a Transport. It does so once: in
 // initialize, or in the first request of 2026-07-28 that has them.
-func (s *session) introduce(object json.RawMessage, member, protocol string) {
+func (s *session) introduce(said json.RawMessage, protocol string) {
 	if s.peer == nil || s.introduced.Load() {
 		return
 	}
-	name, version := readClientInfo(object, member)
+	name, version := readClientInfo(said)
 	if name == "" {
 		return
 	}
 	s.introduced.Store(true)
 	s.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
-}
-
-// named adds the name of the client to the options of a call, for the record of the call.
-func (s *session) named(opts []facade.CallOption) []facade.CallOption {
-	if label := s.peer.Label(); label != "" {
-		return append(opts, facade.WithClientName(label))
-	}
-	return opts
 }
 
 // tokenWriter counts the requests that are refused for want of a valid token.

@@ -18,47 +18,44 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // listOf answers a request for one of the lists.
-func listOf(list func(*listing.Listing) *listing.List) func(*request, *params) (any, error) {
-	return func(r *request, p *params) (any, error) {
-		return list(r.gateway.catalog.Get()).Page(p.Cursor, r.gateway.opts.pageSize, p.modern())
+func listOf(list func(*listing.Listing) *listing.List) func(*request) (any, error) {
+	return func(r *request) (any, error) {
+		p := r.params
+		return list(r.gateway.catalog.Get()).Page(p.cursor, r.gateway.opts.pageSize, p.modern())
 	}
 }
 
 // getPrompt answers prompts/get.
-func (r *request) getPrompt(p *params) (any, error) {
-	input := readInput(r.Params, p)
-	if !input.valid() {
-		return nil, errInputResponses
-	}
-	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.Name, err) }
-	if result, held, err := r.resumeHeld(p.modern(), &input, p.callMeta(), answerTo); held {
+func (r *request) getPrompt() (any, error) {
+	p := r.params
+	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.name, err) }
+	if result, held, err := r.resumeHeld(answerTo); held {
 		return result, err
 	}
-	server, name, err := r.gateway.findPrompt(r.ctx, p.Name)
+	server, name, err := r.gateway.findPrompt(r.ctx, p.name)
 	if err != nil {
 		return nil, err
 	}
-	return r.perform(&upstreamRequest{
-		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
+	return (&upstreamRequest{
+		request: r, server: server,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
 			err := r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
-				if input.relays() {
-					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+				if p.relays() {
+					result, err = decodeResult[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.promptArguments, opts...))
 				} else {
-					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.promptArguments, opts...)
 				}
 				return err
 			})
 			return encodeResult(result, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.Rules().OffersPrompt(server, name) },
-	})
+	}).perform()
 }
 
 // findPrompt returns the server of a prompt, and the server's own name for it. name is an alias or a
@@ -120,28 +117,25 @@ func (g *gateway) unknown(what, name string) *jsonrpc.Error {
 }
 
 // readResource answers resources/read.
-func (r *request) readResource(p *params) (any, error) {
-	if result, ok, err := r.session.readResult(p); ok {
+func (r *request) readResource() (any, error) {
+	p := r.params
+	if result, ok, err := r.readResult(); ok {
 		return result, err
 	}
-	input := readInput(r.Params, p)
-	if !input.valid() {
-		return nil, errInputResponses
-	}
-	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.URI, err) }
-	if result, held, err := r.resumeHeld(p.modern(), &input, p.callMeta(), answerTo); held {
+	answerTo := func(err error) (json.RawMessage, error) { return nil, r.session.protocolError(p.uri, err) }
+	if result, held, err := r.resumeHeld(answerTo); held {
 		return result, err
 	}
-	found, err := r.gateway.findResource(r.ctx, p.URI)
+	found, err := r.gateway.findResource(r.ctx, p.uri)
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	return r.perform(&upstreamRequest{
-		server: found.Server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(), input: input,
+	return (&upstreamRequest{
+		request: r, server: found.Server,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
 			err := r.session.tenancy.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
-				if input.relays() {
+				if p.relays() {
 					whole, err = decodeResult[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
 					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
@@ -154,7 +148,7 @@ func (r *request) readResource(p *params) (any, error) {
 			return encodeResult(whole, err, p.modern())
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.OffersUpdate(found.Server, found.URI) },
-	})
+	}).perform()
 }
 
 // notFound gives the error of a resource that no server has the code of the version of the request.
@@ -164,7 +158,7 @@ func notFound(err error, p *params) error {
 		return err
 	}
 	same := *wire
-	same.Data, _ = json.Marshal(map[string]string{"uri": message.Shorten(p.URI)})
+	same.Data, _ = json.Marshal(map[string]string{"uri": message.Shorten(p.uri)})
 	if p.modern() {
 		same.Code = jsonrpc.CodeInvalidParams
 	}
@@ -281,43 +275,29 @@ func (g *gateway) theOnly(what, uri string, servers []string) (resource.Name, er
 	return resource.Name{}, &jsonrpc.Error{Code: codeResourceNotFound, Message: text.String()}
 }
 
-// completionRef names the prompt or resource template whose argument is completed.
-type completionRef struct {
-	Type string `json:"type"`
-	Name string `json:"name"`
-	URI  string `json:"uri"`
-}
-
-type completionArgument struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type completionContext struct {
-	Arguments map[string]string `json:"arguments"`
-}
-
 // complete answers completion/complete (MCP, server, utilities, completion).
-func (r *request) complete(p *params) (any, error) {
-	request := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
+func (r *request) complete() (any, error) {
+	p := r.params
+	p.declared, p.tasks, p.next = 0, false, facade.Continuation{} // it needs no input
+	request := facade.CompletionRequest{Argument: p.argument.Name, Value: p.argument.Value, Context: p.context.Arguments}
 	var server string
-	switch p.Ref.Type {
+	switch p.ref.Type {
 	case "ref/prompt":
 		var err error
-		if server, request.Prompt, err = r.gateway.findPrompt(r.ctx, p.Ref.Name); err != nil {
+		if server, request.Prompt, err = r.gateway.findPrompt(r.ctx, p.ref.Name); err != nil {
 			return nil, err
 		}
 	case "ref/resource":
-		found, err := r.gateway.findTemplate(r.ctx, p.Ref.URI)
+		found, err := r.gateway.findTemplate(r.ctx, p.ref.URI)
 		if err != nil {
 			return nil, err
 		}
 		server, request.Template = found.Server, found.URI
 	default:
-		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
+		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	return r.perform(&upstreamRequest{
-		server: server, meta: jsonscan.Member(r.Params, "_meta"), of: p.callMeta(), modern: p.modern(),
+	return (&upstreamRequest{
+		request: r, server: server,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var details *mcp.CompletionResultDetails
 			err := r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
@@ -330,7 +310,7 @@ func (r *request) complete(p *params) (any, error) {
 			return message.Result(&mcp.CompleteResult{Completion: *details}, p.modern())
 		},
 		answerTo: func(err error) (json.RawMessage, error) {
-			return nil, r.session.protocolError(p.Ref.Name+p.Ref.URI, err)
+			return nil, r.session.protocolError(p.ref.Name+p.ref.URI, err)
 		},
-	})
+	}).perform()
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
@@ -70,32 +70,41 @@ func (x *httpExchange) post() {
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
 		return
 	}
-	for _, m := range messages {
-		if r, ok := m.(*jsonrpc.Request); ok {
-			if e := checkNames(x.r.Header, r, false); e != nil {
-				x.refuse(clients.RefusedMalformed)
-				x.fail(http.StatusBadRequest, r.ID, e)
-				return
-			}
+	all := make([]received, len(messages))
+	for i, m := range messages {
+		r, ok := m.(*jsonrpc.Request)
+		if !ok {
+			all[i] = received{params: new(params), answer: m.(*jsonrpc.Response)} //nolint:forcetypeassert // message.Read returns one of the two
+			continue
 		}
-	}
-	header := x.r.Header.Get(versionHeader)
-	if !batch {
-		if meta, _ := readMeta(messages[0]); header >= modernVersion || meta >= modernVersion {
-			x.postModern(messages[0], header, meta)
+		all[i] = received{request: r, params: readParams(x.r.Context(), r.Method, r.Params)}
+		if e := all[i].checkNames(x.r.Header, false); e != nil {
+			x.refuse(clients.RefusedMalformed)
+			x.fail(http.StatusBadRequest, r.ID, e)
 			return
 		}
 	}
-	if header != "" && !slices.Contains(legacyVersions, header) {
+	first, header := all[0], x.r.Header.Get(versionHeader)
+	switch {
+	case !batch && (header >= modernVersion || first.params.modern()):
+		x.postModern(first, header)
+	case header != "" && !slices.Contains(legacyVersions, header):
 		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
-		return
+	case !batch && first.isRequest() && first.request.Method == "initialize":
+		x.initialize(first)
+	default:
+		x.postLegacy(all, batch)
 	}
-	if r, ok := messages[0].(*jsonrpc.Request); ok && !batch && r.Method == "initialize" && r.ID.IsValid() {
-		x.initialize(r)
-		return
-	}
-	x.postLegacy(messages, batch)
 }
+
+// received is one message of a POST: a request or notification with its params, or an answer to a question.
+type received struct {
+	request *jsonrpc.Request // nil: an answer
+	params  *params
+	answer  *jsonrpc.Response
+}
+
+func (m *received) isRequest() bool { return m.request != nil && m.request.ID.IsValid() }
 
 // unsupported says why a body cannot be read: others could read it differently. Empty: it can.
 func unsupported(h http.Header) string {
@@ -126,41 +135,20 @@ func (x *httpExchange) readBody() (body []byte, reserved int, ok bool) {
 	return body, reserved, err == nil
 }
 
-// readMeta returns the version in the _meta of a request, empty without one, and whether _meta has
-// the capabilities of the client.
-func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
-	r, ok := m.(*jsonrpc.Request)
-	if !ok || len(r.Params) == 0 {
-		return "", false
-	}
-	meta := jsonscan.Member(r.Params, "_meta")
-	version, _ = jsonscan.ReadString(jsonscan.Member(meta, mcp.MetaKeyProtocolVersion))
-	declared := jsonscan.Member(meta, mcp.MetaKeyClientCapabilities)
-	return strings.Clone(version), len(declared) > 0 && declared[0] == '{'
-}
-
 // initialize answers the first request of a session. The id of the session carries all that later
 // requests need.
-func (x *httpExchange) initialize(r *jsonrpc.Request) {
-	s := x.server
-	c := newSession(s.ctx, x.gateway)
-	defer c.end()
-	p, err := readParams(c.ctx, r.Params)
-	if err != nil {
-		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
-		return
-	}
-	version := sessionVersion(p.ProtocolVersion)
-	bits := sessionBits(version, r.Params)
-	result := c.gateway.initializeResult(version, bits)
-	text, err := message.Result(result, false)
-	if err != nil {
+func (x *httpExchange) initialize(m received) {
+	s, r, p := x.server, m.request, m.params
+	version := sessionVersion(p.protocolVersion)
+	bits := sessionBits(version, p.sessionCapabilities)
+	text, err := message.Result(x.gateway.initializeResult(version, bits), false)
+	if err := cmp.Or(p.err, err); err != nil {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
 	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.owner, time.Now().Add(s.limits.SessionLifetime))
 	info := x.infoOf(version)
-	info.Name, info.Version = readClientInfo(r.Params, "clientInfo")
+	info.Name, info.Version = readClientInfo(p.sessionClient)
 	id.Client, id.ClientVersion = info.Name, info.Version
 	peer := s.gateway.opts.clients.Open(keyOf(id.Nonce), info)
 	peer.Begin(false)
@@ -170,10 +158,14 @@ func (x *httpExchange) initialize(r *jsonrpc.Request) {
 }
 
 // postLegacy answers the messages of a session before 2026-07-28.
-func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
+func (x *httpExchange) postLegacy(messages []received, batch bool) {
+	var firstID jsonrpc.ID
+	if messages[0].request != nil {
+		firstID = messages[0].request.ID
+	}
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
-		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
+		x.fail(http.StatusBadRequest, firstID, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
 	hs, err := x.openSession(id)
@@ -183,7 +175,7 @@ func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		return
 	case err != nil:
 		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, message.IDOf(messages[0]), message.InvalidRequest("%s", err))
+		x.fail(http.StatusNotFound, firstID, message.InvalidRequest("%s", err))
 		return
 	}
 	defer x.server.closeSession(hs)
@@ -196,23 +188,19 @@ func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		return
 	}
 	// No message takes effect before all of them are checked.
-	var requests []*jsonrpc.Request
+	var requests []received
 	for _, m := range messages {
-		r, ok := m.(*jsonrpc.Request)
-		if !ok || !r.ID.IsValid() {
+		switch {
+		case !m.isRequest():
 			continue
-		}
-		if r.Method == "initialize" {
-			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
+		case m.request.Method == "initialize":
+			x.fail(http.StatusBadRequest, m.request.ID, message.InvalidRequest("initialize must be alone"))
+			return
+		case m.params.modern(): // in a batch
+			x.fail(http.StatusBadRequest, m.request.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
 			return
 		}
-		if batch { // otherwise post has checked it
-			if version, _ := readMeta(r); version >= modernVersion {
-				x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
-				return
-			}
-		}
-		requests = append(requests, r)
+		requests = append(requests, m)
 	}
 	if !x.server.reserve(x.principal, len(requests), 0) {
 		x.busyWithRequests()
@@ -220,16 +208,16 @@ func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	}
 	defer x.server.reserve(x.principal, -len(requests), 0)
 	for _, m := range messages {
-		switch r, ok := m.(*jsonrpc.Request); {
-		case !ok:
-			hs.session.questions.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // message.Read returns one of the two
+		switch r := m.request; {
+		case r == nil:
+			hs.session.questions.receiveAnswer(m.answer)
 		case !r.ID.IsValid():
-			hs.session.receiveNotification(r)
+			hs.session.receiveNotification(r, m.params)
 		case r.Method == "resources/subscribe" || r.Method == "logging/setLevel":
 			hs.session.follow() // before it takes effect
 		}
 	}
-	if !batch && len(requests) > 0 && requests[0].Method == "tasks/result" { // its versions have no batches
+	if !batch && len(requests) > 0 && requests[0].request.Method == "tasks/result" { // its versions have no batches
 		defer x.endWithToken()()
 	}
 	x.answer(hs.session, requests)
@@ -239,23 +227,23 @@ func (x *httpExchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.
-func (x *httpExchange) postModern(m jsonrpc.Message, header, meta string) {
-	r, ok := m.(*jsonrpc.Request)
-	if !ok || !r.ID.IsValid() { // without effect: the end of its connection cancels a request
+func (x *httpExchange) postModern(m received, header string) {
+	if !m.isRequest() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
 		return
 	}
-	if e := checkHeaders(x.r.Header, r, header, meta); e != nil {
+	r := m.request
+	if e := m.checkHeaders(x.r.Header, header); e != nil {
 		x.fail(http.StatusBadRequest, r.ID, e)
 		return
 	}
-	if _, known := methods[r.Method]; !known && r.Method != "tools/call" || slices.Contains(sessionMethods, r.Method) {
+	if _, known := methods[r.Method]; !known || slices.Contains(sessionMethods, r.Method) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
 	c := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
 	c.owner, c.account = x.owner, x.principal.account
-	c.peer = x.openModern(r.Params)
+	c.peer = x.openModern(m.params.client)
 	c.introduced.Store(true)
 	// A held call outlives its request.
 	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
@@ -272,7 +260,7 @@ func (x *httpExchange) postModern(m jsonrpc.Message, header, meta string) {
 		return
 	}
 	defer x.server.reserve(x.principal, -1, 0)
-	x.answer(c, []*jsonrpc.Request{r})
+	x.answer(c, []received{m})
 }
 
 func mismatch(format string, args ...any) *jsonrpc.Error {
@@ -281,44 +269,44 @@ func mismatch(format string, args ...any) *jsonrpc.Error {
 
 // checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports, Streamable
 // HTTP, standard headers): proxies between client and server decide by the headers.
-func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonrpc.Error {
+func (m *received) checkHeaders(h http.Header, header string) *jsonrpc.Error {
+	version, declared := m.params.version, m.params.clientCapabilities
 	switch {
 	case header == "":
 		return mismatch("the header %s is missing", versionHeader)
-	case meta == "":
+	case version == "":
 		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyProtocolVersion) + "]")
-	case header != meta:
-		return mismatch("the header %s is %s, and _meta says %s", versionHeader, message.Quote(header), message.Quote(meta))
+	case header != version:
+		return mismatch("the header %s is %s, and _meta says %s", versionHeader, message.Quote(header), message.Quote(version))
 	case header != modernVersion:
 		return checkVersion(header).(*jsonrpc.Error)
-	}
-	if _, capabilities := readMeta(r); !capabilities {
+	case len(declared) == 0 || declared[0] != '{':
 		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyClientCapabilities) + "]")
 	}
-	return checkNames(h, r, true)
+	return m.checkNames(h, true)
 }
 
 // checkNames compares the method and the name of a request with their headers. Before 2026-07-28 they may be absent, and
 // must not lie.
-func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error {
+func (m *received) checkNames(h http.Header, required bool) *jsonrpc.Error {
+	r := m.request
 	if method := h.Get(methodHeader); method != r.Method && (required || len(h[methodHeader]) > 0) {
 		return mismatch("the header %s is %s, and the method is %s", methodHeader, message.Quote(method), message.Quote(r.Method))
 	}
-	var member string
+	var member, name string
 	switch r.Method {
 	case "tools/call", "prompts/get":
-		member = "name"
+		member, name = "name", m.params.name
 	case "resources/read":
-		member = "uri"
+		member, name = "uri", m.params.uri
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		member = "taskId"
+		member, name = "taskId", m.params.taskID
 	default:
 		return nil
 	}
 	if !required && len(h[nameHeader]) == 0 {
 		return nil
 	}
-	name, _ := jsonscan.ReadString(jsonscan.Member(r.Params, member))
 	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
 		return mismatch("the header %s is %s, and the %s is %s", nameHeader, message.Quote(said), member, message.Quote(name))
 	}
@@ -365,13 +353,13 @@ func (x *httpExchange) busyWithRequests() { x.busy("too many requests are in fli
 
 // answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
 // another message comes before the answer. If the peer closes the connection, its requests are canceled.
-func (x *httpExchange) answer(c *session, requests []*jsonrpc.Request) {
+func (x *httpExchange) answer(c *session, requests []received) {
 	if len(requests) == 0 {
 		x.wire.Accept()
 		return
 	}
 	var notify *notifier
-	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
+	if slices.ContainsFunc(requests, func(m received) bool { return m.request.Method == "subscriptions/listen" }) {
 		notify = notices.New[*subscription]()
 		notify.Account = c.account
 		c.gateway.hub.join(notify, notify.EndListeners)
@@ -380,8 +368,8 @@ func (x *httpExchange) answer(c *session, requests []*jsonrpc.Request) {
 	e := &exchange{session: c, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&c.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
 	defer e.out.close()
 	made := make([]*request, len(requests))
-	for i, r := range requests {
-		made[i] = newRequest(e, r)
+	for i, m := range requests {
+		made[i] = newRequest(e, m.request, m.params)
 	}
 	admitted := 0
 	for _, one := range made {

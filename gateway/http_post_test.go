@@ -213,7 +213,7 @@ func TestConnection_giveUp(t *testing.T) {
 		"tasks/result": {true: `may have been executed`, false: `nothing was done`},
 	} {
 		for was, want := range admitted {
-			r := newRequest(c.exchange, numbered(method, `{"name":"a__x"}`)(1))
+			r := newRequest(c.exchange, numbered(method, `{"name":"a__x"}`)(1), &params{name: "a__x"})
 			answer := r.giveUp(was)
 			text, err := json.Marshal(answer.Error)
 			require.NoError(t, err)

@@ -388,13 +388,6 @@ func (q *StandaloneQuestions) wakeLocked() {
 	}
 }
 
-// noteVersion records that the client of a Transport has sent a request of 2026-07-28.
-func (s *session) noteVersion(modern bool) {
-	if modern && s.line != nil {
-		s.gateway.opts.standalone.set(s, eraModern)
-	}
-}
-
 // oneClient returns the session of the only client, if it can be asked, or an error that says why it
 // cannot. If neither is known yet, it returns changed, which is closed when the sessions change.
 func (q *StandaloneQuestions) oneClient() (one *session, changed <-chan struct{}, err error) {

@@ -21,6 +21,7 @@ type request struct {
 	*jsonrpc.Request
 	session  *session
 	gateway  *gateway
+	params   *params         // nil until they are read; set before the request begins, or by its goroutine
 	exchange *exchange       // gets its answer, and what is said before it
 	ctx      context.Context // ends with the session, with the answer, and when the client cancels the request
 	cancel   context.CancelFunc
@@ -50,8 +51,9 @@ type request struct {
 // requestCost is the memory that a request takes in addition to its text, in bytes.
 const requestCost = 1 << 10
 
-func newRequest(x *exchange, r *jsonrpc.Request) *request {
-	made := &request{Request: r, session: x.session, gateway: x.session.gateway, exchange: x, bytes: requestCost + len(r.Method) + len(r.Params)}
+// newRequest returns a request of an exchange. p is nil if its params have not been read.
+func newRequest(x *exchange, r *jsonrpc.Request, p *params) *request {
+	made := &request{Request: r, params: p, session: x.session, gateway: x.session.gateway, exchange: x, bytes: requestCost + len(r.Method) + len(r.Params)}
 	if id, ok := r.ID.Raw().(string); ok {
 		made.bytes += len(id)
 	}
@@ -358,11 +360,13 @@ func newTurn(r *request) *turn {
 	if r.Method != "resources/subscribe" && r.Method != "resources/unsubscribe" {
 		return nil
 	}
-	p, err := readParams(r.ctx, r.Params)
-	if err != nil {
+	if r.params == nil {
+		r.params = readParams(r.ctx, r.Method, r.Params)
+	}
+	if r.params.err != nil {
 		return nil
 	}
-	return &turn{uri: p.URI, ended: make(chan struct{})}
+	return &turn{uri: r.params.uri, ended: make(chan struct{})}
 }
 
 // takeTurnLocked puts a request at the end of its queue.

@@ -20,25 +20,26 @@ import (
 )
 
 // subscribe answers resources/subscribe.
-func (r *request) subscribe(p *params) (any, error) {
-	found, err := r.gateway.findResource(r.ctx, p.URI)
+func (r *request) subscribe() (any, error) {
+	p := r.params
+	found, err := r.gateway.findResource(r.ctx, p.uri)
 	if err != nil {
 		return nil, err
 	}
 	s, err := r.session.subscriber.hold(r.session.notify, found)
 	if err != nil {
-		return nil, r.session.protocolError(p.URI, err)
+		return nil, r.session.protocolError(p.uri, err)
 	}
-	added := r.session.notify.Subscribe(s, p.URI)
+	added := r.session.notify.Subscribe(s, p.uri)
 	if !added { // the session has it already, or has ended
 		defer r.session.subscriber.release(s)
 	}
 	// The client is asked in any case: the server may have been replaced meanwhile.
 	if err := r.session.subscriber.subscribeNow(r.ctx, s); err != nil {
 		if added {
-			r.session.subscriber.end(p.URI)
+			r.session.subscriber.end(p.uri)
 		}
-		return nil, r.session.protocolError(p.URI, err)
+		return nil, r.session.protocolError(p.uri, err)
 	}
 	if added {
 		r.session.subscriber.dropReleased(s)
@@ -47,8 +48,9 @@ func (r *request) subscribe(p *params) (any, error) {
 }
 
 // unsubscribe answers resources/unsubscribe. Without a subscription it has no effect.
-func (r *request) unsubscribe(p *params) (any, error) {
-	r.session.subscriber.end(p.URI)
+func (r *request) unsubscribe() (any, error) {
+	p := r.params
+	r.session.subscriber.end(p.uri)
 	return struct{}{}, nil
 }
 
@@ -63,24 +65,25 @@ func (s *subscriber) end(uri string) {
 // until the request is canceled, or the client is closed. The acknowledgement leaves out subscriptions
 // that a server does not accept in time, and those that the session may not have. Sessions of older
 // versions do not have the method: over HTTP such a request would outlive the token of its client.
-func (r *request) listen(p *params) (any, error) {
+func (r *request) listen() (any, error) {
+	p := r.params
 	if r.session.legacy.Load() && !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	if p.Notifications == nil {
+	if p.notifications == nil {
 		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
 	}
-	if n, most := len(p.Notifications.ResourceSubscriptions), r.gateway.opts.limits.MaxSubscriptions; n > most {
+	if n, most := len(p.notifications.ResourceSubscriptions), r.gateway.opts.limits.MaxSubscriptions; n > most {
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
-	tasks, err := r.watchedTasks(p)
+	tasks, err := r.watchedTasks()
 	if err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
 	l := &listener{ID: r.ID, Ended: ended}
-	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
-		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged},
+	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.notifications.ToolsListChanged,
+		PromptsListChanged: p.notifications.PromptsListChanged, ResourcesListChanged: p.notifications.ResourcesListChanged},
 		TaskIDs: slices.Sorted(maps.Keys(tasks))}
 	for _, wanted := range []struct {
 		on   bool
@@ -94,7 +97,7 @@ func (r *request) listen(p *params) (any, error) {
 	at := map[*subscriptions.Counter]map[string]resource.Name{}                 // wanted, by where they are counted
 	finding, stop := overdue.WithTimeout(r.ctx, max(r.gateway.opts.maxWait, 0)) // one wait for all
 	defer stop()
-	for _, uri := range p.Notifications.ResourceSubscriptions {
+	for _, uri := range p.notifications.ResourceSubscriptions {
 		found, err := r.gateway.findResource(finding, uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
 			continue

@@ -41,8 +41,8 @@ const tasksVersion = "2025-11-25"
 var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
 
 // sessionBits returns the capabilities of the client of a session of that version.
-func sessionBits(version string, params json.RawMessage) uint16 {
-	bits := capability.OfInitialize(params)
+func sessionBits(version string, declared json.RawMessage) uint16 {
+	bits := capability.OfInitialize(declared)
 	if version != tasksVersion {
 		bits &^= capability.Tasks
 	}
@@ -55,9 +55,10 @@ var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapa
 	Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + task.Extension + `":{}}}}`)}
 
 // checkTasks refuses a request about a task if its client does not follow tasks.
-func (r *request) checkTasks(p *params) error {
+func (r *request) checkTasks() error {
+	p := r.params
 	switch {
-	case p.modern() && !readInput(r.Params, p).tasks:
+	case p.modern() && !p.tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !r.session.followsTasks.Load():
 		return message.MethodNotFound(r.Method)
@@ -75,20 +76,20 @@ type taskCall struct {
 }
 
 // beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
-func (s *session) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
-	made := &taskCall{c: s, modern: t.version >= modernVersion, tool: tool}
+func (s *session) beginTaskCall(p *params, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
+	made := &taskCall{c: s, modern: p.modern(), tool: tool}
 	switch {
-	case t.hasKey: // the journal follows the task
-		return made, append(opts, facade.WithKeyOf(s.holdOwner.Principal, t.key)), nil
-	case made.modern && t.input.tasks:
+	case p.hasKey: // the journal follows the task
+		return made, append(opts, facade.WithKeyOf(s.holdOwner.Principal, p.key)), nil
+	case made.modern && p.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
 		return made, append(opts, facade.WithoutTasks()), nil
-	case len(t.task) > 0 && s.followsTasks.Load():
+	case len(p.task) > 0 && s.followsTasks.Load():
 		if listed, ok := s.gateway.client.Tool(tool); ok && listed.TaskSupport == "" {
-			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(t.name) + " cannot be called as a task. Nothing was sent."}
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(p.name) + " cannot be called as a task. Nothing was sent."}
 		}
-		made.relay = &facade.TaskRelay{TTL: readTTL(t.task)}
+		made.relay = &facade.TaskRelay{TTL: readTTL(p.task)}
 	default:
 		return made, opts, nil
 	}
@@ -146,20 +147,21 @@ type taskHandle struct {
 }
 
 // findTask returns the task that a request is about.
-func (r *request) findTask(p *params) (*taskHandle, error) {
-	if err := r.checkTasks(p); err != nil {
+func (r *request) findTask() (*taskHandle, error) {
+	p := r.params
+	if err := r.checkTasks(); err != nil {
 		return nil, err
 	}
-	if p.TaskID == "" {
+	if p.taskID == "" {
 		return nil, message.InvalidParams("params of " + r.Method + " have no taskId")
 	}
-	name, tool, err := r.session.openTask(p.TaskID)
+	name, tool, err := r.session.openTask(p.taskID)
 	if err != nil {
 		return nil, err
 	}
-	h := &taskHandle{c: r.session, name: name, sealed: p.TaskID, tool: tool, modern: p.modern()}
+	h := &taskHandle{c: r.session, name: name, sealed: p.taskID, tool: tool, modern: p.modern()}
 	if h.modern {
-		h.answers = readInput(r.Params, p).declared
+		h.answers = p.declared
 	}
 	return h, nil
 }
@@ -244,8 +246,8 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 }
 
 // getTask answers tasks/get.
-func (r *request) getTask(p *params) (any, error) {
-	h, err := r.findTask(p)
+func (r *request) getTask() (any, error) {
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
@@ -283,25 +285,25 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 }
 
 // updateTask answers tasks/update (2026-07-28).
-func (r *request) updateTask(p *params) (any, error) {
+func (r *request) updateTask() (any, error) {
+	p := r.params
 	if !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	h, err := r.findTask(p)
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
-	input := readInput(r.Params, p)
-	if len(input.next.InputResponses) == 0 || !input.valid() {
+	if len(p.next.InputResponses) == 0 {
 		return nil, errInputResponses
 	}
 	if held := h.c.gateway.tasks.WaitingFor(h.c.owner, h.name); held != nil {
-		if err := held.Answer(input.next.InputResponses); err != nil {
+		if err := held.Answer(p.next.InputResponses); err != nil {
 			return nil, err
 		}
 		return struct{}{}, nil
 	}
-	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, input.next.InputResponses) })
+	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, p.next.InputResponses) })
 	switch {
 	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
 		return nil, errNoTaskQuestion
@@ -315,8 +317,8 @@ func (r *request) updateTask(p *params) (any, error) {
 var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because no client asked about the task for a minute; ask again with tasks/get")
 
 // cancelTask answers tasks/cancel.
-func (r *request) cancelTask(p *params) (any, error) {
-	h, err := r.findTask(p)
+func (r *request) cancelTask() (any, error) {
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
@@ -345,15 +347,17 @@ func (r *request) cancelTask(p *params) (any, error) {
 
 // taskResult answers tasks/result (2025-11-25): it waits until the task has ended. Meanwhile the client
 // answers the questions of the task.
-func (r *request) taskResult(p *params) (any, error) {
+func (r *request) taskResult() (any, error) {
+	p := r.params
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	h, err := r.findTask(p)
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = r.callOptions(&upstreamRequest{server: h.name.Server}, r.tell); err != nil {
+	p.meta, p.progressToken = nil, nil // they are those of the request, and not of the call
+	if h.opts, err = (&upstreamRequest{request: r, server: h.name.Server}).callOptions(r.tell); err != nil {
 		return nil, err
 	}
 	r.gateway.tasks.Said(r.session.owner, opentasks.Maker{Peer: r.session.peer}, h.name, h.sealed, nil, false) // so that questions name it
@@ -381,11 +385,12 @@ func (r *request) taskResult(p *params) (any, error) {
 }
 
 // listTasks answers tasks/list (2025-11-25) with the open tasks of the client that this process knows.
-func (r *request) listTasks(p *params) (any, error) {
+func (r *request) listTasks() (any, error) {
+	p := r.params
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	if err := r.checkTasks(p); err != nil {
+	if err := r.checkTasks(); err != nil {
 		return nil, err
 	}
 	return struct {
@@ -500,12 +505,13 @@ type subscribedNotifications struct {
 
 // watchedTasks returns the tasks of a subscriptions/listen, by their sealed ids. Ids that are not of
 // this client are left out.
-func (r *request) watchedTasks(p *params) (map[string]*taskHandle, error) {
-	ids := p.Notifications.TaskIDs
+func (r *request) watchedTasks() (map[string]*taskHandle, error) {
+	p := r.params
+	ids := p.notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
 		return nil, nil //nolint:nilnil // none
-	case !p.modern() || !readInput(r.Params, p).tasks:
+	case !p.modern() || !p.tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))

@@ -189,9 +189,9 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 		c.session.questions.receiveAnswer(answer)
 	case !ok || r == nil:
 	case !r.ID.IsValid():
-		c.session.receiveNotification(r)
+		c.session.receiveNotification(r, nil)
 	default:
-		if err := c.session.requests().admit(ctx, newRequest(c.exchange, r)); err != nil {
+		if err := c.session.requests().admit(ctx, newRequest(c.exchange, r, nil)); err != nil {
 			return c.session.endError(err)
 		}
 	}

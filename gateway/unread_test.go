@@ -213,7 +213,7 @@ func TestConnection_answers_of_a_batch_that_do_not_fit(t *testing.T) {
 	for i := range 3 {
 		id, err := jsonrpc.MakeID(float64(i))
 		require.NoError(t, err)
-		r := newRequest(x, &jsonrpc.Request{ID: id, Method: "tools/call"})
+		r := newRequest(x, &jsonrpc.Request{ID: id, Method: "tools/call"}, nil)
 		r.respond(&jsonrpc.Response{ID: id, Result: json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)})
 	}
 	for i := range 3 {
@@ -456,17 +456,17 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 // A notification that is too long is not read: here a cancellation, which has no effect.
 func TestNotification_that_is_too_long(t *testing.T) {
 	c := openRaw(t, Transport(newClient(t))).conn.(*connection)
-	call := newRequest(c.exchange, numbered("tools/call", "")(0))
+	call := newRequest(c.exchange, numbered("tools/call", "")(0), nil)
 	c.session.requests().byID = map[jsonrpc.ID]*request{call.ID: call}
 	cancellation := func(bytes int) *jsonrpc.Request {
 		const text = `{"requestId":1,"reason":""}`
 		return &jsonrpc.Request{Method: "notifications/cancelled",
 			Params: json.RawMessage(strings.Replace(text, `""`, `"`+strings.Repeat("x", bytes-len(text))+`"`, 1))}
 	}
-	c.session.receiveNotification(cancellation(maxNotificationBytes + 1))
+	c.session.receiveNotification(cancellation(maxNotificationBytes+1), nil)
 	require.False(t, call.canceled.Load())
 	require.NoError(t, call.ctx.Err())
-	c.session.receiveNotification(cancellation(maxNotificationBytes))
+	c.session.receiveNotification(cancellation(maxNotificationBytes), nil)
 	require.True(t, call.canceled.Load())
 	require.Error(t, call.ctx.Err())
 }

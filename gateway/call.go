@@ -79,65 +79,29 @@ func (r *request) callTool() (any, error) {
 	}).perform()
 }
 
-// offersTool reports whether the client may still use what a call of the tool has made: a reload may have
-// hidden the tool or its server.
-func (g *gateway) offersTool(tool string) bool {
-	rules := g.view.Rules()
-	if known, ok := g.client.Tool(tool); ok {
-		return rules.OffersServer(known.Server) && rules.OffersTool(&known)
-	}
-	server, own, _ := mcpvisor.SplitName(tool) // its server has withdrawn it
-	return rules == nil || rules.OffersServer(server) && rules.OffersName(server, own)
-}
-
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
-// lists the tool under that name. Qualified names and aliases stand for themselves.
+// lists the tool under that name. Qualified names and aliases stand for themselves. The client resolves a name that
+// the gateway does not list, unless the gateway must know which server it belongs to: some server has copies.
 func (s *session) findTool(ctx context.Context, name string) (string, error) {
-	if qualified, ok := s.gateway.catalog.Last().ToolByName[name]; ok {
+	g := s.gateway
+	if qualified, ok := g.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
-	if _, ok := s.gateway.catalog.Get().ToolByName[name]; !ok {
-		s.gateway.awaitServers(ctx, s.gateway.mayHave(name))
+	if _, ok := g.catalog.Get().ToolByName[name]; !ok {
+		g.awaitServers(ctx, g.mayHave(name))
 	}
-	l := s.gateway.catalog.Get()
+	l := g.catalog.Get()
 	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}
 	if _, withheld := l.WithheldName[listing.Owner{Server: "tool", Name: name}]; withheld {
-		return "", s.gateway.unknown("tool", name)
+		return "", g.unknown("tool", name)
 	}
-	if s.gateway.profile() == nil {
-		return s.qualifiedOf(name)
+	if _, split := splitName(name); g.profile() == nil && (split || g.opts.sharesAll() && s.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes) {
+		return name, nil
 	}
-	o, err := s.gateway.findOffered(ctx, "tool", name, s.gateway.offeredTool)
+	o, err := g.findNamed(ctx, "tool", name)
 	return o.Qualified(), err
-}
-
-// qualifiedOf resolves a name that the gateway does not list. The client resolves it itself, so it is
-// returned as it is. Only if some server has copies must the gateway know which server the name belongs
-// to.
-func (s *session) qualifiedOf(name string) (string, error) {
-	if s.gateway.opts.sharesAll() && s.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes {
-		return name, nil
-	}
-	if _, _, ok := mcpvisor.SplitName(name); ok {
-		return name, nil
-	}
-	if _, _, ok := mcpvisor.SplitAlias(name); ok {
-		return name, nil
-	}
-	var found []string
-	for known := range s.gateway.client.Catalogs() {
-		for i := range known.Tools {
-			if t := &known.Tools[i]; mcpvisor.Alias(t.Server, t.OriginalName) == name {
-				found = append(found, mcpvisor.Qualify(t.Server, t.OriginalName))
-			}
-		}
-	}
-	if len(found) != 1 {
-		return "", s.gateway.unknown("tool", name)
-	}
-	return found[0], nil
 }
 
 // serverOf returns the server of a tool; empty for a name that only the client can resolve.

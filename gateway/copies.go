@@ -18,7 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
-	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -40,9 +39,7 @@ type tenant struct {
 	legacy    func() bool            // the client speaks a version before 2026-07-28
 	shared    bool                   // several clients share its copies
 
-	// Guarded by Server.mu, or by SettingsVar.legacyMu if it is shared.
-	users int            // requests in flight if it is an owner, connections if it is shared
-	idle  *overdue.Timer // runs while users is 0
+	use use // by requests in flight if it is an owner, by sessions if it is shared. Guarded by Server.mu, or by SettingsVar.legacyMu
 
 	running atomic.Int64 // number of its copies
 
@@ -100,13 +97,13 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	case t.ended:
 		return nil, message.ErrCallEnded
 	case t.legacy() && !isKnown:
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
+		return nil, notCopied(&status, mcpvisor.KindUnavailable, errNeverReady)
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
+		return nil, notCopied(&status, mcpvisor.KindClosed, errNotCopied)
 	case isGivenUp(&status):
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent}
+		return nil, notCopied(&status, mcpvisor.KindEvicted, nil)
 	case s.copy == nil && status.State == supervisor.StateStopping: // it is being replaced
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+		return nil, notCopied(&status, mcpvisor.KindUnavailable, nil)
 	case s.copy == nil:
 		if err := s.startLocked(&status); err != nil {
 			return nil, err
@@ -119,6 +116,11 @@ var (
 	errNotCopied  = errors.New("the client no longer has a copy of the server")
 	errNeverReady = errors.New("the server has not been ready, so nothing is known of the versions that it speaks")
 )
+
+// notCopied is the error of a request to a server that has no copy.
+func notCopied(s *mcpvisor.ServerStatus, kind mcpvisor.ErrorKind, cause error) error {
+	return &mcpvisor.Error{Server: s.Name, Gen: s.Gen, Epoch: s.Epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: cause}
+}
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
@@ -196,7 +198,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 			return err
 		}
 	case s.ending != nil: // one at a time: no setting bounds them
-		return &lastCopyEnds{&mcpvisor.Error{Server: s.server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, s.ending}
+		return &lastCopyEnds{notCopied(status, mcpvisor.KindUnavailable, nil), s.ending}
 	}
 	options := t.options()
 	if both, _ := t.gateway.client.SpeaksBothEras(s.server); both && t.legacy() {
@@ -609,11 +611,7 @@ func (s *Server) enterTenant(x *httpExchange, peer *clients.Client) *tenant {
 		t = newTenant(x.gateway, principalTenant, x.principal.name)
 		s.tenants[x.owner] = t
 	}
-	if t.idle != nil {
-		t.idle.Stop()
-		t.idle = nil
-	}
-	t.users++
+	t.use.begin()
 	peer.ShowCopies(t.names)
 	return t
 }
@@ -622,33 +620,26 @@ func (s *Server) enterTenant(x *httpExchange, peer *clients.Client) *tenant {
 func (s *Server) leaveTenant(owner string, t *tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.users--; t.users > 0 || s.tenants[owner] != t {
-		return
-	}
 	drop := func() {
-		delete(s.tenants, owner)
-		t.end()
-		t.gateway.tasks.ForgetCopies(owner, t.key)
-	}
-	if t.running.Load() == 0 {
-		drop()
-		return
-	}
-	t.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if t.users == 0 && s.tenants[owner] == t {
-			drop()
+		if s.tenants[owner] == t {
+			delete(s.tenants, owner)
+			t.end()
+			t.gateway.tasks.ForgetCopies(owner, t.key)
 		}
-	})
+	}
+	switch {
+	case !t.use.end():
+	case t.running.Load() == 0:
+		drop()
+	default:
+		t.use.dropAfter(s.limits.SessionIdle, &s.mu, drop)
+	}
 }
 
 // closeTenantsLocked ends the copies of all owners.
 func (s *Server) closeTenantsLocked() {
 	for owner, t := range s.tenants {
-		if t.idle != nil {
-			t.idle.Stop()
-		}
+		t.use.stop()
 		delete(s.tenants, owner)
 		t.end()
 	}

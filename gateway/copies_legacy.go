@@ -6,7 +6,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
-	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
 // A server that speaks both eras is spoken to in the modern one. Its tools may then be unable to ask a client of the
@@ -34,45 +33,34 @@ func (t *tenancy) sharedTenant() *tenant {
 // enterLegacy returns the tenant that all sessions before 2026-07-28 share at servers that speak both eras, if
 // they answer questions: so such a server has one more process for them, and not one for each. Each call needs
 // one of leaveLegacy.
-func (v *SettingsVar) enterLegacy(c *session) *tenant {
+func (v *SettingsVar) enterLegacy(s *session) *tenant {
 	v.legacyMu.Lock()
 	defer v.legacyMu.Unlock()
-	t := v.legacy[c.gateway.client]
+	t := v.legacy[s.gateway.client]
 	if t == nil {
-		t = newTenant(c.gateway, legacyKey, "")
+		t = newTenant(s.gateway, legacyKey, "")
 		t.shared, t.legacy = true, func() bool { return true }
-		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: c.gateway.opts.standalone != nil}
+		declared := facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: s.gateway.opts.standalone != nil}
 		t.options = func() []facade.Option { return []facade.Option{facade.WithDeclared(declared)} }
 		maps.DeleteFunc(v.legacy, func(client *facade.Client, _ *tenant) bool { return client.Closed() })
 		if v.legacy == nil {
 			v.legacy = map[*facade.Client]*tenant{}
 		}
-		v.legacy[c.gateway.client] = t
+		v.legacy[s.gateway.client] = t
 	}
-	if t.idle != nil {
-		t.idle.Stop()
-		t.idle = nil
-	}
-	t.users++
-	t.join(c.notify, c.gateway.view)
+	t.use.begin()
+	t.join(s.notify, s.gateway.view)
 	return t
 }
 
 // leaveLegacy ends what enterLegacy began. Without further sessions the copies end after SessionIdle.
-func (v *SettingsVar) leaveLegacy(c *session, t *tenant) {
-	t.leave(c.notify)
+func (v *SettingsVar) leaveLegacy(s *session, t *tenant) {
+	t.leave(s.notify)
 	v.legacyMu.Lock()
 	defer v.legacyMu.Unlock()
-	if t.users--; t.users > 0 || t.running.Load() == 0 {
-		return
+	if t.use.end() && t.running.Load() > 0 {
+		t.use.dropAfter(s.gateway.opts.http.SessionIdle, &v.legacyMu, t.rest)
 	}
-	t.idle = overdue.AfterFunc(c.gateway.opts.http.SessionIdle, func() {
-		v.legacyMu.Lock()
-		defer v.legacyMu.Unlock()
-		if t.users == 0 {
-			t.rest()
-		}
-	})
 }
 
 // levelLocked returns the lowest log level that a session of the tenant has set; empty: none.

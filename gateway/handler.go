@@ -173,6 +173,40 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x.wire.Flush()
 }
 
+// ProfilePath is the wildcard of a pattern of http.ServeMux that names the profile of a request:
+//
+//	mux.Handle("/mcp", handler)
+//	mux.Handle("/mcp/{"+gateway.ProfilePath+"}", handler)
+const ProfilePath = "profile"
+
+// gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
+// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
+// does not learn which others exist.
+func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
+	name := ofPath
+	if ofToken != "" {
+		name = ofToken
+	}
+	known := s.gateway.opts.settings.load().rules
+	switch {
+	case ofPath != "" && (name != ofPath || known[ofPath] == nil):
+		return nil, http.StatusNotFound, "there is no profile of that name here"
+	case name == "" || name == s.gateway.opts.profile:
+		return s.gateway, 0, ""
+	case known[name] == nil:
+		return nil, http.StatusForbidden, "the gateway does not have the profile of this token; ask its owner"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g = s.profiles[name]; g == nil {
+		o := s.gateway.opts
+		o.profile = name
+		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks, s.gateway.holds)
+		s.profiles[name] = g
+	}
+	return g, 0, ""
+}
+
 // Status describes a [Server] at one moment.
 type Status struct {
 	// Sessions counts the sessions with a request in flight, a stream, a subscription, a log

@@ -52,6 +52,14 @@ func (x *httpExchange) busy(what string) {
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
+// refuse counts a refused request.
+func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
+
+// infoOf describes a client over HTTP, without what the client says of itself.
+func (x *httpExchange) infoOf(protocol string) clients.Info {
+	return clients.Info{Protocol: protocol, Principal: x.principal.name, Profile: x.gateway.opts.profile, Transport: "http"}
+}
+
 // post answers POST (MCP, basic, transports, Streamable HTTP).
 func (x *httpExchange) post() {
 	if why := unsupported(x.r.Header); why != "" {
@@ -241,17 +249,17 @@ func (x *httpExchange) postModern(m received, header string) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	c := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
-	c.owner, c.account = x.owner, x.principal.account
-	c.peer = x.openModern(m.params.client)
-	c.introduced.Store(true)
+	s := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
+	s.owner, s.account = x.owner, x.principal.account
+	s.peer = x.openModern(m.params.client)
+	s.introduced.Store(true)
 	// A held call outlives its request.
-	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
+	s.holdContext, s.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
 	if x.principal.name != "" {
-		c.tenancy.enter = func() *tenant { return x.server.enterTenant(x, c.peer) }
-		c.tenancy.leave = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
+		s.tenancy.enter = func() *tenant { return x.server.enterTenant(x, s.peer) }
+		s.tenancy.leave = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
 	}
-	defer c.end()
+	defer s.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
 	}
@@ -260,7 +268,16 @@ func (x *httpExchange) postModern(m received, header string) {
 		return
 	}
 	defer x.server.reserve(x.principal, -1, 0)
-	x.answer(c, []received{m})
+	x.answer(s, []received{m})
+}
+
+// openModern returns the client of a request of 2026-07-28, which belongs to no session. Requests with
+// the same principal, profile, name and version are of one client.
+func (x *httpExchange) openModern(client json.RawMessage) *clients.Client {
+	info := x.infoOf(modernVersion)
+	info.Name, info.Version = readClientInfo(client)
+	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
+	return x.server.gateway.opts.clients.Open(key, info)
 }
 
 func mismatch(format string, args ...any) *jsonrpc.Error {
@@ -353,7 +370,7 @@ func (x *httpExchange) busyWithRequests() { x.busy("too many requests are in fli
 
 // answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
 // another message comes before the answer. If the peer closes the connection, its requests are canceled.
-func (x *httpExchange) answer(c *session, requests []received) {
+func (x *httpExchange) answer(s *session, requests []received) {
 	if len(requests) == 0 {
 		x.wire.Accept()
 		return
@@ -361,11 +378,11 @@ func (x *httpExchange) answer(c *session, requests []received) {
 	var notify *notifier
 	if slices.ContainsFunc(requests, func(m received) bool { return m.request.Method == "subscriptions/listen" }) {
 		notify = notices.New[*subscription]()
-		notify.Account = c.account
-		c.gateway.hub.join(notify, notify.EndListeners)
-		defer c.gateway.hub.leave(notify)
+		notify.Account = s.account
+		s.gateway.hub.join(notify, notify.EndListeners)
+		defer s.gateway.hub.leave(notify)
 	}
-	e := &exchange{session: c, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&c.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
+	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
 	defer e.out.close()
 	made := make([]*request, len(requests))
 	for i, m := range requests {
@@ -373,7 +390,7 @@ func (x *httpExchange) answer(c *session, requests []received) {
 	}
 	admitted := 0
 	for _, one := range made {
-		if err := c.requests().admit(x.r.Context(), one); err != nil {
+		if err := s.requests().admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++
@@ -391,7 +408,7 @@ func (x *httpExchange) answer(c *session, requests []received) {
 // pass writes the messages of the outbox until all requests have answers. The first n of made were
 // admitted.
 func (x *httpExchange) pass(e *exchange, made []*request, n int) {
-	c, out, batch := e.session, e.out, len(made) > 1
+	s, out, batch := e.session, e.out, len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
 	failed := false // the peer no longer reads
@@ -407,7 +424,7 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 			failed = !x.wire.Event(m, "")
 		case batch:
 			one := message.Encode(m)
-			if kept > 0 && kept+one.Len() > c.gateway.opts.limits.MaxUnreadBytes {
+			if kept > 0 && kept+one.Len() > s.gateway.opts.limits.MaxUnreadBytes {
 				one = message.Encode(&jsonrpc.Response{ID: id, Error: errLongBatch})
 			}
 			kept += one.Len()
@@ -430,7 +447,7 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 				if e.asks && !failed {
 					failed = !x.wire.KeepAlive()
 				}
-			case <-c.ctx.Done():
+			case <-s.ctx.Done():
 				sessionEnded = true
 			}
 		case ended != nil:
@@ -450,7 +467,7 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 		}
 		failed = !x.wire.Event(m, "")
 	}
-	if c.ctx.Err() != nil {
+	if s.ctx.Err() != nil {
 		for i, r := range made {
 			if !r.writing && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
 				pass(r.giveUp(i < n), r.ID)
@@ -463,7 +480,7 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 	case x.wire.IsStream() || passed > 0:
 	case errors.Is(x.r.Context().Err(), context.DeadlineExceeded): // see endWithToken
 		http.Error(x.w, "the token has expired; ask again with a new one", http.StatusUnauthorized)
-	case c.ctx.Err() != nil:
+	case s.ctx.Err() != nil:
 		http.Error(x.w, errEndedEarly, http.StatusServiceUnavailable)
 	default: // the peer has canceled them
 		x.wire.Accept()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,6 +27,9 @@ import (
 
 // nonce identifies a session over HTTP.
 type nonce = [12]byte
+
+// keyOf returns the key of a session over HTTP in the registry.
+func keyOf(n nonce) string { return "session " + string(n[:]) }
 
 // principal counts what one owner of a token uses. It exists while a request or a session refers to it.
 // Its fields are guarded by Server.mu.
@@ -121,10 +125,44 @@ type httpSession struct {
 	principal *principal
 
 	// Guarded by Server.mu.
-	users      int            // requests in flight, and streams
-	wakeStream func()         // wakes the stream, which then calls hasStream; nil without one
-	streams    uint64         // number of streams so far; the last one is the stream of the session
-	idle       *overdue.Timer // runs while users is 0
+	use        use    // by requests in flight, and streams
+	wakeStream func() // wakes the stream, which then calls hasStream; nil without one
+	streams    uint64 // number of streams so far; the last one is the stream of the session
+}
+
+// use counts the uses of something that outlives them for a while. The mutex of its owner guards it.
+type use struct {
+	users int
+	idle  *overdue.Timer // runs while users is 0, if dropAfter was called
+}
+
+func (u *use) begin() {
+	u.stop()
+	u.users++
+}
+
+// end ends what begin began. It reports whether that was the last use.
+func (u *use) end() (last bool) {
+	u.users--
+	return u.users == 0
+}
+
+// dropAfter calls drop, with the mutex locked, unless a use begins before.
+func (u *use) dropAfter(d time.Duration, mu *sync.Mutex, drop func()) {
+	u.idle = overdue.AfterFunc(d, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if u.users == 0 {
+			drop()
+		}
+	})
+}
+
+func (u *use) stop() {
+	if u.idle != nil {
+		u.idle.Stop()
+		u.idle = nil
+	}
 }
 
 var (
@@ -170,11 +208,7 @@ func (x *httpExchange) openSession(id string) (*httpSession, error) {
 		hs.session.unwatched = func() { s.dropUnneeded(hs) }
 		s.sessions[said.Nonce] = hs
 	}
-	if hs.idle != nil {
-		hs.idle.Stop()
-		hs.idle = nil
-	}
-	hs.users++
+	hs.use.begin()
 	return hs, nil
 }
 
@@ -183,21 +217,14 @@ func (x *httpExchange) openSession(id string) (*httpSession, error) {
 func (s *Server) closeSession(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
-		return
-	}
-	if !hs.isNeeded() {
+	switch {
+	case !hs.use.end() || s.sessions[hs.nonce] != hs:
+	case !hs.isNeeded():
 		s.dropLocked(hs)
-		return
+	default:
+		hs.session.follow()
+		hs.use.dropAfter(s.limits.SessionIdle, &s.mu, func() { s.dropLocked(hs) })
 	}
-	hs.session.follow()
-	hs.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if hs.users == 0 {
-			s.dropLocked(hs)
-		}
-	})
 }
 
 // isNeeded reports whether the session has something that its client would miss.
@@ -209,7 +236,7 @@ func (hs *httpSession) isNeeded() bool {
 func (s *Server) dropUnneeded(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.users == 0 && !hs.isNeeded() {
+	if hs.use.users == 0 && !hs.isNeeded() {
 		s.dropLocked(hs)
 	}
 }
@@ -220,9 +247,7 @@ func (s *Server) dropLocked(hs *httpSession) {
 		return
 	}
 	delete(s.sessions, hs.nonce)
-	if hs.idle != nil {
-		hs.idle.Stop()
-	}
+	hs.use.stop()
 	hs.principal.sessions--
 	s.leaveLocked(hs.principal)
 	hs.session.end()

@@ -354,30 +354,30 @@ var (
 )
 
 // set records the era of a session.
-func (q *StandaloneQuestions) set(c *session, era sessionEra) {
+func (q *StandaloneQuestions) set(s *session, era sessionEra) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if known, ok := q.sessions[c]; ok && known >= era || c.ctx.Err() != nil {
+	if known, ok := q.sessions[s]; ok && known >= era || s.ctx.Err() != nil {
 		return
 	}
 	if q.sessions == nil {
 		q.sessions = map[*session]sessionEra{}
 	}
-	q.sessions[c] = era
+	q.sessions[s] = era
 	q.wakeLocked()
 }
 
 // remove forgets a session that has ended.
-func (q *StandaloneQuestions) remove(c *session) {
+func (q *StandaloneQuestions) remove(s *session) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.sessions, c)
+	delete(q.sessions, s)
 	q.wakeLocked()
 }
 
@@ -393,18 +393,18 @@ func (q *StandaloneQuestions) wakeLocked() {
 func (q *StandaloneQuestions) oneClient() (one *session, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := range q.sessions {
-		if c.ctx.Err() != nil { // it is about to be removed
-			delete(q.sessions, c)
+	for s := range q.sessions {
+		if s.ctx.Err() != nil { // it is about to be removed
+			delete(q.sessions, s)
 		}
 	}
 	if len(q.sessions) > 1 {
 		return nil, nil, errSeveralClients
 	}
-	for c, era := range q.sessions {
+	for s, era := range q.sessions {
 		switch era {
 		case eraLegacy:
-			return c, nil, nil
+			return s, nil, nil
 		case eraModern:
 			return nil, nil, errModernClient
 		case eraUnknown:
@@ -417,24 +417,24 @@ func (q *StandaloneQuestions) oneClient() (one *session, changed <-chan struct{}
 }
 
 // isOnly reports whether a session is the only one, and its client can be asked.
-func (q *StandaloneQuestions) isOnly(c *session) bool {
+func (q *StandaloneQuestions) isOnly(s *session) bool {
 	if q == nil {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.sessions) == 1 && q.sessions[c] == eraLegacy
+	return len(q.sessions) == 1 && q.sessions[s] == eraLegacy
 }
 
 // ask passes a request of a server to the only client, once there is one.
 func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	for {
-		c, changed, err := q.oneClient()
+		s, changed, err := q.oneClient()
 		switch {
 		case err != nil:
 			return nil, err
-		case c != nil:
-			return c.questions.askAnytime(ctx, r)
+		case s != nil:
+			return s.questions.askAnytime(ctx, r)
 		}
 		select {
 		case <-changed:

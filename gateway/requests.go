@@ -88,6 +88,19 @@ func (r *request) serve() {
 	}
 }
 
+// outcomeOf returns how a request has ended.
+func outcomeOf(r *request, err error) clients.Outcome {
+	switch {
+	case r.canceled.Load():
+		return clients.OutcomeCanceled
+	case err != nil:
+		return clients.OutcomeError
+	case r.failed:
+		return clients.OutcomeFailed
+	}
+	return clients.OutcomeAnswered
+}
+
 // respond ends the work for the request: the next one in the queue of its URI begins, and the answer waits to be
 // written. If the client has canceled the request, it gets no answer, and ends now.
 func (r *request) respond(response *jsonrpc.Response) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
@@ -154,4 +156,25 @@ func (s *session) drain() {
 	s.gateway.hub.leave(s.notify)
 	s.notify.EndListeners()
 	s.requests().drain()
+}
+
+// readClientInfo reads the name and the version of a client.
+func readClientInfo(said json.RawMessage) (name, version string) {
+	name, _ = jsonscan.ReadString(jsonscan.Member(said, "name"))
+	version, _ = jsonscan.ReadString(jsonscan.Member(said, "version"))
+	return name, version
+}
+
+// introduce tells the registry the name and version of a client of a Transport. It does so once: in
+// initialize, or in the first request of 2026-07-28 that has them.
+func (s *session) introduce(said json.RawMessage, protocol string) {
+	if s.peer == nil || s.introduced.Load() {
+		return
+	}
+	name, version := readClientInfo(said)
+	if name == "" {
+		return
+	}
+	s.introduced.Store(true)
+	s.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
 }

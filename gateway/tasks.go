@@ -68,16 +68,16 @@ func (r *request) checkTasks() error {
 
 // taskCall is a tool call that may become a task.
 type taskCall struct {
-	c      *session
-	modern bool
-	tool   string
-	relay  *facade.TaskRelay // nil: the client gets no task
-	copy   string            // key of the tenant whose copy got the call; empty: none
+	session *session
+	modern  bool
+	tool    string
+	relay   *facade.TaskRelay // nil: the client gets no task
+	copy    string            // key of the tenant whose copy got the call; empty: none
 }
 
 // beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
 func (s *session) beginTaskCall(p *params, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
-	made := &taskCall{c: s, modern: p.modern(), tool: tool}
+	made := &taskCall{session: s, modern: p.modern(), tool: tool}
 	switch {
 	case p.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKeyOf(s.holdOwner.Principal, p.key)), nil
@@ -102,7 +102,7 @@ func (s *session) beginTaskCall(p *params, tool string, opts []facade.CallOption
 // end gives back what the call holds.
 func (t *taskCall) end() {
 	if t.relay != nil {
-		t.c.gateway.tasks.Release(t.c.owner)
+		t.session.gateway.tasks.Release(t.session.owner)
 	}
 }
 
@@ -111,12 +111,12 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
+	s, name := t.session, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
 	said, _ := task.Read(raw) // it is valid: the facade has read it
-	sealed := c.sealTask(name, t.tool, time.Now().Add(max(c.gateway.opts.http.SessionLifetime, said.TTL)))
-	c.gateway.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
+	sealed := s.sealTask(name, t.tool, time.Now().Add(max(s.gateway.opts.http.SessionLifetime, said.TTL)))
+	s.gateway.tasks.Said(s.owner, opentasks.Maker{Peer: s.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
-		c.watchLegacyTask(&taskHandle{c: c, name: name, sealed: sealed, tool: t.tool})
+		s.watchLegacyTask(&taskHandle{session: s, name: name, sealed: sealed, tool: t.tool})
 	}
 	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
@@ -137,7 +137,7 @@ const KeyMeta = "mcpvisor/key"
 
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
-	c       *session
+	session *session
 	name    opentasks.Name
 	sealed  string
 	tool    string // whose call has become the task; qualified
@@ -159,7 +159,7 @@ func (r *request) findTask() (*taskHandle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &taskHandle{c: r.session, name: name, sealed: p.taskID, tool: tool, modern: p.modern()}
+	h := &taskHandle{session: r.session, name: name, sealed: p.taskID, tool: tool, modern: p.modern()}
 	if h.modern {
 		h.answers = p.declared
 	}
@@ -168,14 +168,14 @@ func (r *request) findTask() (*taskHandle, error) {
 
 func (h *taskHandle) text() tasktext.Text {
 	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.Server, h.tool, result) // the name that the client knows may have changed
+		return h.session.shortenResult(h.name.Server, h.tool, result) // the name that the client knows may have changed
 	}}
 }
 
 // about makes a request about the task. If the server is down or ends meanwhile, it repeats the request
 // at the next incarnation: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.tenancy.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
+	return h.session.tenancy.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
 		t, err := client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(h.opts), facade.WithTaskOrigin(h.name.Origin))...)
 		if err == nil {
 			err = request(t)
@@ -192,11 +192,11 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 
 // find returns the task at its server, which whenUp has not waited for.
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
-	client, err := h.c.tenancy.clientOf(h.name.Server)
+	client, err := h.session.tenancy.clientOf(h.name.Server)
 	if err != nil {
 		return nil, withoutWait(err)
 	}
-	if (client == h.c.gateway.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
+	if (client == h.session.gateway.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
 		return nil, errTaskGone
 	}
 	return client.TaskOf(h.name.Server, h.name.ID, append(slices.Clip(opts), facade.WithTaskOrigin(h.name.Origin))...)
@@ -220,12 +220,12 @@ func (h *taskHandle) failure(err error) error {
 	if wire == nil && errors.As(err, &failed) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may continue; ask again."}
 	}
-	return h.c.protocolError(h.name.Server, err)
+	return h.session.protocolError(h.name.Server, err)
 }
 
 // forget records that the task has ended.
 func (h *taskHandle) forget() {
-	h.c.gateway.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, nil, true)
+	h.session.gateway.tasks.Said(h.session.owner, opentasks.Maker{Peer: h.session.peer}, h.name, h.sealed, nil, true)
 }
 
 // ask asks the server about the task.
@@ -238,7 +238,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.gateway.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.session.gateway.tasks.Said(h.session.owner, opentasks.Maker{Peer: h.session.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	if !h.offered() { // a reload has hidden it meanwhile
 		return answer, nil, errUnknownTask
 	}
@@ -268,7 +268,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 			if answer.State != string(task.Failed) || !errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, h.failure(err)
 			}
-			failure, _ = json.Marshal(h.c.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
+			failure, _ = json.Marshal(h.session.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
 		}
 	}
 	state := h.text().State(answer.JSON, result, failure)
@@ -297,7 +297,7 @@ func (r *request) updateTask() (any, error) {
 	if len(p.next.InputResponses) == 0 {
 		return nil, errInputResponses
 	}
-	if held := h.c.gateway.tasks.WaitingFor(h.c.owner, h.name); held != nil {
+	if held := h.session.gateway.tasks.WaitingFor(h.session.owner, h.name); held != nil {
 		if err := held.Answer(p.next.InputResponses); err != nil {
 			return nil, err
 		}
@@ -448,12 +448,8 @@ func (s *session) openTask(sealed string) (name opentasks.Name, tool string, err
 	return opentasks.Name{Server: fields[1], ID: fields[2], Origin: fields[4], Copy: fields[5]}, fields[6], nil
 }
 
-func (g *gateway) offersTask(server, tool string) bool {
-	return g.view.Rules().OffersServer(server) && g.offersTool(tool)
-}
-
 // offered reports whether the client may still ask about the task.
-func (h *taskHandle) offered() bool { return h.c.gateway.offersTask(h.name.Server, h.tool) }
+func (h *taskHandle) offered() bool { return h.session.gateway.offersTask(h.name.Server, h.tool) }
 
 // A server of 2025-11-25 asks for the input of a task by requests while tasks/result waits. A client since
 // 2026-07-28 reads the questions of a task in the answer to tasks/get, and answers with tasks/update. So the
@@ -462,7 +458,7 @@ func (h *taskHandle) offered() bool { return h.c.gateway.offersTask(h.name.Serve
 // awaitQuestions makes a tasks/result wait for the task, unless one does, and returns it; nil if the
 // task is not open. bits says what the client answers.
 func (h *taskHandle) awaitQuestions(bits uint16) *opentasks.Waiting {
-	return h.c.gateway.tasks.Wait(h.c.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
+	return h.session.gateway.tasks.Wait(h.session.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
 		if t, err := h.find(inputHandlers(q, bits)...); err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
 		}
@@ -519,7 +515,7 @@ func (r *request) watchedTasks() (map[string]*taskHandle, error) {
 	watched := map[string]*taskHandle{}
 	for _, id := range ids {
 		if name, tool, err := r.session.openTask(id); err == nil {
-			watched[id] = &taskHandle{c: r.session, name: name, sealed: id, tool: tool, modern: true}
+			watched[id] = &taskHandle{session: r.session, name: name, sealed: id, tool: tool, modern: true}
 		}
 	}
 	return watched, nil
@@ -551,13 +547,13 @@ func (s *session) watchLegacyTask(h *taskHandle) {
 // watch calls report, from another goroutine, when the task has changed, and ended after the last
 // report. brief leaves out the result of the task.
 func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage), ended func()) {
-	if !h.c.gateway.tasks.Watch(h.c.owner) {
+	if !h.session.gateway.tasks.Watch(h.session.owner) {
 		ended()
 		return
 	}
 	go func() {
 		defer ended()
-		defer h.c.gateway.tasks.Unwatch(h.c.owner)
+		defer h.session.gateway.tasks.Unwatch(h.session.owner)
 		t, err := h.find()
 		if err != nil {
 			return

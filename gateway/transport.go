@@ -55,6 +55,16 @@ type options struct {
 	hosts, origins []string
 }
 
+// WithClients sets the registry that counts the clients. Several gateways can share one. Default: a
+// registry for this gateway alone. [Server.Status] describes its clients.
+func WithClients(r *clients.Registry) Option {
+	return func(o *options) {
+		if r != nil {
+			o.clients = r
+		}
+	}
+}
+
 // Transport returns a transport whose sessions answer from client. It may be connected any
 // number of times, also concurrently. Its sessions share only the subscriptions to resources:
 // one is made for all of them, and ends with the last one. Two transports of one client do not
@@ -120,6 +130,12 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter,
 	g.catalog = listing.New(g.view, o.pageSize, g.terms, g.hub.reportLists)
 	o.clients.OfferTo(o.profile, g.offer)
 	return g
+}
+
+// offer describes what the clients of the gateway can see and call.
+func (g *gateway) offer() clients.Offer {
+	l := g.catalog.Get()
+	return clients.Offer{Profile: g.opts.profile, Tools: l.Tools.Len(), Prompts: l.Prompts.Len(), Resources: l.Resources.Len(), Templates: l.Templates.Len(), Withheld: len(l.Withheld), Servers: l.Servers()}
 }
 
 // Connect implements [mcp.Transport]. It does not wait for any server.

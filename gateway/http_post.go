@@ -40,6 +40,9 @@ type httpExchange struct {
 	wire      *httpwire.Exchange // reads r, and writes to w
 }
 
+// manyRequests says that a principal has too many requests in flight.
+const manyRequests = "too many requests are in flight"
+
 // fail answers with a JSON-RPC error and an HTTP status.
 func (x *httpExchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	x.wire.JSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
@@ -85,7 +88,7 @@ func (x *httpExchange) post() {
 			all[i] = received{params: new(params), answer: m.(*jsonrpc.Response)} //nolint:forcetypeassert // message.Read returns one of the two
 			continue
 		}
-		all[i] = received{request: r, params: readParams(x.r.Context(), r.Method, r.Params)}
+		all[i] = received{id: r.ID, request: r, params: readParams(x.r.Context(), r.Method, r.Params)}
 		if e := all[i].checkNames(x.r.Header, false); e != nil {
 			x.refuse(clients.RefusedMalformed)
 			x.fail(http.StatusBadRequest, r.ID, e)
@@ -97,8 +100,8 @@ func (x *httpExchange) post() {
 	case !batch && (header >= modernVersion || first.params.modern()):
 		x.postModern(first, header)
 	case header != "" && !slices.Contains(legacyVersions, header):
-		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
-	case !batch && first.isRequest() && first.request.Method == "initialize":
+		x.fail(http.StatusBadRequest, first.id, checkVersion(header).(*jsonrpc.Error))
+	case !batch && first.id.IsValid() && first.request.Method == "initialize":
 		x.initialize(first)
 	default:
 		x.postLegacy(all, batch)
@@ -107,12 +110,11 @@ func (x *httpExchange) post() {
 
 // received is one message of a POST: a request or notification with its params, or an answer to a question.
 type received struct {
+	id      jsonrpc.ID       // of a request; not valid otherwise
 	request *jsonrpc.Request // nil: an answer
 	params  *params
 	answer  *jsonrpc.Response
 }
-
-func (m *received) isRequest() bool { return m.request != nil && m.request.ID.IsValid() }
 
 // unsupported says why a body cannot be read: others could read it differently. Empty: it can.
 func unsupported(h http.Header) string {
@@ -167,13 +169,9 @@ func (x *httpExchange) initialize(m received) {
 
 // postLegacy answers the messages of a session before 2026-07-28.
 func (x *httpExchange) postLegacy(messages []received, batch bool) {
-	var firstID jsonrpc.ID
-	if messages[0].request != nil {
-		firstID = messages[0].request.ID
-	}
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
-		x.fail(http.StatusBadRequest, firstID, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
+		x.fail(http.StatusBadRequest, messages[0].id, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
 	hs, err := x.openSession(id)
@@ -183,7 +181,7 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 		return
 	case err != nil:
 		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, firstID, message.InvalidRequest("%s", err))
+		x.fail(http.StatusNotFound, messages[0].id, message.InvalidRequest("%s", err))
 		return
 	}
 	defer x.server.closeSession(hs)
@@ -199,7 +197,7 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 	var requests []received
 	for _, m := range messages {
 		switch {
-		case !m.isRequest():
+		case !m.id.IsValid():
 			continue
 		case m.request.Method == "initialize":
 			x.fail(http.StatusBadRequest, m.request.ID, message.InvalidRequest("initialize must be alone"))
@@ -211,7 +209,7 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 		requests = append(requests, m)
 	}
 	if !x.server.reserve(x.principal, len(requests), 0) {
-		x.busyWithRequests()
+		x.busy(manyRequests)
 		return
 	}
 	defer x.server.reserve(x.principal, -len(requests), 0)
@@ -236,7 +234,7 @@ var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resourc
 
 // postModern answers a message of 2026-07-28, which has no sessions.
 func (x *httpExchange) postModern(m received, header string) {
-	if !m.isRequest() { // without effect: the end of its connection cancels a request
+	if !m.id.IsValid() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
 		return
 	}
@@ -264,7 +262,7 @@ func (x *httpExchange) postModern(m received, header string) {
 		defer x.endWithToken()()
 	}
 	if !x.server.reserve(x.principal, 1, 0) {
-		x.busyWithRequests()
+		x.busy(manyRequests)
 		return
 	}
 	defer x.server.reserve(x.principal, -1, 0)
@@ -364,9 +362,6 @@ func (g *gateway) marksOf(t *mcpvisor.Tool) *headerparams.Table {
 	}
 	return table
 }
-
-// busyWithRequests answers a principal that has too many requests in flight.
-func (x *httpExchange) busyWithRequests() { x.busy("too many requests are in flight") }
 
 // answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
 // another message comes before the answer. If the peer closes the connection, its requests are canceled.

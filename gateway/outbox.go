@@ -96,19 +96,20 @@ func answerBytes(a *jsonrpc.Response) int {
 // addAnswer adds the answer to a request. It reports false if the client has too much unread: then the
 // session ends.
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	defer o.signal()
 	n := answerBytes(a)
-	fits := o.closed || o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
-	if o.closed || !fits {
-		o.returnRoom(r)
-		return fits
+	o.mu.Lock()
+	closed, fits := o.closed, o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
+	if !closed && fits {
+		o.bytes += n
+		o.queue = append(o.queue, outgoing{request: r, answer: a})
+		o.watchLocked()
 	}
-	o.bytes += n
-	o.queue = append(o.queue, outgoing{request: r, answer: a})
-	o.watchLocked()
-	return true
+	o.mu.Unlock()
+	if closed || !fits {
+		o.returnRoom(r)
+	}
+	o.signal()
+	return closed || fits
 }
 
 func (o *outbox) returnRoom(r *request) {
@@ -334,15 +335,16 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 // close drops all messages, and those that are added later.
 func (o *outbox) close() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, waits := range o.queue {
-		if waits.answer != nil {
-			o.returnRoom(waits.request)
-		}
-	}
+	unread := o.queue
 	o.closed, o.queue, o.bytes, o.logs, o.logBytes = true, nil, 0, 0, 0
 	if o.watch != nil {
 		o.watch.Stop()
+	}
+	o.mu.Unlock()
+	for _, waits := range unread {
+		if waits.answer != nil {
+			o.returnRoom(waits.request)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func readParams(ctx context.Context, method string, raw json.RawMessage) *params
 	names := paramNames
 	if tool {
 		names, what = toolCallNames, "params of tools/call"
-	} else if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil && len(raw) > 0 {
+	} else if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil {
 		p.err = message.InvalidParams("params have " + err.Error())
 	}
 	if len(raw) > 0 && string(raw) != "null" {
@@ -222,7 +222,7 @@ func readText(key string, value []byte, into *string) error {
 // decode decodes an object whose values are bounded.
 func (p *params) decode(key string, names memberNames, value []byte, into any) error {
 	if p.err != nil { // there are too many
-		return nil
+		return p.err
 	}
 	if names != nil && value[0] == '{' {
 		if err := names.each(value, false, func(string, []byte) error { return nil }); err != nil {

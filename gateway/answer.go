@@ -149,7 +149,7 @@ func sessionVersion(offered string) string {
 // initializeResult returns the answer to initialize. The types of the go-sdk do not have the tasks of
 // 2025-11-25.
 func (g *gateway) initializeResult(version string, bits uint16) any {
-	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: g.serverInfo(), Instructions: g.instructions()}
+	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: serverInfo(), Instructions: g.instructions()}
 	if bits&capability.Tasks == 0 {
 		return result
 	}
@@ -168,7 +168,7 @@ func (r *request) discover() (any, error) {
 	modern := *capabilities
 	modern.Extensions = map[string]any{task.Extension: struct{}{}}
 	result := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: r.gateway.instructions()}
-	result.Meta = mcp.Meta{mcp.MetaKeyServerInfo: r.gateway.serverInfo()}
+	result.Meta = mcp.Meta{mcp.MetaKeyServerInfo: serverInfo()}
 	result.CacheScope = listing.CacheScope
 	return result, nil
 }
@@ -190,7 +190,7 @@ func checkVersion(version string) error {
 	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 }
 
-func (g *gateway) serverInfo() *mcp.Implementation {
+func serverInfo() *mcp.Implementation {
 	return &mcp.Implementation{Name: "mcpvisor", Version: facade.Version()}
 }
 

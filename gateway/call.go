@@ -97,7 +97,7 @@ func (s *session) findTool(ctx context.Context, name string) (string, error) {
 	if _, withheld := l.WithheldName[listing.Owner{Server: "tool", Name: name}]; withheld {
 		return "", g.unknown("tool", name)
 	}
-	if _, split := splitName(name); g.profile() == nil && (split || g.opts.sharesAll() && s.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes) {
+	if _, split := splitName(name); g.view.Rules() == nil && (split || g.opts.sharesAll() && s.questions.handlers.Load() == nil || len(name) > toolname.MaxAliasBytes) {
 		return name, nil
 	}
 	o, err := g.findNamed(ctx, "tool", name)

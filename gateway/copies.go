@@ -24,11 +24,11 @@ import (
 // A server with ShareClient runs once for each tenant. Its lists come from the facade.Client of the gateway,
 // and its requests go to copies (facade.Client.CopyServer):
 //
-//	connection.clientOf → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
+//	tenancy.clientOf    → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
 //	tenant.follow       → notifiers of the tenant        what the copy reports
 //	tenant.review       ← events of the client, settings   ends copies that are out of date
 
-// tenant is a client of the gateway that has copies of servers: a session, a connection or, over HTTP
+// tenant is a client of the gateway that has copies of servers: a session or, over HTTP
 // since 2026-07-28, an owner. One tenant is all sessions before 2026-07-28 that answer questions; see
 // [SettingsVar.enterLegacy].
 type tenant struct {
@@ -437,7 +437,7 @@ type tenancy struct {
 	shared atomic.Pointer[tenant] // has the copies that the session shares with others; nil until it needs one
 }
 
-// tenantFor returns the tenant that has the incarnation of a server for this connection; nil: it is the server
+// tenantFor returns the tenant that has the incarnation of a server for the session; nil: it is the server
 // that is registered.
 func (t *tenancy) tenantFor(server string) (found *tenant, err error) {
 	switch {
@@ -453,7 +453,7 @@ func (t *tenancy) tenantFor(server string) (found *tenant, err error) {
 	return found, nil
 }
 
-// clientOf returns the facade.Client that has the incarnation of a server for this connection.
+// clientOf returns the facade.Client that has the incarnation of a server for the session.
 func (t *tenancy) clientOf(server string) (*facade.Client, error) {
 	found, err := t.tenantFor(server)
 	if err != nil {
@@ -472,7 +472,7 @@ func (t *tenancy) clientOf(server string) (*facade.Client, error) {
 	return t.gateway.client, nil // the settings or the server have just changed
 }
 
-// copyKey returns the key of the tenant that has the incarnation of a server for this connection; empty: none.
+// copyKey returns the key of the tenant that has the incarnation of a server for the session; empty: none.
 func (t *tenancy) copyKey(server string) string {
 	switch {
 	case t.gateway.isCopied(server):
@@ -483,7 +483,7 @@ func (t *tenancy) copyKey(server string) string {
 	return ""
 }
 
-// mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
+// mayUse reports whether requests of the session to a server may reach the incarnation of a key: before the server
 // has been ready it is not known which one of the two that serve the session it will be.
 func (t *tenancy) mayUse(server, key string) bool {
 	if _, known := t.gateway.client.SpeaksBothEras(server); !known && !t.gateway.isCopied(server) && t.session.mayBeAsked() {
@@ -498,7 +498,7 @@ func errNobody(server string) error {
 	return message.InvalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
 }
 
-// statusOf returns the status of the incarnation of a server that this connection uses.
+// statusOf returns the status of the incarnation of a server that the session uses.
 func (t *tenancy) statusOf(server string) (mcpvisor.ServerStatus, bool) {
 	found := t.own.Load()
 	if !t.gateway.isCopied(server) {
@@ -515,12 +515,12 @@ func (t *tenancy) statusOf(server string) (mcpvisor.ServerStatus, bool) {
 	return t.gateway.client.ServerStatus(server)
 }
 
-// tenantOf returns the tenant of the connection; nil if the sender of its requests is not known.
+// ownTenant returns the tenant of the session; nil if the sender of its requests is not known.
 func (t *tenancy) ownTenant() *tenant {
 	return t.tenantAt(&t.own, t.enter)
 }
 
-// tenantAt returns a tenant of the connection, which it makes once, unless enter is nil or the connection has ended.
+// tenantAt returns a tenant of the session, which it makes once, unless enter is nil or the session has ended.
 func (t *tenancy) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
 	if found := at.Load(); found != nil {
 		return found
@@ -535,8 +535,7 @@ func (t *tenancy) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *te
 	return found
 }
 
-// ownTenant makes the connection a tenant of its own, with that key. The tenant ends with the
-// connection.
+// makeOwn makes the session a tenant of its own, with that key. The tenant ends with the session.
 func (t *tenancy) makeOwn(key, principal string) {
 	t.key = key
 	t.enter = func() *tenant {
@@ -553,7 +552,7 @@ func (t *tenancy) makeOwn(key, principal string) {
 	}
 }
 
-// closeTenant ends the use of the tenant by the connection.
+// close ends the use of the tenants by the session.
 func (t *tenancy) close() {
 	t.mu.Lock() // a request may be making it
 	defer t.mu.Unlock()
@@ -565,7 +564,7 @@ func (t *tenancy) close() {
 	}
 }
 
-// hasCopies reports whether the tenant of the connection has a running copy.
+// hasCopies reports whether the tenant of the session has a running copy.
 func (t *tenancy) hasCopies() bool {
 	found := t.own.Load()
 	return found != nil && found.running.Load() > 0
@@ -584,7 +583,7 @@ func (t *tenancy) copyOptions() []facade.Option {
 	return []facade.Option{facade.WithDeclared(h.RawAnswers), facade.WithUnaskedHandlers(h)}
 }
 
-// subscriptionsOf returns the counter for the incarnation of a server that this connection uses.
+// subscriptionsOf returns the counter for the incarnation of a server that the session uses.
 func (t *tenancy) subscriptionsOf(server string) (*subscriptions.Counter, error) {
 	if _, known := t.gateway.client.ServerStatus(server); !known && t.gateway.isCopied(server) {
 		return nil, errNoServer(server)

@@ -25,7 +25,7 @@ func (t *tenancy) needsLegacy(server string) bool {
 // mayBeAsked reports whether the session is one before 2026-07-28 that answers questions.
 func (s *session) mayBeAsked() bool { return s.legacy.Load() && s.questions.handlers.Load() != nil }
 
-// legacyTenantOf returns the tenant of the sessions before 2026-07-28; nil if the connection has ended.
+// sharedTenant returns the tenant of the sessions before 2026-07-28; nil if the session has ended.
 func (t *tenancy) sharedTenant() *tenant {
 	return t.tenantAt(&t.shared, func() *tenant { return t.gateway.opts.settings.enterLegacy(t.session) })
 }

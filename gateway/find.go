@@ -34,7 +34,7 @@ func (g *gateway) findPrompt(ctx context.Context, name string) (listing.Owner, e
 	if o, ok := g.catalog.Get().PromptByName[name]; ok {
 		return o, nil
 	}
-	if o, split := splitName(name); split && g.profile() == nil {
+	if o, split := splitName(name); split && g.view.Rules() == nil {
 		return o, nil
 	}
 	return g.findNamed(ctx, "prompt", name)
@@ -53,14 +53,14 @@ func splitName(name string) (o listing.Owner, split bool) {
 // error as one that does not exist.
 func (g *gateway) findNamed(ctx context.Context, what, name string) (listing.Owner, error) {
 	longest := toolname.MaxAliasBytes
-	if g.profile() != nil {
+	if g.view.Rules() != nil {
 		longest = maxURIBytes
 	}
 	if len(name) > longest {
 		return listing.Owner{}, g.unknown(what, name)
 	}
 	found := g.named(what, name)
-	if len(found) == 0 && g.profile() != nil && g.awaitOwner(ctx, name) {
+	if len(found) == 0 && g.view.Rules() != nil && g.awaitOwner(ctx, name) {
 		l := g.catalog.Get()
 		if o, ok := l.PromptByName[name]; ok && what == "prompt" {
 			return o, nil
@@ -82,7 +82,7 @@ func (g *gateway) findNamed(ctx context.Context, what, name string) (listing.Own
 
 // named returns the offered tools or prompts that have a qualified name or alias.
 func (g *gateway) named(what, name string) (found []listing.Owner) {
-	for known := range g.view.Catalogs(g.profile()) {
+	for known := range g.view.Catalogs(g.view.Rules()) {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; what == "tool" && (t.Name == name || t.Alias == name) {
 				found = append(found, listing.Owner{Server: t.Server, Name: t.OriginalName})
@@ -101,7 +101,7 @@ func (g *gateway) named(what, name string) (found []listing.Owner) {
 // awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
 // name of that server. It reports whether it has waited.
 func (g *gateway) awaitOwner(ctx context.Context, name string) bool {
-	for _, server := range g.view.NeverReady(g.profile()) {
+	for _, server := range g.view.NeverReady(g.view.Rules()) {
 		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
 			g.awaitServers(ctx, []string{server})
 			return true
@@ -160,6 +160,7 @@ func (g *gateway) offersTool(tool string) bool {
 	return rules == nil || rules.OffersServer(server) && rules.OffersName(server, own)
 }
 
+// offersTask reports whether the client may still ask about a task of the tool.
 func (g *gateway) offersTask(server, tool string) bool {
 	return g.view.Rules().OffersServer(server) && g.offersTool(tool)
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func (r *request) serve() {
 		r.respond(&jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.refusal}})
 		return
 	}
-	outcome := clients.OutcomeError
+	var outcome clients.Outcome
 	if r.isListen {
 		r.session.peer.Stream(1)
 		defer r.session.peer.Stream(-1)
@@ -78,14 +79,19 @@ func (r *request) serve() {
 	}
 	r.turn.await()
 	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
-	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}}
-	defer r.respond(response)
-	result, err := r.answerSafely()
-	outcome = outcomeOf(r, err)
-	response.Result, response.Error = result, nil
-	if err != nil {
-		response.Result, response.Error = nil, err
-	}
+	var result json.RawMessage
+	var err error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, p)}
+		}
+		outcome = outcomeOf(r, err)
+		if err != nil {
+			result = nil
+		}
+		r.respond(&jsonrpc.Response{ID: r.ID, Result: result, Error: err})
+	}()
+	result, err = r.answer()
 }
 
 // outcomeOf returns how a request has ended.
@@ -157,16 +163,6 @@ func (r *request) end(written bool) {
 	}
 	r.exchange.out.room.Return(r.room)
 	r.session.requests().end(r)
-}
-
-// answerSafely is answer, with a panic as an error.
-func (r *request) answerSafely() (result []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, p)}
-		}
-	}()
-	return r.answer()
 }
 
 // acquire puts a value into one of the channels of slots, when it is free.

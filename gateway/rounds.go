@@ -275,7 +275,7 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 	}
 }
 
-// whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
+// whenUp is gateway.whenUp for the incarnation of a server that the session uses.
 func (t *tenancy) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
 	err := t.gateway.whenUp(ctx, func() (*facade.Client, error) { return t.clientOf(server) }, request)
 	if errors.Is(err, errNeverReady) && !t.gateway.isCopied(server) {

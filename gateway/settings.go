@@ -250,6 +250,3 @@ func (g *gateway) rulesOf(s *checked) *offer.Rules {
 	}
 	return offer.Nothing
 }
-
-// profile returns what the clients of the gateway are offered; nil: everything.
-func (g *gateway) profile() *offer.Rules { return g.view.Rules() }

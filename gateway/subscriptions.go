@@ -190,9 +190,9 @@ func (s *subscriber) hold(told *notifier, r resource.Name) (*subscription, error
 			break
 		}
 	}
-	if err := s.take(r.URI); err != nil {
+	if !s.session.account.Take(subscriptionBytes(r.URI)) {
 		s.count.Add(-1)
-		return nil, err
+		return nil, message.Busy(manyHeld)
 	}
 	s.gateway.opts.settings.watch(s) // before the share is read, so that no change is missed
 	if s.session.ctx.Err() != nil {
@@ -237,7 +237,7 @@ func (s *subscriber) release(one *subscription) {
 // endCount ends the count of a subscription.
 func (s *subscriber) endCount(r resource.Name) {
 	s.count.Add(-1)
-	s.giveBack(r.URI)
+	s.session.account.Return(subscriptionBytes(r.URI))
 }
 
 // dropReleased ends a subscription that was released while it was being made: before its notifier had
@@ -279,7 +279,7 @@ func (s *subscriber) settingsChanged() {
 	s.mu.Lock()
 	for one := range s.held {
 		at, err := s.session.tenancy.subscriptionsOf(one.Server)
-		if err != nil || at == one.at.Load() { // an error: the connection has no tenant, or the server is gone
+		if err != nil || at == one.at.Load() { // an error: the session has no tenant, or the server is gone
 			continue
 		}
 		at.Hold(one.Name)

@@ -405,10 +405,6 @@ func (r *request) listTasks() (any, error) {
 // server's id, which of the tasks with that id it is, an expiry, the key of the tenant whose copy has the task, and the
 // tool, so that another process with the same key can serve the task.
 
-func (s *session) taskName(server, id, origin string) opentasks.Name {
-	return opentasks.Name{Server: server, ID: id, Origin: origin, Copy: s.tenancy.copyKey(server)}
-}
-
 // taskKind is the kind of sealed text for ids of tasks.
 const taskKind = "task"
 
@@ -484,7 +480,9 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 // sealQuestion returns the params of a question of a server, in which a task has the id that the client
 // knows. A task that the client does not know is left out.
 func (s *session) sealQuestion(r facade.ServerRequest) json.RawMessage {
-	return tasktext.Question(r.Params, func(id string) string { return s.gateway.tasks.SealedOf(s.owner, s.taskName(r.Server, id, "")) })
+	return tasktext.Question(r.Params, func(id string) string {
+		return s.gateway.tasks.SealedOf(s.owner, opentasks.Name{Server: r.Server, ID: id, Copy: s.tenancy.copyKey(r.Server)})
+	})
 }
 
 // Notifications about a task go to the client that knows its id: in 2025-11-25 to the session that made the

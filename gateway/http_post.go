@@ -391,7 +391,7 @@ func (x *httpExchange) answer(s *session, requests []received) {
 		admitted++
 	}
 	gone := context.AfterFunc(x.r.Context(), func() {
-		e.out.noteBreak()
+		e.out.broken.Store(true)
 		for _, r := range made {
 			r.abandon()
 		}
@@ -429,7 +429,7 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 		}
 	}
 	sessionEnded := false // the rest of the outbox is still written
-	for passed+out.droppedAnswers() < n {
+	for passed+int(out.dropped.Load()) < n {
 		m, ended := out.next()
 		if m == nil && sessionEnded {
 			break

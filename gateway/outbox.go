@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -33,6 +34,9 @@ type outbox struct {
 	notify  *notifier     // has the notifications that are not in queue; nil: there are none
 	room    answerRoom    // counts large answers; read only
 
+	broken  atomic.Bool  // the connection of the client has broken: what was read last may not have arrived
+	dropped atomic.Int64 // requests that ended without an answer
+
 	mu         sync.Mutex // guards the fields below
 	queue      []outgoing // oldest first
 	bytes      int        // of the answers and questions in queue
@@ -40,8 +44,6 @@ type outbox struct {
 	logs       int        // log messages in queue
 	logBytes   int        // of these log messages
 	closed     bool       // the session has ended
-	broken     bool       // see noteBreak
-	dropped    int        // requests that ended without an answer
 
 	reads uint64         // what the peer has read so far: messages, and pieces of large ones
 	watch *overdue.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
@@ -166,13 +168,6 @@ func (o *outbox) addQuestion(r *request, q *question) bool {
 	return true
 }
 
-// isSent reports whether the peer has read a question.
-func (o *outbox) isSent(q *question) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return q.sent
-}
-
 // removeLocked removes a question that is not read yet. It reports false if the queue does not have it.
 func (o *outbox) removeLocked(q *question) bool {
 	n := len(o.queue)
@@ -192,26 +187,13 @@ func (o *outbox) takeQuestion(q *question) bool {
 	return o.removeLocked(q)
 }
 
-// noteBreak records that the connection of the peer has broken: what was read last may not have arrived.
-func (o *outbox) noteBreak() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.broken = true
-}
-
-func (o *outbox) isBroken() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.broken
-}
-
 // withdrawQuestion ends a question. If the peer has read it, it is told; otherwise it never sees the
 // question.
 func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = o.removeLocked(q)
-	if !q.sent || o.closed {
+	if !q.sent.Load() || o.closed {
 		return
 	}
 	o.queue = append(o.queue, outgoing{request: r, notification: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
@@ -260,18 +242,11 @@ func (o *outbox) drop(r *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.signal()
-	o.dropped++
+	o.dropped.Add(1)
 	if r.progress != nil {
 		r.progress = nil
 		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.isProgress() })
 	}
-}
-
-// droppedAnswers returns how many requests have ended without an answer.
-func (o *outbox) droppedAnswers() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.dropped
 }
 
 // next returns the next message for the peer; nil without one. ended is the request that ends with
@@ -313,7 +288,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 		}
 		if q := first.question; q != nil {
 			o.bytes -= questionBytes(q)
-			q.sent = true
+			q.sent.Store(true)
 			return q.Request, nil
 		}
 		if first.notification != nil {

@@ -32,9 +32,9 @@ type question struct {
 	server string
 	answer chan *jsonrpc.Response // has room for one
 
-	carrier  *request // the peer is asked in its outbox; guarded by questions.mu
-	position int64    // on the stream of the session, see questions.written; 0: not there. Guarded like carrier
-	sent     bool     // the peer has read it; guarded by outbox.mu
+	carrier  *request    // the peer is asked in its outbox; guarded by questions.mu
+	position int64       // on the stream of the session, see questions.written; 0: not there. Guarded like carrier
+	sent     atomic.Bool // the peer has read it
 }
 
 // questions has the open questions of one session, and the calls in which its peer can be asked.
@@ -164,7 +164,7 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
-	broken := r.exchange.out.isBroken()
+	broken := r.exchange.out.broken.Load()
 	q.moveLocked(r, func(*question) bool { return broken })
 }
 
@@ -265,7 +265,7 @@ func (q *questions) receiveAnswer(a *jsonrpc.Response) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := q.open[id]
-	if !ok || one == nil || !one.carrier.exchange.out.isSent(one) {
+	if !ok || one == nil || !one.sent.Load() {
 		return
 	}
 	delete(q.open, id)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
@@ -47,6 +48,20 @@ func (v verdict) WriteHeader(status int) {
 		v.Header().Set("Retry-After", "1")
 	}
 	v.ResponseWriter.WriteHeader(status)
+}
+
+// tokenWriter counts the requests that are refused for want of a valid token.
+type tokenWriter struct {
+	http.ResponseWriter
+	clients *clients.Registry
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w tokenWriter) WriteHeader(status int) {
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		w.clients.Refuse(clients.RefusedToken)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Token is a bearer token of a [Handler], by its hash: the token itself is not kept.

@@ -19,63 +19,64 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
-	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// methods has the function for each request that a session answers, except tools/call.
-var methods = map[string]func(*connection, *request, *params) (any, error){
-	"initialize":               (*connection).initialize,
-	"server/discover":          (*connection).discover,
-	"ping":                     func(*connection, *request, *params) (any, error) { return struct{}{}, nil },
+// methods has the function for each request that a session answers.
+var methods = map[string]func(*request) (any, error){
+	"initialize":               (*request).initialize,
+	"server/discover":          (*request).discover,
+	"ping":                     func(*request) (any, error) { return struct{}{}, nil },
+	"tools/call":               (*request).callTool,
 	"tools/list":               listOf(func(l *listing.Listing) *listing.List { return &l.Tools }),
 	"prompts/list":             listOf(func(l *listing.Listing) *listing.List { return &l.Prompts }),
-	"prompts/get":              (*connection).getPrompt,
+	"prompts/get":              (*request).getPrompt,
 	"resources/list":           listOf(func(l *listing.Listing) *listing.List { return &l.Resources }),
 	"resources/templates/list": listOf(func(l *listing.Listing) *listing.List { return &l.Templates }),
-	"resources/read":           (*connection).readResource,
-	"resources/subscribe":      (*connection).subscribe,
-	"resources/unsubscribe":    (*connection).unsubscribe,
-	"completion/complete":      (*connection).complete,
-	"logging/setLevel":         (*connection).setLoggingLevel,
-	"subscriptions/listen":     (*connection).listen,
-	"tasks/get":                (*connection).getTask,
-	"tasks/update":             (*connection).updateTask,
-	"tasks/cancel":             (*connection).cancelTask,
-	"tasks/result":             (*connection).taskResult,
-	"tasks/list":               (*connection).listTasks,
+	"resources/read":           (*request).readResource,
+	"resources/subscribe":      (*request).subscribe,
+	"resources/unsubscribe":    (*request).unsubscribe,
+	"completion/complete":      (*request).complete,
+	"logging/setLevel":         (*request).setLoggingLevel,
+	"subscriptions/listen":     (*request).listen,
+	"tasks/get":                (*request).getTask,
+	"tasks/update":             (*request).updateTask,
+	"tasks/cancel":             (*request).cancelTask,
+	"tasks/result":             (*request).taskResult,
+	"tasks/list":               (*request).listTasks,
 }
 
 // answer returns the result of a request, or a *jsonrpc.Error.
-func (c *connection) answer(r *request) (json.RawMessage, error) {
-	if r.Method == "tools/call" {
-		return c.callTool(r)
-	}
+func (r *request) answer() (json.RawMessage, error) {
 	method, ok := methods[r.Method]
 	if !ok {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	p, err := readParams(r.ctx, r.Params)
-	if err != nil {
+	if r.params == nil { // over HTTP they have been read
+		r.params = readParams(r.ctx, r.Method, r.Params)
+	}
+	p := r.params
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := checkVersion(p.version); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(p.Meta.ProtocolVersion); err != nil {
-		return nil, err
+	if p.modern() && r.session.line != nil {
+		r.gateway.opts.standalone.set(r.session, eraModern)
 	}
-	c.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
-		if err := r.acquire(c.slotsOf().listing); err != nil {
+		if err := r.acquire(r.session.slotsOf().listing); err != nil {
 			return nil, err
 		}
 		r.lists = true
 	}
-	result, err := method(c, r, p)
+	result, err := method(r)
 	if err != nil {
 		return nil, err
 	}
-	if list, ok := result.(json.RawMessage); ok {
-		return list, nil
+	if text, ok := result.(json.RawMessage); ok {
+		return text, nil
 	}
 	return message.Result(result, p.modern())
 }
@@ -83,26 +84,28 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 // maxNotificationBytes bounds the params of a notification. They are read while Write waits.
 const maxNotificationBytes = 64 << 10
 
-// receiveNotification handles a notification of the peer. An unknown one is ignored.
-func (c *connection) receiveNotification(r *jsonrpc.Request) {
+// receiveNotification handles a notification of the peer. An unknown one is ignored. p is nil if its params were not read.
+func (s *session) receiveNotification(r *jsonrpc.Request, p *params) {
 	switch r.Method {
 	case "notifications/initialized":
-		c.notify.StartSession()
-		if c.connected {
-			c.opts.standalone.set(c, eraLegacy)
+		s.notify.StartSession()
+		if s.line != nil {
+			s.gateway.opts.standalone.set(s, eraLegacy)
 		}
 	case "notifications/roots/list_changed":
-		c.rootsChanged()
+		s.rootsChanged()
 	case "notifications/cancelled":
 		if len(r.Params) > maxNotificationBytes {
 			return
 		}
-		p, err := readParams(c.ctx, r.Params)
-		if err != nil || p.RequestID == nil {
+		if p == nil {
+			p = readParams(s.ctx, r.Method, r.Params)
+		}
+		if p.err != nil || p.requestID == nil {
 			return
 		}
-		if id, err := jsonrpc.MakeID(p.RequestID); err == nil {
-			c.requests().cancel(id)
+		if id, err := jsonrpc.MakeID(p.requestID); err == nil {
+			s.requests().cancel(id)
 		}
 	}
 }
@@ -125,14 +128,14 @@ var capabilities = &mcp.ServerCapabilities{
 
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). An unknown
 // version is answered with the newest of them.
-func (c *connection) initialize(r *request, p *params) (any, error) {
-	version := sessionVersion(p.ProtocolVersion)
-	bits := sessionBits(version, r.Params)
-	c.legacy.Store(true)
-	c.declare(bits) // only a Transport comes here: over HTTP the id of the session carries them
-	c.speak(version)
-	c.introduce(r.Params, "clientInfo", version)
-	return c.initializeResult(version, bits), nil
+func (r *request) initialize() (any, error) {
+	version := sessionVersion(r.params.protocolVersion)
+	bits := sessionBits(version, r.params.sessionCapabilities)
+	r.session.legacy.Store(true)
+	r.session.declare(bits) // only a Transport comes here: over HTTP the id of the session carries them
+	r.session.speak(version)
+	r.session.introduce(r.params.sessionClient, version)
+	return r.gateway.initializeResult(version, bits), nil
 }
 
 // sessionVersion returns the version of a session whose client has offered one.
@@ -145,8 +148,8 @@ func sessionVersion(offered string) string {
 
 // initializeResult returns the answer to initialize. The types of the go-sdk do not have the tasks of
 // 2025-11-25.
-func (c *connection) initializeResult(version string, bits uint16) any {
-	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
+func (g *gateway) initializeResult(version string, bits uint16) any {
+	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: serverInfo(), Instructions: g.instructions()}
 	if bits&capability.Tasks == 0 {
 		return result
 	}
@@ -161,13 +164,13 @@ func (c *connection) initializeResult(version string, bits uint16) any {
 }
 
 // discover answers server/discover (2026-07-28).
-func (c *connection) discover(*request, *params) (any, error) {
+func (r *request) discover() (any, error) {
 	modern := *capabilities
 	modern.Extensions = map[string]any{task.Extension: struct{}{}}
-	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: c.instructions()}
-	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
-	r.CacheScope = listing.CacheScope
-	return r, nil
+	result := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: r.gateway.instructions()}
+	result.Meta = mcp.Meta{mcp.MetaKeyServerInfo: serverInfo()}
+	result.CacheScope = listing.CacheScope
+	return result, nil
 }
 
 // supportedVersions returns all versions, newest first.
@@ -187,7 +190,7 @@ func checkVersion(version string) error {
 	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 }
 
-func (c *connection) serverInfo() *mcp.Implementation {
+func serverInfo() *mcp.Implementation {
 	return &mcp.Implementation{Name: "mcpvisor", Version: facade.Version()}
 }
 
@@ -195,10 +198,10 @@ func (c *connection) serverInfo() *mcp.Implementation {
 const maxInstructions = 64 << 10
 
 // instructions returns those of the servers that are ready, each preceded by the name of its server.
-func (c *connection) instructions() string {
+func (g *gateway) instructions() string {
 	var b strings.Builder
-	r := c.view.Rules()
-	for _, s := range c.client.Status() {
+	r := g.view.Rules()
+	for _, s := range g.client.Status() {
 		if s.Session == nil || !r.OffersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
 			continue
 		}
@@ -213,7 +216,7 @@ func (c *connection) instructions() string {
 // protocolError returns the JSON-RPC error for a request that the client could not answer. If the server
 // has answered with an error, it is that error. Otherwise it has the text for a model, and a
 // facade.ModelError as data.
-func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
+func (s *session) protocolError(target string, err error) *jsonrpc.Error {
 	if refused, ok := err.(*jsonrpc.Error); ok { // the gateway has refused the request itself
 		return refused
 	}
@@ -225,11 +228,11 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 	if isUnknown(err) { // the client suggests names that this session may not list
 		return message.InvalidParams(message.Quote(target) + " is not offered; list again")
 	}
-	result := c.client.ErrorForModel(target, err)
+	result := s.gateway.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
 	var failed *mcpvisor.Error
 	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
-		if status, ok := c.statusOf(failed.Server); ok {
+		if status, ok := s.tenancy.statusOf(failed.Server); ok {
 			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
 		}
 	}
@@ -245,7 +248,7 @@ const errEndedEarly = "the session was ended, or the gateway is shutting down"
 // giveUp returns the answer to a request that outlives its session. admitted says that a server may have
 // executed the request. The HTTP status is not an error such as 503, which would say that the request
 // may be repeated.
-func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
+func (r *request) giveUp(admitted bool) *jsonrpc.Response {
 	answer := &jsonrpc.Response{ID: r.ID}
 	failure := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	text := errEndedEarly + "; nothing was done"
@@ -254,9 +257,7 @@ func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
 		text = errEndedEarly + ". The request may have been executed; check before you repeat it."
 	}
 	if r.Method == "tools/call" {
-		version, _ := readMeta(r.Request)
-		t, _ := readToolCall(r.Params) // its name is enough
-		result, err := message.Result(c.client.ErrorForModel(t.name, failure), version >= modernVersion)
+		result, err := message.Result(r.gateway.client.ErrorForModel(r.params.name, failure), r.params.modern())
 		if err == nil {
 			answer.Result = result
 			return answer
@@ -289,13 +290,14 @@ const setLevelTimeout = 5 * time.Second
 // setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is
 // offered. Errors of servers that refuse it, or have no log messages, are ignored. A session sets one
 // level at a time.
-func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
-	level := slices.Index(notices.LogLevels, p.Level)
+func (r *request) setLoggingLevel() (any, error) {
+	p := r.params
+	level := slices.Index(notices.LogLevels, p.level)
 	if level < 0 {
-		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
+		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.level), notices.LogLevels))
 	}
-	c.notify.SetLogLevel(level)
-	levelling := c.slotsOf().levelling
+	r.session.notify.SetLogLevel(level)
+	levelling := r.session.slotsOf().levelling
 	if err := r.acquire(levelling); err != nil {
 		return nil, err
 	}
@@ -303,141 +305,22 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, server := range c.view.ServerNames() {
-		if !c.isCopied(server) { // own copies get it below, and those that start later from copyLevel
-			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
-			if c.needsLegacy(server) {
-				c.legacyTenantOf()
+	for _, server := range r.gateway.view.ServerNames() {
+		if !r.gateway.isCopied(server) { // own copies get it below, and those that start later from copyLevel
+			all.Go(func() { _ = r.gateway.client.SetLoggingLevel(ctx, server, p.level) })
+			if r.session.tenancy.needsLegacy(server) {
+				r.session.tenancy.sharedTenant()
 			}
 		}
 	}
-	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
+	for _, t := range []*tenant{r.session.tenancy.own.Load(), r.session.tenancy.shared.Load()} {
 		if t == nil {
 			continue
 		}
 		for server, copied := range t.copies() {
-			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
+			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.level) })
 		}
 	}
 	all.Wait()
 	return struct{}{}, nil
-}
-
-// params has the members of params that the methods read, except those of tools/call.
-type params struct {
-	Meta struct {
-		ProtocolVersion string          `json:"io.modelcontextprotocol/protocolVersion"`
-		ProgressToken   json.RawMessage `json:"progressToken"`
-		LogLevel        string          `json:"io.modelcontextprotocol/logLevel"`
-	} `json:"_meta"`
-	ProtocolVersion string                   `json:"protocolVersion"`
-	Cursor          string                   `json:"cursor"`
-	Name            string                   `json:"name"`
-	Arguments       map[string]string        `json:"arguments"`
-	URI             string                   `json:"uri"`
-	TaskID          string                   `json:"taskId"`
-	Level           string                   `json:"level"`
-	Ref             completionRef            `json:"ref"`
-	Argument        completionArgument       `json:"argument"`
-	Context         completionContext        `json:"context"`
-	Notifications   *subscribedNotifications `json:"notifications"`
-	RequestID       any                      `json:"requestId"`
-}
-
-// modern reports whether the request is of version 2026-07-28 or later: each such request names its
-// version.
-func (p *params) modern() bool { return p.Meta.ProtocolVersion >= modernVersion }
-
-// memberNames are the members that are read of an object, and those of the objects in it; nil: the
-// member has none.
-type memberNames map[string]memberNames
-
-// paramNames are the members that are read of params: those of the type params, and those that other
-// functions read.
-var paramNames = memberNames{
-	"_meta": {
-		mcp.MetaKeyProtocolVersion: nil, mcp.MetaKeyClientCapabilities: nil, mcp.MetaKeyClientInfo: nil, mcp.MetaKeyLogLevel: nil,
-		"progressToken": nil,
-	},
-	"protocolVersion": nil, "capabilities": nil, "clientInfo": nil,
-	"cursor": nil, "name": nil, "arguments": nil, "uri": nil, "taskId": nil, "level": nil, "requestId": nil,
-	"inputResponses": nil, "requestState": nil,
-	"ref":           {"type": nil, "name": nil, "uri": nil},
-	"argument":      {"name": nil, "value": nil},
-	"context":       {"arguments": nil},
-	"notifications": {"toolsListChanged": nil, "promptsListChanged": nil, "resourcesListChanged": nil, "resourceSubscriptions": nil, "taskIds": nil},
-}
-
-// ambiguousMember is the error of a member that two readers may understand differently.
-type ambiguousMember string
-
-// Error implements error.
-func (e ambiguousMember) Error() string { return string(e) }
-
-func errTwice(name string) error {
-	return ambiguousMember("the member " + message.Quote(name) + " is there twice")
-}
-
-// check refuses an object that has a listed member twice, or under a name that differs only in case.
-// encoding/json accepts both, and takes the last value. A proxy that decides by the headers of the
-// request may not see the same value; see checkHeaders.
-func (names memberNames) check(object []byte) error {
-	seen := make(map[string]bool, len(names))
-	err := jsonscan.EachMember(object, func(key string, value []byte) error {
-		inner, known := names[key]
-		switch {
-		case known && seen[key]:
-			return errTwice(key)
-		case known:
-			seen[strings.Clone(key)] = true
-			if inner != nil {
-				return inner.check(value)
-			}
-			return nil
-		}
-		for name := range names {
-			if strings.EqualFold(name, key) {
-				return ambiguousMember("the member " + message.Quote(key) + " must be written " + message.Quote(name))
-			}
-		}
-		return nil
-	})
-	if wrong := ambiguousMember(""); errors.As(err, &wrong) {
-		return wrong
-	}
-	return nil // decoding it checks whether it is an object
-}
-
-// maxParamsValues bounds the JSON values in the params of a request. Those of tools/call are not bounded
-// so, as they are passed on undecoded.
-const maxParamsValues = 10_000
-
-// readParams decodes params, which may be absent.
-func readParams(ctx context.Context, raw json.RawMessage) (*params, error) {
-	p := new(params)
-	if len(raw) == 0 || string(raw) == "null" {
-		return p, nil
-	}
-	if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil {
-		return nil, message.InvalidParams("params have " + err.Error())
-	}
-	if err := paramNames.check(raw); err != nil {
-		return nil, message.InvalidParams("params cannot be read: " + err.Error())
-	}
-	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, message.InvalidParams("params cannot be read: " + wrongType(err))
-	}
-	return p, nil
-}
-
-// wrongType returns the text of a decoding error without the names of Go types.
-func wrongType(err error) string {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
-		return err.Error()
-	case wrong.Field == "":
-		return "they must be an object, not " + wrong.Value
-	}
-	return "the value of " + wrong.Field + " must not be " + wrong.Value
 }

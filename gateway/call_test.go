@@ -278,7 +278,7 @@ func TestHeld_canceled_before_the_question_is_read(t *testing.T) {
 	transport := Transport(c, WithNames(Names{}))
 	s := openRaw(t, transport)
 	s.send(1, "tools/call", strings.Replace(modernCall(""), "a__consult", "a__x", 1))
-	out := s.conn.(*connection).out
+	out := s.conn.(*connection).exchange.out
 	until(t, func() bool {
 		out.mu.Lock()
 		defer out.mu.Unlock()
@@ -301,7 +301,7 @@ func TestHeld_client_is_gone_before_the_question_is_written(t *testing.T) {
 		r.Header.Set(name, value)
 	}
 	w := brokenWriter{http.Header{}}
-	x := &exchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: w, r: r, wire: httpwire.New(w, handler.limits.wire())}
+	x := &httpExchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: w, r: r, wire: httpwire.New(w, handler.limits.wire())}
 	x.post()
 	receive(t, told)
 	requireNothingHeld(t, handler.gateway)
@@ -345,7 +345,7 @@ func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
 	go func() {
 		taken <- s.conn.Write(t.Context(), &jsonrpc.Request{ID: second, Method: "tools/call", Params: json.RawMessage(`{"name":"a/x"}`)})
 	}()
-	q := s.conn.(*connection).requests()
+	q := s.conn.(*connection).session.requests()
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -493,7 +493,7 @@ func TestListen_twice(t *testing.T) {
 	touch := `{"uri":"` + uri + `"}`
 	round("touch", touch, updated, 3)
 	s.notify("notifications/cancelled", `{"requestId":2}`)
-	q := s.conn.(*connection).requests()
+	q := s.conn.(*connection).session.requests()
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()

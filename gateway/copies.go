@@ -19,18 +19,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
-	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // A server with ShareClient runs once for each tenant. Its lists come from the facade.Client of the gateway,
 // and its requests go to copies (relay.Methods.CopyServer):
 //
-//	connection.clientOf → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
+//	tenancy.clientOf    → tenant.client → seat.copy      calls, reads, prompts, completions, tasks
 //	tenant.follow       → notifiers of the tenant        what the copy reports
 //	tenant.review       ← events of the client, settings   ends copies that are out of date
 
-// tenant is a client of the gateway that has copies of servers: a session, a connection or, over HTTP
+// tenant is a client of the gateway that has copies of servers: a session or, over HTTP
 // since 2026-07-28, an owner. One tenant is all sessions before 2026-07-28 that answer questions; see
 // [SettingsVar.enterLegacy].
 type tenant struct {
@@ -41,9 +40,7 @@ type tenant struct {
 	legacy    func() bool            // the client speaks a version before 2026-07-28
 	shared    bool                   // several clients share its copies
 
-	// Guarded by Server.mu, or by SettingsVar.legacyMu if it is shared.
-	users int            // requests in flight if it is an owner, connections if it is shared
-	idle  *overdue.Timer // runs while users is 0
+	use use // by requests in flight if it is an owner, by sessions if it is shared. Guarded by Server.mu, or by SettingsVar.legacyMu
 
 	running atomic.Int64 // number of its copies
 
@@ -101,13 +98,13 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	case t.ended:
 		return nil, message.ErrCallEnded
 	case t.legacy() && !isKnown:
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNeverReady}
+		return nil, notCopied(&status, mcpvisor.KindUnavailable, errNeverReady)
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
+		return nil, notCopied(&status, mcpvisor.KindClosed, errNotCopied)
 	case isGivenUp(&status):
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent}
+		return nil, notCopied(&status, mcpvisor.KindEvicted, nil)
 	case s.copy == nil && status.State == supervisor.StateStopping: // it is being replaced
-		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+		return nil, notCopied(&status, mcpvisor.KindUnavailable, nil)
 	case s.copy == nil:
 		if err := s.startLocked(&status); err != nil {
 			return nil, err
@@ -120,6 +117,11 @@ var (
 	errNotCopied  = errors.New("the client no longer has a copy of the server")
 	errNeverReady = errors.New("the server has not been ready, so nothing is known of the versions that it speaks")
 )
+
+// notCopied is the error of a request to a server that has no copy.
+func notCopied(s *mcpvisor.ServerStatus, kind mcpvisor.ErrorKind, cause error) error {
+	return &mcpvisor.Error{Server: s.Name, Gen: s.Gen, Epoch: s.Epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: cause}
+}
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
@@ -197,7 +199,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 			return err
 		}
 	case s.ending != nil: // one at a time: no setting bounds them
-		return &lastCopyEnds{&mcpvisor.Error{Server: s.server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, s.ending}
+		return &lastCopyEnds{notCopied(status, mcpvisor.KindUnavailable, nil), s.ending}
 	}
 	options := t.options()
 	if both, _ := relay.Of(t.gateway.client).SpeaksBothEras(s.server); both && t.legacy() {
@@ -419,61 +421,76 @@ func (t *tenant) names() (servers []string) {
 }
 
 // isCopied reports whether each client has its own copy of a server.
-func (c *connection) isCopied(server string) bool { return c.opts.shareNow(server) == ShareClient }
+func (g *gateway) isCopied(server string) bool { return g.opts.shareNow(server) == ShareClient }
 
-// tenantFor returns the tenant that has the incarnation of a server for this connection; nil: it is the server
+// tenancy says which incarnation of a server serves a session: the one that is registered, or the copy of a tenant.
+type tenancy struct {
+	session *session
+	gateway *gateway
+
+	// Set before the first request. enter is nil if the sender of the requests is not known.
+	enter func() *tenant
+	leave func(*tenant)
+	key   string // tenant.key; principalTenant unless makeOwn sets another one
+
+	mu     sync.Mutex             // locked while a tenant is made
+	own    atomic.Pointer[tenant] // nil until it is needed
+	shared atomic.Pointer[tenant] // has the copies that the session shares with others; nil until it needs one
+}
+
+// tenantFor returns the tenant that has the incarnation of a server for the session; nil: it is the server
 // that is registered.
-func (c *connection) tenantFor(server string) (t *tenant, err error) {
+func (t *tenancy) tenantFor(server string) (found *tenant, err error) {
 	switch {
-	case c.isCopied(server):
-		if t = c.tenantOf(); t == nil {
+	case t.gateway.isCopied(server):
+		if found = t.ownTenant(); found == nil {
 			return nil, errNobody(server)
 		}
-	case c.needsLegacy(server):
-		if t = c.legacyTenantOf(); t == nil {
+	case t.needsLegacy(server):
+		if found = t.sharedTenant(); found == nil {
 			return nil, message.ErrCallEnded
 		}
 	}
-	return t, nil
+	return found, nil
 }
 
-// clientOf returns the facade.Client that has the incarnation of a server for this connection.
-func (c *connection) clientOf(server string) (*facade.Client, error) {
-	t, err := c.tenantFor(server)
+// clientOf returns the facade.Client that has the incarnation of a server for the session.
+func (t *tenancy) clientOf(server string) (*facade.Client, error) {
+	found, err := t.tenantFor(server)
 	if err != nil {
 		return nil, err
 	}
-	if t == nil {
-		if c.mayBeAsked() {
-			err = relay.Of(c.client).SpeakLegacy(c.ctx, server)
+	if found == nil {
+		if t.session.mayBeAsked() {
+			err = relay.Of(t.gateway.client).SpeakLegacy(t.session.ctx, server)
 		}
-		return c.client, err
+		return t.gateway.client, err
 	}
-	client, err := t.client(server)
-	if err == nil || c.isCopied(server) || c.needsLegacy(server) {
+	client, err := found.client(server)
+	if err == nil || t.gateway.isCopied(server) || t.needsLegacy(server) {
 		return client, err
 	}
-	return c.client, nil // the settings or the server have just changed
+	return t.gateway.client, nil // the settings or the server have just changed
 }
 
-// copyKey returns the key of the tenant that has the incarnation of a server for this connection; empty: none.
-func (c *connection) copyKey(server string) string {
+// copyKey returns the key of the tenant that has the incarnation of a server for the session; empty: none.
+func (t *tenancy) copyKey(server string) string {
 	switch {
-	case c.isCopied(server):
-		return c.tenantKey
-	case c.needsLegacy(server):
+	case t.gateway.isCopied(server):
+		return t.key
+	case t.needsLegacy(server):
 		return legacyKey
 	}
 	return ""
 }
 
-// mayUse reports whether requests of this connection to a server may reach the incarnation of a key: before the server
+// mayUse reports whether requests of the session to a server may reach the incarnation of a key: before the server
 // has been ready it is not known which one of the two that serve the session it will be.
-func (c *connection) mayUse(server, key string) bool {
-	if _, known := relay.Of(c.client).SpeaksBothEras(server); !known && !c.isCopied(server) && c.mayBeAsked() {
+func (t *tenancy) mayUse(server, key string) bool {
+	if _, known := relay.Of(t.gateway.client).SpeaksBothEras(server); !known && !t.gateway.isCopied(server) && t.session.mayBeAsked() {
 		return key == "" || key == legacyKey
 	}
-	return c.copyKey(server) == key
+	return t.copyKey(server) == key
 }
 
 // errNobody is the error of a request to a server with copies if its client is not known: the copy of
@@ -482,109 +499,108 @@ func errNobody(server string) error {
 	return message.InvalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
 }
 
-// statusOf returns the status of the incarnation of a server that this connection uses.
-func (c *connection) statusOf(server string) (mcpvisor.ServerStatus, bool) {
-	t := c.tenant.Load()
-	if !c.isCopied(server) {
-		t = c.legacyTenant.Load()
+// statusOf returns the status of the incarnation of a server that the session uses.
+func (t *tenancy) statusOf(server string) (mcpvisor.ServerStatus, bool) {
+	found := t.own.Load()
+	if !t.gateway.isCopied(server) {
+		found = t.shared.Load()
 	}
-	if t != nil {
-		if copied := t.copies()[server]; copied != nil {
+	if found != nil {
+		if copied := found.copies()[server]; copied != nil {
 			return copied.ServerStatus(server)
 		}
 	}
-	if c.isCopied(server) {
+	if t.gateway.isCopied(server) {
 		return mcpvisor.ServerStatus{}, false
 	}
-	return c.client.ServerStatus(server)
+	return t.gateway.client.ServerStatus(server)
 }
 
-// tenantOf returns the tenant of the connection; nil if the sender of its requests is not known.
-func (c *connection) tenantOf() *tenant {
-	return c.tenantAt(&c.tenant, c.newTenant)
+// ownTenant returns the tenant of the session; nil if the sender of its requests is not known.
+func (t *tenancy) ownTenant() *tenant {
+	return t.tenantAt(&t.own, t.enter)
 }
 
-// tenantAt returns a tenant of the connection, which it makes once, unless enter is nil or the connection has ended.
-func (c *connection) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
-	if t := at.Load(); t != nil {
-		return t
+// tenantAt returns a tenant of the session, which it makes once, unless enter is nil or the session has ended.
+func (t *tenancy) tenantAt(at *atomic.Pointer[tenant], enter func() *tenant) *tenant {
+	if found := at.Load(); found != nil {
+		return found
 	}
-	c.tenantMu.Lock()
-	defer c.tenantMu.Unlock()
-	t := at.Load()
-	if t == nil && enter != nil && c.ctx.Err() == nil {
-		t = enter()
-		at.Store(t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := at.Load()
+	if found == nil && enter != nil && t.session.ctx.Err() == nil {
+		found = enter()
+		at.Store(found)
 	}
-	return t
+	return found
 }
 
-// ownTenant makes the connection a tenant of its own, with that key. The tenant ends with the
-// connection.
-func (c *connection) ownTenant(key, principal string) {
-	c.tenantKey = key
-	c.newTenant = func() *tenant {
-		t := newTenant(c.gateway, key, principal)
-		t.options, t.legacy = c.copyOptions, c.legacy.Load
-		t.join(c.notify, c.view)
-		c.peer.ShowCopies(t.names)
-		return t
+// makeOwn makes the session a tenant of its own, with that key. The tenant ends with the session.
+func (t *tenancy) makeOwn(key, principal string) {
+	t.key = key
+	t.enter = func() *tenant {
+		found := newTenant(t.session.gateway, key, principal)
+		found.options, found.legacy = t.copyOptions, t.session.legacy.Load
+		found.join(t.session.notify, t.gateway.view)
+		t.session.peer.ShowCopies(found.names)
+		return found
 	}
-	c.leaveTenant = func(t *tenant) {
-		t.end()
-		c.peer.ShowCopies(nil) // t.names would keep the session in memory
-		c.tasks.ForgetCopies(c.owner, key)
-	}
-}
-
-// closeTenant ends the use of the tenant by the connection.
-func (c *connection) closeTenant() {
-	c.tenantMu.Lock() // a request may be making it
-	defer c.tenantMu.Unlock()
-	if t := c.tenant.Load(); t != nil {
-		c.leaveTenant(t)
-	}
-	if t := c.legacyTenant.Load(); t != nil {
-		c.opts.settings.leaveLegacy(c, t)
+	t.leave = func(found *tenant) {
+		found.end()
+		t.session.peer.ShowCopies(nil) // t.names would keep the session in memory
+		t.gateway.tasks.ForgetCopies(t.session.owner, key)
 	}
 }
 
-// hasCopies reports whether the tenant of the connection has a running copy.
-func (c *connection) hasCopies() bool {
-	t := c.tenant.Load()
-	return t != nil && t.running.Load() > 0
+// close ends the use of the tenants by the session.
+func (t *tenancy) close() {
+	t.mu.Lock() // a request may be making it
+	defer t.mu.Unlock()
+	if found := t.own.Load(); found != nil {
+		t.leave(found)
+	}
+	if found := t.shared.Load(); found != nil {
+		t.gateway.opts.settings.leaveLegacy(t.session, found)
+	}
+}
+
+// hasCopies reports whether the tenant of the session has a running copy.
+func (t *tenancy) hasCopies() bool {
+	found := t.own.Load()
+	return found != nil && found.running.Load() > 0
 }
 
 // copyOptions returns the options of a copy for a session before 2026-07-28: its client answers the
 // questions of the copy, and the copy is told what the client answers.
-func (c *connection) copyOptions() []facade.Option {
-	if !c.legacy.Load() {
+func (t *tenancy) copyOptions() []facade.Option {
+	if !t.session.legacy.Load() {
 		return nil
 	}
-	h := c.questions.handlers.Load()
+	h := t.session.questions.handlers.Load()
 	if h == nil {
 		return []facade.Option{facade.WithDeclared(facade.Declared{})}
 	}
 	return []facade.Option{facade.WithDeclared(h.RawAnswers), relay.WithUnaskedHandlers(h)}
 }
 
-// subscriptionsOf returns the counter for the incarnation of a server that this connection uses.
-func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
-	if _, known := c.client.ServerStatus(server); !known && c.isCopied(server) {
+// subscriptionsOf returns the counter for the incarnation of a server that the session uses.
+func (t *tenancy) subscriptionsOf(server string) (*subscriptions.Counter, error) {
+	if _, known := t.gateway.client.ServerStatus(server); !known && t.gateway.isCopied(server) {
 		return nil, errNoServer(server)
 	}
-	t, err := c.tenantFor(server)
+	found, err := t.tenantFor(server)
 	if err != nil {
 		return nil, err
 	}
-	if t == nil {
-		return c.subscriptions, nil
+	if found == nil {
+		return t.gateway.subscriptions, nil
 	}
-	return t.seatOf(server).subscriptions, nil
+	return found.seatOf(server).subscriptions, nil
 }
 
 // enterTenant returns the tenant of an owner, for one request; nil if the server is closed.
-func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
+func (s *Server) enterTenant(x *httpExchange, peer *clients.Client) *tenant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -595,11 +611,7 @@ func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
 		t = newTenant(x.gateway, principalTenant, x.principal.name)
 		s.tenants[x.owner] = t
 	}
-	if t.idle != nil {
-		t.idle.Stop()
-		t.idle = nil
-	}
-	t.users++
+	t.use.begin()
 	peer.ShowCopies(t.names)
 	return t
 }
@@ -608,33 +620,26 @@ func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
 func (s *Server) leaveTenant(owner string, t *tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.users--; t.users > 0 || s.tenants[owner] != t {
-		return
-	}
 	drop := func() {
-		delete(s.tenants, owner)
-		t.end()
-		t.gateway.tasks.ForgetCopies(owner, t.key)
-	}
-	if t.running.Load() == 0 {
-		drop()
-		return
-	}
-	t.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if t.users == 0 && s.tenants[owner] == t {
-			drop()
+		if s.tenants[owner] == t {
+			delete(s.tenants, owner)
+			t.end()
+			t.gateway.tasks.ForgetCopies(owner, t.key)
 		}
-	})
+	}
+	switch {
+	case !t.use.end():
+	case t.running.Load() == 0:
+		drop()
+	default:
+		t.use.dropAfter(s.limits.SessionIdle, &s.mu, drop)
+	}
 }
 
 // closeTenantsLocked ends the copies of all owners.
 func (s *Server) closeTenantsLocked() {
 	for owner, t := range s.tenants {
-		if t.idle != nil {
-			t.idle.Stop()
-		}
+		t.use.stop()
 		delete(s.tenants, owner)
 		t.end()
 	}

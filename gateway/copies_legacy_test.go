@@ -161,7 +161,7 @@ func TestLegacy_ends_when_idle(t *testing.T) {
 	settings := s.gateway.opts.settings
 	settings.legacyMu.Lock()
 	defer settings.legacyMu.Unlock()
-	require.Zero(t, settings.legacy[c].users)
+	require.Zero(t, settings.legacy[c].use.users)
 }
 
 // A request that comes before the server has been ready waits, as nothing is known of the versions that the server speaks.

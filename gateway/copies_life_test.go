@@ -72,7 +72,7 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 		} else {
 			require.NoError(t, s.call("resources/subscribe", `{"uri":"x:y"}`).Error)
 		}
-		own := s.conn.(*connection).tenant.Load()
+		own := s.conn.(*connection).session.tenancy.own.Load()
 		until(t, func() bool { // the copy runs, as incarnation 2: a subscription is acknowledged before that
 			copied := own.copies()["a"]
 			if copied == nil {
@@ -110,7 +110,7 @@ func TestShare_replaced_under_a_call(t *testing.T) {
 	s.initializeWith(`{}`)
 	s.send(77, "tools/call", `{"name":"a__x"}`)
 	receive(t, called)
-	own := s.conn.(*connection).tenant.Load()
+	own := s.conn.(*connection).session.tenancy.own.Load()
 	spec.Timeouts.Call++
 	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
 	until(t, func() bool { return len(own.names()) == 0 })
@@ -133,13 +133,13 @@ func TestMaxWait_longer_while_calls_end(t *testing.T) {
 			s.initializeWith(`{}`)
 			s.send(77, "tools/call", `{"name":"a__x"}`)
 			receive(t, called)
-			s.conn.(*connection).opts.maxWait = time.Millisecond // enough for no start
-			spec.Timeouts.Call = patience + 1                    // another one than the default
+			s.conn.(*connection).session.gateway.opts.maxWait = time.Millisecond // enough for no start
+			spec.Timeouts.Call = patience + 1                                    // another one than the default
 			applied := make(chan error, 1)
 			go func() { applied <- c.Apply(context.Background(), []mcpvisor.ServerSpec{spec}) }()
 			until(t, func() bool {
 				status, _ := c.ServerStatus("a")
-				own := s.conn.(*connection).tenant.Load()
+				own := s.conn.(*connection).session.tenancy.own.Load()
 				return status.State == supervisor.StateStopping || own != nil && len(own.names()) == 0
 			})
 			s.send(78, "tools/call", `{"name":"a__x"}`)
@@ -166,7 +166,7 @@ func TestShare_request_while_the_client_closes(t *testing.T) {
 	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
 	require.Equal(t, 2, incarnationOf(t, s.user(true)))
 	conn := s.conn.(*connection)
-	kept, err := conn.clientOf("a")
+	kept, err := conn.session.tenancy.clientOf("a")
 	require.NoError(t, err)
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close(context.Background()) }()
@@ -174,12 +174,12 @@ func TestShare_request_while_the_client_closes(t *testing.T) {
 	request := func(*facade.Client) error {
 		return &mcpvisor.Error{Server: "a", Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent}
 	}
-	require.ErrorIs(t, conn.whenUp(t.Context(), "a", request), mcpvisor.ErrClosed)
-	_, err = conn.clientOf("a")
+	require.ErrorIs(t, conn.session.tenancy.whenUp(t.Context(), "a", request), mcpvisor.ErrClosed)
+	_, err = conn.session.tenancy.clientOf("a")
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 	asked := 0
 	find := func() (*facade.Client, error) { asked++; return kept, nil }
-	require.ErrorIs(t, conn.gateway.whenUp(t.Context(), find, request), mcpvisor.ErrClosed)
+	require.ErrorIs(t, conn.session.gateway.whenUp(t.Context(), find, request), mcpvisor.ErrClosed)
 	require.LessOrEqual(t, asked, 2)
 	close(may)
 	require.NoError(t, receive(t, closed))
@@ -196,7 +196,7 @@ func TestShare_withheld(t *testing.T) {
 	deny("other")
 	s := askingSessionOf(t, Transport(c, WithNames(Names{}), WithSettings(&settings), WithProfile("p")))
 	first := incarnationOf(t, s.user(false))
-	own := s.conn.(*connection).tenant.Load()
+	own := s.conn.(*connection).session.tenancy.own.Load()
 	deny("a")
 	require.Empty(t, own.names())
 	_, err := own.client("a") // of a request that was admitted before
@@ -226,7 +226,7 @@ func TestShare_no_copy_of_a_shared_server(t *testing.T) {
 	c := newClient(t, legacyFixture("a"))
 	settings := newSettings(t, Settings{ShareOf: map[string]Share{"a": ShareClient}})
 	conn := openRaw(t, Transport(c, WithNames(Names{}), WithSettings(settings))).conn.(*connection)
-	own := conn.tenantOf()
+	own := conn.session.tenancy.ownTenant()
 	_, err := own.client("a")
 	require.NoError(t, err)
 	require.NoError(t, settings.Set(Settings{}))
@@ -271,7 +271,7 @@ func TestSubscribe_while_the_server_starts(t *testing.T) {
 		_ = s.call("initialize", fmt.Sprintf(`{"protocolVersion":"2025-11-25","capabilities":%s,"clientInfo":{"name":"h","version":"1"}}`, capabilities))
 		s.notify("notifications/initialized", "{}")
 		s.send(1, "resources/subscribe", `{"uri":"mcpvisor://s/mem://r"}`)
-		until(t, func() bool { return s.conn.(*connection).account.Used() > 0 })
+		until(t, func() bool { return s.conn.(*connection).session.account.Used() > 0 })
 		close(start)
 		answer := s.answer()
 		require.NoError(t, answer.Error, capabilities)
@@ -321,19 +321,19 @@ func TestShare_subscriptions_move(t *testing.T) {
 				require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": share}}))
 				s.requireUpdated(uri)
 				touch()
-				require.Equal(t, share == ShareAll, conn.subscriptions.AreHeld())
-				require.Equal(t, share == ShareClient, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
-				require.EqualValues(t, 1, conn.subscriptionCount.Load())
+				require.Equal(t, share == ShareAll, conn.session.gateway.subscriptions.AreHeld())
+				require.Equal(t, share == ShareClient, conn.session.tenancy.own.Load().seatOf("a").subscriptions.AreHeld())
+				require.EqualValues(t, 1, conn.session.subscriber.count.Load())
 			}
-			own := conn.tenant.Load()
+			own := conn.session.tenancy.own.Load()
 			require.NoError(t, conn.Close())
 			until(t, func() bool {
-				return conn.subscriptionCount.Load() == 0 && !conn.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
+				return conn.session.subscriber.count.Load() == 0 && !conn.session.gateway.subscriptions.AreHeld() && !own.seatOf("a").subscriptions.AreHeld()
 			})
 			until(t, func() bool {
 				settings.mu.Lock()
 				defer settings.mu.Unlock()
-				return !settings.watchers[conn]
+				return !settings.watchers[&conn.session.subscriber]
 			})
 		})
 	}
@@ -358,13 +358,13 @@ func TestShare_subscribe_again_after_a_reload(t *testing.T) {
 	u("resources/subscribe")
 	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
 	u("resources/subscribe")
-	until(t, func() bool { return conn.subscriptionCount.Load() == 1 })
+	until(t, func() bool { return conn.session.subscriber.count.Load() == 1 })
 	s.send(6, "tools/call", `{"name":"a__touch","arguments":{"uri":"mcptest://text"}}`)
 	s.requireUpdated("mcptest://text")
 	u("resources/unsubscribe")
-	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
-	require.False(t, conn.subscriptions.AreHeld())
-	require.False(t, conn.tenant.Load().seatOf("a").subscriptions.AreHeld())
+	until(t, func() bool { return conn.session.subscriber.count.Load() == 0 })
+	require.False(t, conn.session.gateway.subscriptions.AreHeld())
+	require.False(t, conn.session.tenancy.own.Load().seatOf("a").subscriptions.AreHeld())
 }
 
 // The subscription of a host moves to the second process of a server when that appears, and back when it ends: it
@@ -411,19 +411,21 @@ func TestLegacy_subscriptions_move(t *testing.T) {
 			require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
 			s.requireUpdated(uri)
 			apart := era == mcpvisor.EraAuto
-			until(t, func() bool { return conn.legacyTenant.Load() != nil })
-			own := conn.legacyTenant.Load()
+			until(t, func() bool { return conn.session.tenancy.shared.Load() != nil })
+			own := conn.session.tenancy.shared.Load()
 			seat := own.seatOf("a").subscriptions
 			until(t, func() bool { return seat.AreHeld() == apart && (len(own.names()) == 1) == apart })
-			until(t, func() bool { return conn.subscriptions.Sessions(first) == 1+map[bool]int{false: 1}[apart] })
-			require.EqualValues(t, 2, conn.subscriptionCount.Load()+other.conn.(*connection).subscriptionCount.Load())
+			until(t, func() bool {
+				return conn.session.gateway.subscriptions.Sessions(first) == 1+map[bool]int{false: 1}[apart]
+			})
+			require.EqualValues(t, 2, conn.session.subscriber.count.Load()+other.conn.(*connection).session.subscriber.count.Load())
 			touch(s)
 			until(t, func() bool { // of the move and of touch s may hear later
 				updates(s)
 				updates(other)
 				touch(other)
-				conn.hub.mu.Lock() // it has told all sessions
-				defer conn.hub.mu.Unlock()
+				conn.session.gateway.hub.mu.Lock() // it has told all sessions
+				defer conn.session.gateway.hub.mu.Unlock()
 				return updates(s) == map[bool]int{false: 1}[apart]
 			})
 		}
@@ -497,7 +499,7 @@ func TestShare_nothing_of_an_ended_session_is_kept(t *testing.T) {
 	var freed atomic.Bool
 	server.mu.Lock()
 	for _, own := range server.sessions {
-		runtime.AddCleanup(own.connection, func(struct{}) { freed.Store(true) }, struct{}{})
+		runtime.AddCleanup(own.session, func(struct{}) { freed.Store(true) }, struct{}{})
 	}
 	server.mu.Unlock()
 	p.do(t.Context(), http.MethodDelete, "")

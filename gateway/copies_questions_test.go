@@ -145,9 +145,9 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	require.Equal(t, fmt.Sprintf(`%d "s" {"action":"decline"}`, third), receive(t, a.answers))
 	server.mu.Lock()
 	for _, hs := range server.sessions {
-		hs.questions.mu.Lock()
-		hs.questions.comeBack = time.Millisecond
-		hs.questions.mu.Unlock()
+		hs.session.questions.mu.Lock()
+		hs.session.questions.comeBack = time.Millisecond
+		hs.session.questions.mu.Unlock()
 	}
 	server.mu.Unlock()
 	a.trigger(third, "t") // the client goes before it answers
@@ -179,9 +179,9 @@ func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
 	server.mu.Unlock()
 	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
 	until(t, func() bool {
-		own.questions.mu.Lock()
-		defer own.questions.mu.Unlock()
-		return own.questions.stream != nil
+		own.session.questions.mu.Lock()
+		defer own.session.questions.mu.Unlock()
+		return own.session.questions.stream != nil
 	})
 	n := incarnationOf(t, p.user(false))
 	a.trigger(n, "q")
@@ -227,9 +227,9 @@ func TestShare_questions_on_a_broken_stream(t *testing.T) {
 						server.mu.Lock()
 						defer server.mu.Unlock()
 						for _, hs := range server.sessions {
-							hs.questions.mu.Lock()
-							defer hs.questions.mu.Unlock()
-							return hs.questions.broken != nil
+							hs.session.questions.mu.Lock()
+							defer hs.session.questions.mu.Unlock()
+							return hs.session.questions.broken != nil
 						}
 						return false
 					})

@@ -210,8 +210,8 @@ func (p *peer) copies(s *Server) []string {
 	require.NoError(p.t, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs := s.sessions[said.Nonce]; hs != nil && hs.tenant.Load() != nil {
-		return hs.tenant.Load().names()
+	if hs := s.sessions[said.Nonce]; hs != nil && hs.session.tenancy.own.Load() != nil {
+		return hs.session.tenancy.own.Load().names()
 	}
 	return nil
 }

@@ -60,16 +60,25 @@
 // # Files
 //
 // This package is large because Handler, Transport and Serve share one engine: it treats a request and
-// its answer alike, however they travel. A request passes through these files:
+// its answer alike, however they travel. Three types carry it:
+//
+//	session    what lives as long as a client: who it is, what it has subscribed to, its copies of servers
+//	exchange   where answers are written: one POST, the stream of a session, or the connection of a Transport
+//	request    one request of a client, from its arrival until it ends
+//
+// A request passes through these files:
 //
 //	serve.go, transport.go                lines of a peer, or a session of the go-sdk
 //	handler.go, http_post.go, access.go   HTTP, and access control
 //	http_session.go                       sessions over HTTP before 2026-07-28, and their streams
-//	connection.go, requests.go            requests in flight and waiting, and the end of a session
+//	session.go                            what a client has, and its end
+//	requests.go                           a request: its place among those of the session, its goroutine, its end
+//	params.go                             what its params say
 //	answer.go                             which function answers; the handshake; errors
 //	call.go, contents.go                  tools; lists, prompts, resources, completions
+//	find.go                               which of them a name means
 //	rounds.go                             the request to the server: input that it requires, and the wait for it
-//	outbox.go                             what the peer has not read
+//	outbox.go                             the exchange, and what waits there to be read
 //
 // What happens without a request:
 //
@@ -79,9 +88,8 @@
 //	tasks.go                              tasks
 //	copies.go, copies_legacy.go           servers that run once for each client, or once for older clients
 //	settings.go, limits.go                what a host can set
-//	clients.go                            what the registry of clients is told
 //
-// The packages in gateway/internal know neither a connection nor a request of this package:
+// The packages in gateway/internal know neither a session nor a request of this package:
 //
 //	message, capability, lines                  read and write messages
 //	listing, offer, resource, hostschema        make the lists, and find resources

@@ -170,7 +170,7 @@ func TestElicitations_of_copies(t *testing.T) {
 		bob.requireIdle()
 		require.Equal(t, "e1", bob.ask("a", "e1"))
 		for _, s := range []raw{ann, bob} {
-			copied, err := s.conn.(*connection).clientOf("a")
+			copied, err := s.conn.(*connection).session.tenancy.clientOf("a")
 			require.NoError(t, err)
 			end(t, copied, "a", "e1")
 			synctest.Wait()
@@ -210,7 +210,7 @@ func TestElicitations_of_two_gateways(t *testing.T) {
 
 func beginURL(s raw, id string) {
 	c := s.conn.(*connection)
-	c.elicitations.Begin(c.elicitedSession(), "a", json.RawMessage(`{"mode":"url","elicitationId":"`+id+`"}`), nil)
+	c.session.gateway.elicitations.Begin(c.session.elicitedSession(), "a", json.RawMessage(`{"mode":"url","elicitationId":"`+id+`"}`), nil)
 }
 
 // What is waited for is bounded in number, length and time, and by the session.
@@ -285,13 +285,13 @@ func TestElicitations_not_asked(t *testing.T) {
 		s := urlSession(t, g)
 		conn := s.conn.(*connection)
 		other := relay.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
-		_, err := conn.ask(t.Context(), other)
+		_, err := conn.session.questions.ask(t.Context(), other)
 		require.ErrorIs(t, err, message.ErrNotAsked)
 		requireWaitedFor(t, g.elicitations, 0)
 		s.send(1, "tools/call", doURL("a", "ask", "e1"))
 		s.read() // the question; the call is in flight
-		conn.out.close()
-		_, err = conn.ask(t.Context(), other)
+		conn.exchange.out.close()
+		_, err = conn.session.questions.ask(t.Context(), other)
 		require.ErrorIs(t, err, errNotRead)
 		requireWaitedFor(t, g.elicitations, 1)
 	})

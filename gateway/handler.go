@@ -158,7 +158,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, gateway: g, principal: p, owner: owner.Name(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
+	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()
@@ -171,6 +171,40 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
 	}
 	x.wire.Flush()
+}
+
+// ProfilePath is the wildcard of a pattern of http.ServeMux that names the profile of a request:
+//
+//	mux.Handle("/mcp", handler)
+//	mux.Handle("/mcp/{"+gateway.ProfilePath+"}", handler)
+const ProfilePath = "profile"
+
+// gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
+// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
+// does not learn which others exist.
+func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
+	name := ofPath
+	if ofToken != "" {
+		name = ofToken
+	}
+	known := s.gateway.opts.settings.load().rules
+	switch {
+	case ofPath != "" && (name != ofPath || known[ofPath] == nil):
+		return nil, http.StatusNotFound, "there is no profile of that name here"
+	case name == "" || name == s.gateway.opts.profile:
+		return s.gateway, 0, ""
+	case known[name] == nil:
+		return nil, http.StatusForbidden, "the gateway does not have the profile of this token; ask its owner"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g = s.profiles[name]; g == nil {
+		o := s.gateway.opts
+		o.profile = name
+		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks, s.gateway.holds)
+		s.profiles[name] = g
+	}
+	return g, 0, ""
 }
 
 // Status describes a [Server] at one moment.

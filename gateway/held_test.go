@@ -208,7 +208,7 @@ func TestHeld_refused_states_of_servers(t *testing.T) {
 		_, failure := ann("tools/call", "", strings.Replace(modernCall(accept), `"?"`, `"!"`, 1))
 		require.Contains(t, failure, "of another request")
 		c2 := openRaw(t, transport)
-		c2.conn.(*connection).owner = "eve"
+		c2.conn.(*connection).session.owner = "eve"
 		_, failure = c2.modernCaller()("tools/call", "", modernCall(accept))
 		require.Contains(t, failure, "of another client")
 		time.Sleep(roundtrip.StateTime - time.Second)

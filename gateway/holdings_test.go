@@ -144,11 +144,11 @@ func TestHoldings_of_a_transport(t *testing.T) {
 	s := openRaw(t, transport)
 	require.ErrorContains(t, s.call("tools/call", `{"name":"a/x","arguments":{"x":"`+strings.Repeat("x", 600<<10)+`"}}`).Error, "keeps too much")
 	require.ErrorContains(t, s.call("tools/call", `{"name":"a/x","arguments":{}}`).Error, "was carried out")
-	other := s.conn.(*connection).account
+	other := s.conn.(*connection).session.account
 	require.Equal(t, int64(0), other.Used())
 	require.NoError(t, s.call("logging/setLevel", `{"level":"debug"}`).Error)
 	for range 200 {
-		s.conn.(*connection).notify.ReportLog(mcpvisor.LogMessage{Level: "error", Text: strings.Repeat("x", 10<<10)})
+		s.conn.(*connection).session.notify.ReportLog(mcpvisor.LogMessage{Level: "error", Text: strings.Repeat("x", 10<<10)})
 	}
 	require.Positive(t, other.Used())
 	require.LessOrEqual(t, other.Used(), int64(256<<10), "half of it is left to others")

@@ -45,7 +45,7 @@ type hostilePeer struct {
 func (p hostilePeer) flood(n int, message func(i int) *jsonrpc.Request) {
 	p.t.Helper()
 	written := p.floodOn(n, message)
-	q := p.session().requests()
+	q := p.session().session.requests()
 	until(p.t, func() bool {
 		select {
 		case <-written:
@@ -130,7 +130,7 @@ func TestHostilePeer(t *testing.T) {
 	for name, misbehave := range map[string]func(p hostilePeer){
 		"pings, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("ping", "{}"))
-			q := p.session().requests()
+			q := p.session().session.requests()
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			require.Equal(p.t, hostileLimits.MaxRequests, q.inFlight)
@@ -138,8 +138,8 @@ func TestHostilePeer(t *testing.T) {
 		},
 		"lists, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("tools/list", "{}"))
-			out := p.session().out
-			until(p.t, func() bool { return len(p.session().slotsOf().listing) == 1 && len(out.wake) == 1 })
+			out := p.session().exchange.out
+			until(p.t, func() bool { return len(p.session().session.slotsOf().listing) == 1 && len(out.wake) == 1 })
 			out.mu.Lock()
 			defer out.mu.Unlock()
 			require.LessOrEqual(p.t, len(out.queue), 1, "lists are made one at a time")
@@ -175,9 +175,9 @@ func TestHostilePeer(t *testing.T) {
 		},
 		"does not read large results": func(p hostilePeer) {
 			ended := p.floodOn(1_000, numbered("tools/call", `{"name":"a/big","arguments":{"bytes":1000000}}`))
-			until(p.t, func() bool { return p.session().ctx.Err() != nil })
+			until(p.t, func() bool { return p.session().session.ctx.Err() != nil })
 			require.ErrorIs(p.t, receive(p.t, ended), ErrPeerDoesNotRead)
-			until(p.t, func() bool { return p.session().out.held() == 0 })
+			until(p.t, func() bool { return p.session().exchange.out.held() == 0 })
 			p.requireEnd(ErrPeerDoesNotRead)
 			require.ErrorIs(p.t, p.conn.Write(p.ctx, nil), ErrPeerDoesNotRead)
 		},
@@ -197,7 +197,7 @@ func TestHostilePeer(t *testing.T) {
 			<-p.floodOn(200, func(i int) *jsonrpc.Request {
 				return numbered("resources/"+[]string{"subscribe", "unsubscribe"}[i%2], fmt.Sprintf(`{"uri":"mcptest://echo/%d"}`, i/2))(i)
 			})
-			until(p.t, func() bool { return len(p.session().requests().byIDs()) == 0 })
+			until(p.t, func() bool { return len(p.session().session.requests().byIDs()) == 0 })
 		},
 		"listens to a million resources": func(p hostilePeer) {
 			uris := strings.Repeat(`"mcptest://echo/x",`, 60)
@@ -214,7 +214,7 @@ func TestHostilePeer(t *testing.T) {
 			for range 1_000 - hostileLimits.MaxListens {
 				require.ErrorContains(p.t, receive(p.t, refused).Error, "4 requests subscriptions/listen are in flight, which is the most")
 			}
-			until(p.t, func() bool { return p.session().notify.Count().Listeners == hostileLimits.MaxListens })
+			until(p.t, func() bool { return p.session().session.notify.Count().Listeners == hostileLimits.MaxListens })
 		},
 		"listens and cancels": func(p hostilePeer) {
 			p.readAll(func(*jsonrpc.Response) {})
@@ -228,13 +228,13 @@ func TestHostilePeer(t *testing.T) {
 				return numbered("tools/call", `{"name":"a/slow_progress","arguments":{"steps":2000},"_meta":{"progressToken":1}}`)(i)
 			})
 			until(p.t, func() bool { return p.client.Stats().Calls >= uint64(hostileLimits.MaxRequests) })
-			out := p.session().out
+			out := p.session().exchange.out
 			out.mu.Lock()
 			defer out.mu.Unlock()
 			require.LessOrEqual(p.t, len(out.queue), 2*hostileLimits.MaxRequests, "one report of each request")
 		},
 		"does not read progress, and cancels": func(p hostilePeer) {
-			out := p.session().out
+			out := p.session().exchange.out
 			reports := func() int {
 				out.mu.Lock()
 				defer out.mu.Unlock()
@@ -309,7 +309,7 @@ func TestHostilePeer(t *testing.T) {
 			for range n {
 				require.ErrorContains(p.t, receive(p.t, answers).Error, "params have more than 10000 values")
 			}
-			require.Zero(p.t, p.session().notify.Count().Subscriptions)
+			require.Zero(p.t, p.session().session.notify.Count().Subscriptions)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- s.conn.Write(t.Context(), numbered("ping", "")(7)) }()
 	until(t, func() bool {
-		q := s.conn.(*connection).requests()
+		q := s.conn.(*connection).session.requests()
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return q.outside.Len() == 1
@@ -398,7 +398,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 func TestWrite_is_canceled_before_a_smaller_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c, WithLimits(Limits{MaxRequestBytes: 4 * requestCost})))
-	q := s.conn.(*connection).requests()
+	q := s.conn.(*connection).session.requests()
 	waiting := func(n int) {
 		t.Helper()
 		until(t, func() bool {

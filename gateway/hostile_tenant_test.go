@@ -341,16 +341,16 @@ func TestHostileTenant_log_messages(t *testing.T) {
 			status, answer = ann().post(toolCallOf(3, "a__log", `{"level":"warning","text":"ann-secret"}`))
 			require.Equal(t, 200, status, answer)
 			s.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
-			inside.conn.(*connection).hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
+			inside.conn.(*connection).session.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
 			heard := func() (all string) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				for _, hs := range s.sessions {
-					for m := hs.notify.Next(); m != nil; m = hs.notify.Next() {
+					for m := hs.session.notify.Next(); m != nil; m = hs.session.notify.Next() {
 						all += string(m.(*jsonrpc.Request).Params)
 					}
 				}
-				for m := inside.conn.(*connection).notify.Next(); m != nil; m = inside.conn.(*connection).notify.Next() {
+				for m := inside.conn.(*connection).session.notify.Next(); m != nil; m = inside.conn.(*connection).session.notify.Next() {
 					all += string(m.(*jsonrpc.Request).Params)
 				}
 				return all

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,12 +25,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
-// exchange is one HTTP request.
-type exchange struct {
+// httpExchange is one HTTP request and its answer.
+type httpExchange struct {
 	server    *Server
 	gateway   *gateway // of the profile of the client
 	principal *principal
@@ -38,26 +38,33 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	wire      *httpwire.Exchange // reads r, and writes to w
-
-	// Guarded by Server.mu.
-	unread int  // of principal.unread
-	ended  bool // the answers of a POST are written
 }
 
+// manyRequests says that a principal has too many requests in flight.
+const manyRequests = "too many requests are in flight"
+
 // fail answers with a JSON-RPC error and an HTTP status.
-func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
+func (x *httpExchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	x.wire.JSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
 }
 
 // busy answers a request whose principal has reached a limit.
-func (x *exchange) busy(what string) {
+func (x *httpExchange) busy(what string) {
 	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
+// refuse counts a refused request.
+func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
+
+// infoOf describes a client over HTTP, without what the client says of itself.
+func (x *httpExchange) infoOf(protocol string) clients.Info {
+	return clients.Info{Protocol: protocol, Principal: x.principal.name, Profile: x.gateway.opts.profile, Transport: "http"}
+}
+
 // post answers POST (MCP, basic, transports, Streamable HTTP).
-func (x *exchange) post() {
+func (x *httpExchange) post() {
 	if why := unsupported(x.r.Header); why != "" {
 		x.refuse(clients.RefusedMalformed)
 		http.Error(x.w, why, http.StatusUnsupportedMediaType)
@@ -74,31 +81,39 @@ func (x *exchange) post() {
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
 		return
 	}
-	for _, m := range messages {
-		if r, ok := m.(*jsonrpc.Request); ok {
-			if e := checkNames(x.r.Header, r, false); e != nil {
-				x.refuse(clients.RefusedMalformed)
-				x.fail(http.StatusBadRequest, r.ID, e)
-				return
-			}
+	all := make([]received, len(messages))
+	for i, m := range messages {
+		r, ok := m.(*jsonrpc.Request)
+		if !ok {
+			all[i] = received{params: new(params), answer: m.(*jsonrpc.Response)} //nolint:forcetypeassert // message.Read returns one of the two
+			continue
 		}
-	}
-	header := x.r.Header.Get(versionHeader)
-	if !batch {
-		if meta, _ := readMeta(messages[0]); header >= modernVersion || meta >= modernVersion {
-			x.postModern(messages[0], header, meta)
+		all[i] = received{id: r.ID, request: r, params: readParams(x.r.Context(), r.Method, r.Params)}
+		if e := all[i].checkNames(x.r.Header, false); e != nil {
+			x.refuse(clients.RefusedMalformed)
+			x.fail(http.StatusBadRequest, r.ID, e)
 			return
 		}
 	}
-	if header != "" && !slices.Contains(legacyVersions, header) {
-		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
-		return
+	first, header := all[0], x.r.Header.Get(versionHeader)
+	switch {
+	case !batch && (header >= modernVersion || first.params.modern()):
+		x.postModern(first, header)
+	case header != "" && !slices.Contains(legacyVersions, header):
+		x.fail(http.StatusBadRequest, first.id, checkVersion(header).(*jsonrpc.Error))
+	case !batch && first.id.IsValid() && first.request.Method == "initialize":
+		x.initialize(first)
+	default:
+		x.postLegacy(all, batch)
 	}
-	if r, ok := messages[0].(*jsonrpc.Request); ok && !batch && r.Method == "initialize" && r.ID.IsValid() {
-		x.initialize(r)
-		return
-	}
-	x.postLegacy(messages, batch)
+}
+
+// received is one message of a POST: a request or notification with its params, or an answer to a question.
+type received struct {
+	id      jsonrpc.ID       // of a request; not valid otherwise
+	request *jsonrpc.Request // nil: an answer
+	params  *params
+	answer  *jsonrpc.Response
 }
 
 // unsupported says why a body cannot be read: others could read it differently. Empty: it can.
@@ -117,7 +132,7 @@ func unsupported(h http.Header) string {
 
 // readBody reads the body. If it reports false, it has answered the request. The caller gives back the
 // reserved bytes.
-func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
+func (x *httpExchange) readBody() (body []byte, reserved int, ok bool) {
 	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
 	var wrong *httpwire.BodyError
 	switch {
@@ -130,41 +145,20 @@ func (x *exchange) readBody() (body []byte, reserved int, ok bool) {
 	return body, reserved, err == nil
 }
 
-// readMeta returns the version in the _meta of a request, empty without one, and whether _meta has
-// the capabilities of the client.
-func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
-	r, ok := m.(*jsonrpc.Request)
-	if !ok || len(r.Params) == 0 {
-		return "", false
-	}
-	meta := jsonscan.Member(r.Params, "_meta")
-	version, _ = jsonscan.ReadString(jsonscan.Member(meta, mcp.MetaKeyProtocolVersion))
-	declared := jsonscan.Member(meta, mcp.MetaKeyClientCapabilities)
-	return strings.Clone(version), len(declared) > 0 && declared[0] == '{'
-}
-
 // initialize answers the first request of a session. The id of the session carries all that later
 // requests need.
-func (x *exchange) initialize(r *jsonrpc.Request) {
-	s := x.server
-	c := newConnection(s.ctx, x.gateway)
-	defer c.end()
-	p, err := readParams(c.ctx, r.Params)
-	if err != nil {
-		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
-		return
-	}
-	version := sessionVersion(p.ProtocolVersion)
-	bits := sessionBits(version, r.Params)
-	result := c.initializeResult(version, bits)
-	text, err := message.Result(result, false)
-	if err != nil {
+func (x *httpExchange) initialize(m received) {
+	s, r, p := x.server, m.request, m.params
+	version := sessionVersion(p.protocolVersion)
+	bits := sessionBits(version, p.sessionCapabilities)
+	text, err := message.Result(x.gateway.initializeResult(version, bits), false)
+	if err := cmp.Or(p.err, err); err != nil {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
 	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.owner, time.Now().Add(s.limits.SessionLifetime))
 	info := x.infoOf(version)
-	info.Name, info.Version = readClientInfo(r.Params, "clientInfo")
+	info.Name, info.Version = readClientInfo(p.sessionClient)
 	id.Client, id.ClientVersion = info.Name, info.Version
 	peer := s.gateway.opts.clients.Open(keyOf(id.Nonce), info)
 	peer.Begin(false)
@@ -174,10 +168,10 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 }
 
 // postLegacy answers the messages of a session before 2026-07-28.
-func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
+func (x *httpExchange) postLegacy(messages []received, batch bool) {
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
-		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
+		x.fail(http.StatusBadRequest, messages[0].id, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
 	hs, err := x.openSession(id)
@@ -187,7 +181,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		return
 	case err != nil:
 		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, message.IDOf(messages[0]), message.InvalidRequest("%s", err))
+		x.fail(http.StatusNotFound, messages[0].id, message.InvalidRequest("%s", err))
 		return
 	}
 	defer x.server.closeSession(hs)
@@ -200,83 +194,88 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		return
 	}
 	// No message takes effect before all of them are checked.
-	var requests []*jsonrpc.Request
+	var requests []received
 	for _, m := range messages {
-		r, ok := m.(*jsonrpc.Request)
-		if !ok || !r.ID.IsValid() {
+		switch {
+		case !m.id.IsValid():
 			continue
-		}
-		if r.Method == "initialize" {
-			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
+		case m.request.Method == "initialize":
+			x.fail(http.StatusBadRequest, m.request.ID, message.InvalidRequest("initialize must be alone"))
+			return
+		case m.params.modern(): // in a batch
+			x.fail(http.StatusBadRequest, m.request.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
 			return
 		}
-		if batch { // otherwise post has checked it
-			if version, _ := readMeta(r); version >= modernVersion {
-				x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
-				return
-			}
-		}
-		requests = append(requests, r)
+		requests = append(requests, m)
 	}
 	if !x.server.reserve(x.principal, len(requests), 0) {
-		x.busyWithRequests()
+		x.busy(manyRequests)
 		return
 	}
 	defer x.server.reserve(x.principal, -len(requests), 0)
 	for _, m := range messages {
-		switch r, ok := m.(*jsonrpc.Request); {
-		case !ok:
-			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // message.Read returns one of the two
+		switch r := m.request; {
+		case r == nil:
+			hs.session.questions.receiveAnswer(m.answer)
 		case !r.ID.IsValid():
-			hs.receiveNotification(r)
+			hs.session.receiveNotification(r, m.params)
 		case r.Method == "resources/subscribe" || r.Method == "logging/setLevel":
-			hs.follow() // before it takes effect
+			hs.session.follow() // before it takes effect
 		}
 	}
-	if !batch && len(requests) > 0 && requests[0].Method == "tasks/result" { // its versions have no batches
+	if !batch && len(requests) > 0 && requests[0].request.Method == "tasks/result" { // its versions have no batches
 		defer x.endWithToken()()
 	}
-	x.answer(hs.connection, requests)
+	x.answer(hs.session, requests)
 }
 
 // sessionMethods are the methods that 2026-07-28 no longer has.
 var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.
-func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
-	r, ok := m.(*jsonrpc.Request)
-	if !ok || !r.ID.IsValid() { // without effect: the end of its connection cancels a request
+func (x *httpExchange) postModern(m received, header string) {
+	if !m.id.IsValid() { // without effect: the end of its connection cancels a request
 		x.wire.Accept()
 		return
 	}
-	if e := checkHeaders(x.r.Header, r, header, meta); e != nil {
+	r := m.request
+	if e := m.checkHeaders(x.r.Header, header); e != nil {
 		x.fail(http.StatusBadRequest, r.ID, e)
 		return
 	}
-	if _, known := methods[r.Method]; !known && r.Method != "tools/call" || slices.Contains(sessionMethods, r.Method) {
+	if _, known := methods[r.Method]; !known || slices.Contains(sessionMethods, r.Method) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	c := newConnection(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
-	c.owner, c.account = x.owner, x.principal.account
-	c.peer = x.openModern(r.Params)
-	c.introduced.Store(true)
+	s := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
+	s.owner, s.account = x.owner, x.principal.account
+	s.peer = x.openModern(m.params.client)
+	s.introduced.Store(true)
 	// A held call outlives its request.
-	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
+	s.holdContext, s.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name}
 	if x.principal.name != "" {
-		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
-		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
+		s.tenancy.enter = func() *tenant { return x.server.enterTenant(x, s.peer) }
+		s.tenancy.leave = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
 	}
-	defer c.end()
+	defer s.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
 	}
 	if !x.server.reserve(x.principal, 1, 0) {
-		x.busyWithRequests()
+		x.busy(manyRequests)
 		return
 	}
 	defer x.server.reserve(x.principal, -1, 0)
-	x.answer(c, []*jsonrpc.Request{r})
+	x.answer(s, []received{m})
+}
+
+// openModern returns the client of a request of 2026-07-28, which belongs to no session. Requests with
+// the same principal, profile, name and version are of one client.
+func (x *httpExchange) openModern(client json.RawMessage) *clients.Client {
+	info := x.infoOf(modernVersion)
+	info.Name, info.Version = readClientInfo(client)
+	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
+	return x.server.gateway.opts.clients.Open(key, info)
 }
 
 func mismatch(format string, args ...any) *jsonrpc.Error {
@@ -285,44 +284,44 @@ func mismatch(format string, args ...any) *jsonrpc.Error {
 
 // checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports, Streamable
 // HTTP, standard headers): proxies between client and server decide by the headers.
-func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonrpc.Error {
+func (m *received) checkHeaders(h http.Header, header string) *jsonrpc.Error {
+	version, declared := m.params.version, m.params.clientCapabilities
 	switch {
 	case header == "":
 		return mismatch("the header %s is missing", versionHeader)
-	case meta == "":
+	case version == "":
 		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyProtocolVersion) + "]")
-	case header != meta:
-		return mismatch("the header %s is %s, and _meta says %s", versionHeader, message.Quote(header), message.Quote(meta))
+	case header != version:
+		return mismatch("the header %s is %s, and _meta says %s", versionHeader, message.Quote(header), message.Quote(version))
 	case header != modernVersion:
 		return checkVersion(header).(*jsonrpc.Error)
-	}
-	if _, capabilities := readMeta(r); !capabilities {
+	case len(declared) == 0 || declared[0] != '{':
 		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyClientCapabilities) + "]")
 	}
-	return checkNames(h, r, true)
+	return m.checkNames(h, true)
 }
 
 // checkNames compares the method and the name of a request with their headers. Before 2026-07-28 they may be absent, and
 // must not lie.
-func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error {
+func (m *received) checkNames(h http.Header, required bool) *jsonrpc.Error {
+	r := m.request
 	if method := h.Get(methodHeader); method != r.Method && (required || len(h[methodHeader]) > 0) {
 		return mismatch("the header %s is %s, and the method is %s", methodHeader, message.Quote(method), message.Quote(r.Method))
 	}
-	var member string
+	var member, name string
 	switch r.Method {
 	case "tools/call", "prompts/get":
-		member = "name"
+		member, name = "name", m.params.name
 	case "resources/read":
-		member = "uri"
+		member, name = "uri", m.params.uri
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		member = "taskId"
+		member, name = "taskId", m.params.taskID
 	default:
 		return nil
 	}
 	if !required && len(h[nameHeader]) == 0 {
 		return nil
 	}
-	name, _ := jsonscan.ReadString(jsonscan.Member(r.Params, member))
 	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
 		return mismatch("the header %s is %s, and the %s is %s", nameHeader, message.Quote(said), member, message.Quote(name))
 	}
@@ -331,7 +330,7 @@ func checkNames(h http.Header, r *jsonrpc.Request, required bool) *jsonrpc.Error
 
 // checkArguments compares the headers that repeat arguments of a call of a tool, by whichever of its names the
 // client calls it. Before 2026-07-28 there need not be any.
-func (x *exchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
+func (x *httpExchange) checkArguments(tool string, modern bool, params json.RawMessage) error {
 	if !modern && !headerparams.In(x.r.Header) {
 		return nil
 	}
@@ -364,71 +363,63 @@ func (g *gateway) marksOf(t *mcpvisor.Tool) *headerparams.Table {
 	return table
 }
 
-// busyWithRequests answers a principal that has too many requests in flight.
-func (x *exchange) busyWithRequests() { x.busy("too many requests are in flight") }
-
 // answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if
 // another message comes before the answer. If the peer closes the connection, its requests are canceled.
-func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
+func (x *httpExchange) answer(s *session, requests []received) {
 	if len(requests) == 0 {
 		x.wire.Accept()
 		return
 	}
 	var notify *notifier
-	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
+	if slices.ContainsFunc(requests, func(m received) bool { return m.request.Method == "subscriptions/listen" }) {
 		notify = notices.New[*subscription]()
-		notify.Account = c.account
-		c.hub.join(notify, notify.EndListeners)
-		defer c.hub.leave(notify)
+		notify.Account = s.account
+		s.gateway.hub.join(notify, notify.EndListeners)
+		defer s.gateway.hub.leave(notify)
 	}
-	out := newOutbox(&c.opts.limits, notify)
-	out.asks, out.http = httpwire.AcceptsStream(x.r), x
-	defer x.releaseAnswers()
-	made := make([]*request, 0, len(requests))
-	for _, r := range requests {
-		one := newRequest(c.ctx, r, out)
-		one.turn = newTurn(one)
-		made = append(made, one)
-	}
-	out.overflow = func() {
-		for _, r := range made {
-			r.abandon()
-		}
+	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
+	defer e.out.close()
+	made := make([]*request, len(requests))
+	for i, m := range requests {
+		made[i] = newRequest(e, m.request, m.params)
 	}
 	admitted := 0
 	for _, one := range made {
-		if err := c.requests().admit(x.r.Context(), one); err != nil {
+		if err := s.requests().admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++
 	}
 	gone := context.AfterFunc(x.r.Context(), func() {
-		out.noteBreak()
-		out.overflow()
+		e.out.broken.Store(true)
+		for _, r := range made {
+			r.abandon()
+		}
 	})
 	defer gone()
-	x.pass(c, out, made, admitted)
+	x.pass(e, made, admitted)
 }
 
 // pass writes the messages of the outbox until all requests have answers. The first n of made were
 // admitted.
-func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
-	batch := len(made) > 1
+func (x *httpExchange) pass(e *exchange, made []*request, n int) {
+	s, out, batch := e.session, e.out, len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
-	streams := httpwire.AcceptsStream(x.r)
 	failed := false // the peer no longer reads
 	var answers []message.Encoded
 	kept, passed := 0, 0 // bytes in answers; number of answers so far
+	room := 0            // of these answers
+	defer func() { out.room.Return(room) }()
 	pass := func(m jsonrpc.Message, id jsonrpc.ID) {
 		passed++
 		switch {
 		case failed:
-		case x.wire.IsStream() || batch && streams:
+		case x.wire.IsStream() || batch && e.asks:
 			failed = !x.wire.Event(m, "")
 		case batch:
 			one := message.Encode(m)
-			if kept > 0 && kept+one.Len() > c.opts.limits.MaxUnreadBytes {
+			if kept > 0 && kept+one.Len() > s.gateway.opts.limits.MaxUnreadBytes {
 				one = message.Encode(&jsonrpc.Response{ID: id, Error: errLongBatch})
 			}
 			kept += one.Len()
@@ -438,7 +429,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 		}
 	}
 	sessionEnded := false // the rest of the outbox is still written
-	for passed+out.droppedAnswers() < n {
+	for passed+int(out.dropped.Load()) < n {
 		m, ended := out.next()
 		if m == nil && sessionEnded {
 			break
@@ -448,24 +439,19 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			select {
 			case <-out.wake:
 			case <-keepAlive.C:
-				if streams && !failed {
+				if e.asks && !failed {
 					failed = !x.wire.KeepAlive()
 				}
-			case <-c.ctx.Done():
+			case <-s.ctx.Done():
 				sessionEnded = true
 			}
 		case ended != nil:
-			ended.answered = true
-			c.requests().freeID(ended)
-			held := ended.unhold.Swap(nil) // once it has the answer, a client may close the connection
-			if pass(m, ended.ID); failed && held != nil {
-				(*held)()
+			ended.beginWriting()
+			if pass(m, ended.ID); answers != nil {
+				room, ended.room = room+ended.room, 0
 			}
-			if answers == nil {
-				x.releaseAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // only an answer ends a request
-			}
-			c.endRequest(ended)
-		case streams && !failed:
+			ended.end(!failed)
+		case e.asks && !failed:
 			failed = !x.wire.Event(m, "")
 		}
 	}
@@ -476,10 +462,10 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 		}
 		failed = !x.wire.Event(m, "")
 	}
-	if c.ctx.Err() != nil {
+	if s.ctx.Err() != nil {
 		for i, r := range made {
-			if !r.answered && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
-				pass(c.giveUp(r, i < n), r.ID)
+			if !r.writing && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
+				pass(r.giveUp(i < n), r.ID)
 			}
 		}
 	}
@@ -489,7 +475,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 	case x.wire.IsStream() || passed > 0:
 	case errors.Is(x.r.Context().Err(), context.DeadlineExceeded): // see endWithToken
 		http.Error(x.w, "the token has expired; ask again with a new one", http.StatusUnauthorized)
-	case c.ctx.Err() != nil:
+	case s.ctx.Err() != nil:
 		http.Error(x.w, errEndedEarly, http.StatusServiceUnavailable)
 	default: // the peer has canceled them
 		x.wire.Accept()

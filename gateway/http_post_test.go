@@ -80,8 +80,8 @@ func TestHandler_hold_owner_of_a_session(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {
-		require.Equal(t, roundtrip.Owner{Principal: hs.principal.name}, hs.holdOwner)
-		require.Equal(t, hs.principal.name, hs.elicitedSession().Principal)
+		require.Equal(t, roundtrip.Owner{Principal: hs.principal.name}, hs.session.holdOwner)
+		require.Equal(t, hs.principal.name, hs.session.elicitedSession().Principal)
 	}
 }
 
@@ -213,8 +213,8 @@ func TestConnection_giveUp(t *testing.T) {
 		"tasks/result": {true: `may have been executed`, false: `nothing was done`},
 	} {
 		for was, want := range admitted {
-			r := newRequest(t.Context(), numbered(method, `{"name":"a__x"}`)(1), nil)
-			answer := c.giveUp(r, was)
+			r := newRequest(c.exchange, numbered(method, `{"name":"a__x"}`)(1), &params{name: "a__x"})
+			answer := r.giveUp(was)
 			text, err := json.Marshal(answer.Error)
 			require.NoError(t, err)
 			require.Regexp(t, want, string(answer.Result)+string(text))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,6 +27,9 @@ import (
 
 // nonce identifies a session over HTTP.
 type nonce = [12]byte
+
+// keyOf returns the key of a session over HTTP in the registry.
+func keyOf(n nonce) string { return "session " + string(n[:]) }
 
 // principal counts what one owner of a token uses. It exists while a request or a session refers to it.
 // Its fields are guarded by Server.mu.
@@ -83,63 +87,82 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 	return true
 }
 
-// holdAnswer counts an answer towards the principal until releaseAnswer, or the end of the POST: a peer that
-// reads slowly holds it for long. It counts nothing and reports false if the principal has not read as much as it may. What is no longer than a
-// piece of an answer does not count: MaxInFlight bounds it.
-func (x *exchange) holdAnswer(a *jsonrpc.Response) bool {
-	n := answerBytes(a)
-	if n <= message.PieceBytes {
-		return true
-	}
-	s, p := x.server, x.principal
+// unreadAnswers is the answerRoom of a principal: a client that reads slowly holds its answers for long.
+type unreadAnswers struct {
+	server    *Server
+	principal *principal
+}
+
+// Take implements answerRoom. What is no longer than a piece of an answer does not count: MaxInFlight bounds it.
+func (u unreadAnswers) Take(bytes int) bool {
+	s, p := u.server, u.principal
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x.ended { // the answer could not arrive
-		return true
-	}
-	if p.unread > 0 && p.unread+n > s.limits.MaxBytes || !p.account.Take(n) {
+	if p.unread > 0 && p.unread+bytes > s.limits.MaxBytes || !p.account.Take(bytes) {
 		return false
 	}
-	p.unread += n
-	x.unread += n
+	p.unread += bytes
 	return true
 }
 
-// releaseAnswer ends what holdAnswer began, as the peer has read the answer.
-func (x *exchange) releaseAnswer(a *jsonrpc.Response) {
-	if n := answerBytes(a); n > message.PieceBytes {
-		x.server.mu.Lock()
-		defer x.server.mu.Unlock()
-		x.principal.unread -= n
-		x.principal.account.Return(n)
-		x.unread -= n
+// Return implements answerRoom.
+func (u unreadAnswers) Return(bytes int) {
+	if bytes > 0 {
+		u.server.mu.Lock()
+		defer u.server.mu.Unlock()
+		u.principal.unread -= bytes
+		u.principal.account.Return(bytes)
 	}
-}
-
-// releaseAnswers ends what holdAnswer began and what it begins later, as the POST ends.
-func (x *exchange) releaseAnswers() {
-	x.server.mu.Lock()
-	defer x.server.mu.Unlock()
-	x.ended = true
-	x.principal.unread -= x.unread
-	x.principal.account.Return(x.unread)
-	x.unread = 0
 }
 
 // httpSession is an active session of a version before 2026-07-28. An active session has a request in
 // flight, a stream, a subscription, a log level, a task that is watched or a copy of a server. Nothing
 // is kept of any other session: its id says all.
 type httpSession struct {
-	*connection
+	session   *session
 	nonce     nonce
 	version   string
 	principal *principal
 
 	// Guarded by Server.mu.
-	users      int            // requests in flight, and streams
-	wakeStream func()         // wakes the stream, which then calls hasStream; nil without one
-	streams    uint64         // number of streams so far; the last one is the stream of the session
-	idle       *overdue.Timer // runs while users is 0
+	use        use    // by requests in flight, and streams
+	wakeStream func() // wakes the stream, which then calls hasStream; nil without one
+	streams    uint64 // number of streams so far; the last one is the stream of the session
+}
+
+// use counts the uses of something that outlives them for a while. The mutex of its owner guards it.
+type use struct {
+	users int
+	idle  *overdue.Timer // runs while users is 0, if dropAfter was called
+}
+
+func (u *use) begin() {
+	u.stop()
+	u.users++
+}
+
+// end ends what begin began. It reports whether that was the last use.
+func (u *use) end() (last bool) {
+	u.users--
+	return u.users == 0
+}
+
+// dropAfter calls drop, with the mutex locked, unless a use begins before.
+func (u *use) dropAfter(d time.Duration, mu *sync.Mutex, drop func()) {
+	u.idle = overdue.AfterFunc(d, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if u.users == 0 {
+			drop()
+		}
+	})
+}
+
+func (u *use) stop() {
+	if u.idle != nil {
+		u.idle.Stop()
+		u.idle = nil
+	}
 }
 
 var (
@@ -149,7 +172,7 @@ var (
 )
 
 // openSession returns the session with an id. Each call needs one of closeSession.
-func (x *exchange) openSession(id string) (*httpSession, error) {
+func (x *httpExchange) openSession(id string) (*httpSession, error) {
 	s, p, now := x.server, x.principal, time.Now()
 	said, err := sessionid.Open(s.gateway.opts.key, id, x.owner, now)
 	if err != nil || int(said.Version) >= len(legacyVersions) {
@@ -171,25 +194,21 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		}
 		p.sessions++
 		p.users++
-		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
-		hs.keepAccount(account)
-		hs.declare(said.Capabilities)
-		hs.owner, hs.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
-		hs.legacy.Store(true)
-		hs.speak(hs.version)
+		hs = &httpSession{session: newSession(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		hs.session.keepAccount(account)
+		hs.session.declare(said.Capabilities)
+		hs.session.owner, hs.session.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
+		hs.session.legacy.Store(true)
+		hs.session.speak(hs.version)
 		info := x.infoOf(hs.version)
 		info.Name, info.Version = said.Client, said.ClientVersion
-		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), info)
-		hs.notify.Key = sessionKey{nonce: said.Nonce}
-		hs.ownTenant(string(said.Nonce[:]), p.name)
-		hs.unwatched = func() { s.dropUnneeded(hs) }
+		hs.session.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), info)
+		hs.session.notify.Key = sessionKey{nonce: said.Nonce}
+		hs.session.tenancy.makeOwn(string(said.Nonce[:]), p.name)
+		hs.session.unwatched = func() { s.dropUnneeded(hs) }
 		s.sessions[said.Nonce] = hs
 	}
-	if hs.idle != nil {
-		hs.idle.Stop()
-		hs.idle = nil
-	}
-	hs.users++
+	hs.use.begin()
 	return hs, nil
 }
 
@@ -198,31 +217,26 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 func (s *Server) closeSession(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
-		return
-	}
-	if !hs.isNeeded() {
+	switch {
+	case !hs.use.end() || s.sessions[hs.nonce] != hs:
+	case !hs.isNeeded():
 		s.dropLocked(hs)
-		return
+	default:
+		hs.session.follow()
+		hs.use.dropAfter(s.limits.SessionIdle, &s.mu, func() { s.dropLocked(hs) })
 	}
-	hs.follow()
-	hs.idle = overdue.AfterFunc(s.limits.SessionIdle, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if hs.users == 0 {
-			s.dropLocked(hs)
-		}
-	})
 }
 
 // isNeeded reports whether the session has something that its client would miss.
-func (hs *httpSession) isNeeded() bool { return hs.notify.IsNeeded() || hs.hasCopies() }
+func (hs *httpSession) isNeeded() bool {
+	return hs.session.notify.IsNeeded() || hs.session.tenancy.hasCopies()
+}
 
 // dropUnneeded drops a session that is neither used nor needed.
 func (s *Server) dropUnneeded(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.users == 0 && !hs.isNeeded() {
+	if hs.use.users == 0 && !hs.isNeeded() {
 		s.dropLocked(hs)
 	}
 }
@@ -233,16 +247,14 @@ func (s *Server) dropLocked(hs *httpSession) {
 		return
 	}
 	delete(s.sessions, hs.nonce)
-	if hs.idle != nil {
-		hs.idle.Stop()
-	}
+	hs.use.stop()
 	hs.principal.sessions--
 	s.leaveLocked(hs.principal)
-	hs.end()
+	hs.session.end()
 }
 
 // endSession answers DELETE.
-func (x *exchange) endSession() {
+func (x *httpExchange) endSession() {
 	if !x.isOfSession("has no sessions") {
 		return
 	}
@@ -276,21 +288,21 @@ func (x *exchange) endSession() {
 // which waits in deliver. The frames from here to deliver must stay small: then 8 KB of stack are enough
 // to write the header, and otherwise each stream keeps 16 KB. So all steps before the wait are functions
 // of their own.
-func (x *exchange) stream() {
+func (x *httpExchange) stream() {
 	hs := x.streamSession()
 	if hs == nil {
 		return
 	}
 	defer x.server.closeSession(hs)
 	defer x.endWithToken()()
-	hs.peer.Stream(1)
-	defer hs.peer.Stream(-1)
+	hs.session.peer.Stream(1)
+	defer hs.session.peer.Stream(-1)
 	x.deliver(hs)
 }
 
 // streamSession returns the session of a request for a stream. The caller closes it. If the request gets
 // no stream, streamSession answers it and returns nil.
-func (x *exchange) streamSession() *httpSession {
+func (x *httpExchange) streamSession() *httpSession {
 	if !x.isOfSession("has no stream of its own; use subscriptions/listen") {
 		return nil
 	}
@@ -313,7 +325,7 @@ func (x *exchange) streamSession() *httpSession {
 
 // isOfSession reports whether a GET or DELETE names a session, and no version without sessions.
 // Otherwise it answers the request; modern says what 2026-07-28 has instead.
-func (x *exchange) isOfSession(modern string) bool {
+func (x *httpExchange) isOfSession(modern string) bool {
 	switch version := x.r.Header.Get(versionHeader); {
 	case version == modernVersion:
 		x.w.Header().Set("Allow", "POST")
@@ -329,7 +341,7 @@ func (x *exchange) isOfSession(modern string) bool {
 }
 
 // deliver writes the notifications of a session to its stream, until one of the two ends.
-func (x *exchange) deliver(hs *httpSession) {
+func (x *httpExchange) deliver(hs *httpSession) {
 	s := x.server
 	wake := make(chan struct{}, 1)
 	signal := func() {
@@ -345,10 +357,10 @@ func (x *exchange) deliver(hs *httpSession) {
 	var streamRequest *request // nil while no server can ask without a call: most streams carry no questions
 	defer func() {
 		if streamRequest != nil {
-			hs.questions.closeStream(streamRequest)
+			hs.session.questions.closeStream(streamRequest)
 		}
 	}()
-	if !hs.opts.sharesAll() { // before the client knows that it has a stream
+	if !hs.session.gateway.opts.sharesAll() { // before the client knows that it has a stream
 		streamRequest = hs.newStreamRequest(wake, seen)
 	}
 	if !x.prime(hs, eventID(known, position)) {
@@ -360,25 +372,25 @@ func (x *exchange) deliver(hs *httpSession) {
 	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
 	for {
-		if streamRequest == nil && !hs.opts.sharesAll() {
+		if streamRequest == nil && !hs.session.gateway.opts.sharesAll() {
 			streamRequest = hs.newStreamRequest(wake, seen)
 		}
-		if m := hs.notify.NextOf(mine); m != nil {
+		if m := hs.session.notify.NextOf(mine); m != nil {
 			if !x.notification(m, &known, position) {
 				return
 			}
 			continue
 		}
 		if streamRequest != nil {
-			if m, _ := streamRequest.out.next(); m != nil {
-				position = cmp.Or(hs.questions.written(m), position)
+			if m, _ := streamRequest.exchange.out.next(); m != nil {
+				position = cmp.Or(hs.session.questions.written(m), position)
 				if !x.wire.Event(m, eventID(known, position)) {
 					return
 				}
 				continue
 			}
 		}
-		if hs.ctx.Err() != nil || !s.hasStream(hs, mine) {
+		if hs.session.ctx.Err() != nil || !s.hasStream(hs, mine) {
 			return
 		}
 		select {
@@ -402,27 +414,27 @@ var noRequest = new(jsonrpc.Request)
 // newStreamRequest makes a request for the whole stream of the session, on which servers can ask while
 // no call is in flight. wake wakes the stream. seen is as in questions.openStream.
 func (hs *httpSession) newStreamRequest(wake chan struct{}, seen int64) *request {
-	streamRequest := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
-	hs.questions.openStream(streamRequest, seen)
+	streamRequest := &request{Request: noRequest, ctx: hs.session.ctx, exchange: &exchange{session: hs.session, asks: true, out: &outbox{wake: wake, limits: &hs.session.gateway.opts.limits}}}
+	hs.session.questions.openStream(streamRequest, seen)
 	return streamRequest
 }
 
 // startDelivery lets the session hear of changes from now on, and of those since the last event that the
 // client has seen. It returns the digests of the lists that the client knows, and the position of the
 // last question that it has seen.
-func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
-	hs.follow()
-	hs.notify.StartSession()
+func (x *httpExchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
+	hs.session.follow()
+	hs.session.notify.StartSession()
 	known = x.gateway.catalog.Get().Digests()
 	if told, position, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.ReportLists(listing.ChangedDigests(told, known))
+		hs.session.notify.ReportLists(listing.ChangedDigests(told, known))
 		known, seen = told, position
 	}
 	return known, seen
 }
 
 // prime begins the stream with an event without data. The client needs its id to resume the stream.
-func (x *exchange) prime(hs *httpSession, id string) bool {
+func (x *httpExchange) prime(hs *httpSession, id string) bool {
 	if hs.version < "2025-11-25" { // their clients take an event without data for a message
 		id = ""
 	}
@@ -430,14 +442,14 @@ func (x *exchange) prime(hs *httpSession, id string) bool {
 }
 
 // notification writes a notification to the stream, and updates the digests that the client knows.
-func (x *exchange) notification(m jsonrpc.Message, known *[3]string, position int64) bool {
+func (x *httpExchange) notification(m jsonrpc.Message, known *[3]string, position int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
 	return x.wire.Event(m, eventID(*known, position))
 }
 
 // endWithToken ends a long request when the token of its client expires. The client continues with a new
 // token.
-func (x *exchange) endWithToken() (cancel context.CancelFunc) {
+func (x *httpExchange) endWithToken() (cancel context.CancelFunc) {
 	if x.expiry.IsZero() {
 		return func() {}
 	}
@@ -452,7 +464,7 @@ func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hs.streams++
-	hs.notify.ReadBy(hs.streams, wake)
+	hs.session.notify.ReadBy(hs.streams, wake)
 	if hs.wakeStream != nil {
 		hs.wakeStream()
 	}

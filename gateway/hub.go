@@ -78,7 +78,7 @@ func (h *hub) follow(ctx context.Context, events <-chan mcpvisor.Event) {
 // report tells the members about an event.
 func (h *hub) report(e mcpvisor.Event) {
 	g := h.gateway
-	copied := g.opts.shareNow(e.Server) == ShareClient
+	copied := g.isCopied(e.Server)
 	switch e.Kind {
 	case mcpvisor.EventUnregistered:
 		g.subscriptions.Forget(e.Server, e.Gen)

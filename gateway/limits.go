@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
@@ -271,14 +270,5 @@ const (
 // manyHeld says that a peer holds too much.
 const manyHeld = "the gateway keeps too much for this client, or for all of its principal: read what waits, end subscriptions, or use fewer sessions; the operator can raise max_held_mib_per_principal and max_held_mib of the gateway"
 
-// takeSubscription counts a subscription to a URI.
-func (c *connection) takeSubscription(uri string) error {
-	if !c.account.Take(subscriptionCost + uriCopies*len(uri)) {
-		return message.Busy(manyHeld)
-	}
-	return nil
-}
-
-func (c *connection) returnSubscription(uri string) {
-	c.account.Return(subscriptionCost + uriCopies*len(uri))
-}
+// subscriptionBytes is what a subscription to a URI takes.
+func subscriptionBytes(uri string) int { return subscriptionCost + uriCopies*len(uri) }

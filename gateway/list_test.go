@@ -263,23 +263,23 @@ func TestListen(t *testing.T) {
 
 	s.notify("notifications/cancelled", `{"requestId":7}`)
 	until(t, func() bool { return s.callWith(7, "ping", "").Error == nil })
-	require.Zero(t, s.conn.(*connection).notify.Count().Listeners, "nothing is reported any more")
+	require.Zero(t, s.conn.(*connection).session.notify.Count().Listeners, "nothing is reported any more")
 }
 
 // After missed events a session is told what differs from what it knew.
 func TestListChanged_after_missed_events(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	conn := openRaw(t, Transport(c)).conn.(*connection)
-	conn.notify.StartSession()
-	conn.hub.mu.Lock()
-	conn.hub.told = &listing.Listing{} // as if it had missed that the server is ready
-	conn.hub.mu.Unlock()
-	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
-	require.Equal(t, "notifications/tools/list_changed", conn.notify.Next().(*jsonrpc.Request).Method)
-	for conn.notify.Next() != nil {
+	conn.session.notify.StartSession()
+	conn.session.gateway.hub.mu.Lock()
+	conn.session.gateway.hub.told = &listing.Listing{} // as if it had missed that the server is ready
+	conn.session.gateway.hub.mu.Unlock()
+	conn.session.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
+	require.Equal(t, "notifications/tools/list_changed", conn.session.notify.Next().(*jsonrpc.Request).Method)
+	for conn.session.notify.Next() != nil {
 	}
-	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
-	require.Nil(t, conn.notify.Next(), "nothing has changed since")
+	conn.session.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
+	require.Nil(t, conn.session.notify.Next(), "nothing has changed since")
 }
 
 // A session sets one level at a time, so that however many requests it sends, a server gets one.

@@ -4,29 +4,38 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
 
-// outbox holds messages for the peer until they are read: those of a session, or of one POST. A peer
+// exchange is where the answers to requests are written: the connection of a Transport, one POST, or the stream of a
+// session.
+type exchange struct {
+	session *session
+	out     *outbox       // what waits to be written
+	http    *httpExchange // of a POST; nil otherwise
+	asks    bool          // it may get questions, because the client reads a stream
+}
+
+// outbox holds messages for the client until they are read: those of one exchange. A client
 // that does not read delays no other one, and what waits for it is bounded: only the newest progress report of
 // a request is kept, the notifier bounds other notifications, and MaxUnreadBytes bounds answers and
-// questions. While the peer reads nothing, MaxQueuedBytes does so.
+// questions. While the client reads nothing, MaxQueuedBytes does so.
 type outbox struct {
-	wake     chan struct{}  // holds a value while something may be there
-	limits   *Limits        // read only
-	stalled  func()         // read only; called when the peer reads nothing, see watchLocked; nil over HTTP
-	overflow func()         // read only; gives up the requests of a POST; nil for a session
-	notify   *notifier      // has the notifications that are not in queue; nil: there are none
-	asks     bool           // read only; it may get questions, because the peer reads a stream
-	account  *budget.Budget // counts large answers of a session; read only; nil over HTTP, where the exchange does
-	http     *exchange      // read only; the POST whose answers it has; nil for a session
+	wake    chan struct{} // holds a value while something may be there
+	limits  *Limits       // read only
+	stalled func()        // read only; called when the client reads nothing, see watchLocked; nil over HTTP
+	notify  *notifier     // has the notifications that are not in queue; nil: there are none
+	room    answerRoom    // counts large answers; read only
+
+	broken  atomic.Bool  // the connection of the client has broken: what was read last may not have arrived
+	dropped atomic.Int64 // requests that ended without an answer
 
 	mu         sync.Mutex // guards the fields below
 	queue      []outgoing // oldest first
@@ -35,8 +44,6 @@ type outbox struct {
 	logs       int        // log messages in queue
 	logBytes   int        // of these log messages
 	closed     bool       // the session has ended
-	broken     bool       // see noteBreak
-	dropped    int        // requests that ended without an answer
 
 	reads uint64         // what the peer has read so far: messages, and pieces of large ones
 	watch *overdue.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
@@ -52,8 +59,15 @@ type outgoing struct {
 	logBytes     int // of a notification that is a log message
 }
 
-func newOutbox(limits *Limits, notify *notifier) *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), limits: limits, notify: notify}
+// answerRoom bounds the large answers that were not read, in bytes: the [budget.Budget] of a session, or that of a principal
+// over HTTP.
+type answerRoom interface {
+	Take(bytes int) bool
+	Return(bytes int)
+}
+
+func newOutbox(limits *Limits, notify *notifier, room answerRoom) *outbox {
+	o := &outbox{wake: make(chan struct{}, 1), limits: limits, notify: notify, room: room}
 	if notify != nil {
 		notify.WakeWith(o.signal)
 	}
@@ -81,46 +95,27 @@ func answerBytes(a *jsonrpc.Response) int {
 	return n
 }
 
-// addAnswer adds the answer to a request. It reports false if the peer has too much unread: then the
+// addAnswer adds the answer to a request. It reports false if the client has too much unread: then the
 // session ends.
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	defer o.signal()
 	n := answerBytes(a)
-	if o.closed {
-		o.returnRoomLocked(r)
-		return true
-	}
-	fits := o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
-	if fits {
+	o.mu.Lock()
+	closed, fits := o.closed, o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
+	if !closed && fits {
 		o.bytes += n
 		o.queue = append(o.queue, outgoing{request: r, answer: a})
 		o.watchLocked()
-	} else {
-		o.returnRoomLocked(r)
 	}
-	return fits
+	o.mu.Unlock()
+	if closed || !fits {
+		o.returnRoom(r)
+	}
+	o.signal()
+	return closed || fits
 }
 
-// takeRoom counts an answer until it is read. It reports false if the principal, or the session, holds too much.
-// An answer of one piece or less does not count: the bound on requests in flight bounds such answers, too.
-func (r *request) takeRoom(a *jsonrpc.Response) bool {
-	n := answerBytes(a)
-	r.out.mu.Lock()
-	defer r.out.mu.Unlock()
-	if n <= message.PieceBytes {
-		return true
-	}
-	if !r.out.account.Take(n) {
-		return false
-	}
-	r.room = n
-	return true
-}
-
-func (o *outbox) returnRoomLocked(r *request) {
-	o.account.Return(r.room)
+func (o *outbox) returnRoom(r *request) {
+	o.room.Return(r.room)
 	r.room = 0
 }
 
@@ -173,13 +168,6 @@ func (o *outbox) addQuestion(r *request, q *question) bool {
 	return true
 }
 
-// isSent reports whether the peer has read a question.
-func (o *outbox) isSent(q *question) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return q.sent
-}
-
 // removeLocked removes a question that is not read yet. It reports false if the queue does not have it.
 func (o *outbox) removeLocked(q *question) bool {
 	n := len(o.queue)
@@ -199,26 +187,13 @@ func (o *outbox) takeQuestion(q *question) bool {
 	return o.removeLocked(q)
 }
 
-// noteBreak records that the connection of the peer has broken: what was read last may not have arrived.
-func (o *outbox) noteBreak() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.broken = true
-}
-
-func (o *outbox) isBroken() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.broken
-}
-
 // withdrawQuestion ends a question. If the peer has read it, it is told; otherwise it never sees the
 // question.
 func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = o.removeLocked(q)
-	if !q.sent || o.closed {
+	if !q.sent.Load() || o.closed {
 		return
 	}
 	o.queue = append(o.queue, outgoing{request: r, notification: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
@@ -267,18 +242,11 @@ func (o *outbox) drop(r *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	defer o.signal()
-	o.dropped++
+	o.dropped.Add(1)
 	if r.progress != nil {
 		r.progress = nil
 		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.isProgress() })
 	}
-}
-
-// droppedAnswers returns how many requests have ended without an answer.
-func (o *outbox) droppedAnswers() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.dropped
 }
 
 // next returns the next message for the peer; nil without one. ended is the request that ends with
@@ -316,12 +284,11 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 		}
 		if first.answer != nil {
 			o.bytes -= answerBytes(first.answer)
-			o.returnRoomLocked(first.request)
 			return first.answer, first.request
 		}
 		if q := first.question; q != nil {
 			o.bytes -= questionBytes(q)
-			q.sent = true
+			q.sent.Store(true)
 			return q.Request, nil
 		}
 		if first.notification != nil {
@@ -343,10 +310,16 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 // close drops all messages, and those that are added later.
 func (o *outbox) close() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	unread := o.queue
 	o.closed, o.queue, o.bytes, o.logs, o.logBytes = true, nil, 0, 0, 0
 	if o.watch != nil {
 		o.watch.Stop()
+	}
+	o.mu.Unlock()
+	for _, waits := range unread {
+		if waits.answer != nil {
+			o.returnRoom(waits.request)
+		}
 	}
 }
 

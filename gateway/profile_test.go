@@ -424,18 +424,18 @@ func TestProfile_reload_ends_subscriptions(t *testing.T) {
 				a, b := subscribed(t, transport, version, closed), subscribed(t, transport, version, open)
 				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": hides}}))
 				require.Equal(t, "x:closed", receive(t, ended))
-				until(t, func() bool { return a.conn.(*connection).subscriptionCount.Load() == 0 })
+				until(t, func() bool { return a.conn.(*connection).session.subscriber.count.Load() == 0 })
 
 				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
 				b.requireUpdate(open)
-				for m := a.conn.(*connection).out.notify.Next(); m != nil; m = a.conn.(*connection).out.notify.Next() {
+				for m := a.conn.(*connection).exchange.out.notify.Next(); m != nil; m = a.conn.(*connection).exchange.out.notify.Next() {
 					require.Contains(t, m.(*jsonrpc.Request).Method, "list_changed")
 				}
 				require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
 				again := subscribed(t, transport, version, closed)
 				transport.(*gateway).hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed})
 				until(t, func() bool {
-					m, ok := again.conn.(*connection).out.notify.Next().(*jsonrpc.Request)
+					m, ok := again.conn.(*connection).exchange.out.notify.Next().(*jsonrpc.Request)
 					return ok && m.Method == "notifications/resources/updated"
 				})
 			})
@@ -450,22 +450,22 @@ func TestProfile_reload_during_a_subscription(t *testing.T) {
 	v := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
 	transport := Transport(c, WithSettings(v), WithProfile("p"))
 	conn := openRaw(t, transport).conn.(*connection)
-	found, err := conn.findResource(t.Context(), "x:closed")
+	found, err := conn.session.gateway.findResource(t.Context(), "x:closed")
 	require.NoError(t, err)
-	s, err := conn.holdSubscription(conn.notify, found)
+	s, err := conn.session.subscriber.hold(conn.session.notify, found)
 	require.NoError(t, err)
 	require.NoError(t, v.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"*"}}}}}))
-	until(t, func() bool { return conn.subscriptionCount.Load() == 0 })
-	require.True(t, conn.notify.Subscribe(s, "x:closed"))
-	require.NoError(t, conn.subscribeNow(t.Context(), s))
-	conn.dropReleased(s)
-	require.Zero(t, conn.notify.Count().Subscriptions)
+	until(t, func() bool { return conn.session.subscriber.count.Load() == 0 })
+	require.True(t, conn.session.notify.Subscribe(s, "x:closed"))
+	require.NoError(t, conn.session.subscriber.subscribeNow(t.Context(), s))
+	conn.session.subscriber.dropReleased(s)
+	require.Zero(t, conn.session.notify.Count().Subscriptions)
 	until(t, nothingHeld(transport))
 	require.Equal(t, "x:closed", receive(t, ended))
 
-	_, err = conn.holdSubscription(conn.notify, found)
+	_, err = conn.session.subscriber.hold(conn.session.notify, found)
 	require.ErrorContains(t, err, "no server has the resource")
-	require.Zero(t, conn.subscriptionCount.Load())
+	require.Zero(t, conn.session.subscriber.count.Load())
 }
 
 // A held call that a reload has given another name continues; one that a reload has hidden is canceled at its server,

@@ -33,16 +33,16 @@ type question struct {
 	server string
 	answer chan *jsonrpc.Response // has room for one
 
-	carrier  *request // the peer is asked in its outbox; guarded by questions.mu
-	position int64    // on the stream of the session, see questions.written; 0: not there. Guarded like carrier
-	sent     bool     // the peer has read it; guarded by outbox.mu
+	carrier  *request    // the peer is asked in its outbox; guarded by questions.mu
+	position int64       // on the stream of the session, see questions.written; 0: not there. Guarded like carrier
+	sent     atomic.Bool // the peer has read it
 }
 
 // questions has the open questions of one session, and the calls in which its peer can be asked.
 type questions struct {
-	handlers   atomic.Pointer[relay.Handlers] // of all calls; nil: the peer answers nothing
-	declared   uint16                         // what the peer answers, as bits; not changed after handlers is set
-	isOnlyPeer func(server string) bool       // read only; whether all questions of the server are for this peer
+	session  *session
+	handlers atomic.Pointer[relay.Handlers] // of all calls; nil: the peer answers nothing
+	declared uint16                         // what the peer answers, as bits; not changed after handlers is set
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // starts at a random number: an answer to a question of an earlier process fits none
@@ -113,10 +113,10 @@ func (q *questions) written(m jsonrpc.Message) (position int64) {
 }
 
 // declare sets what the peer answers. It is called before the first call.
-func (c *connection) declare(bits uint16) {
-	c.followsTasks.Store(bits&capability.Tasks != 0)
+func (s *session) declare(bits uint16) {
+	s.followsTasks.Store(bits&capability.Tasks != 0)
 	bits &^= capability.Tasks
-	q := &c.questions
+	q := &s.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if bits == 0 || q.open != nil {
@@ -125,7 +125,7 @@ func (c *connection) declare(bits uint16) {
 	// The first id need not be secret: only the session itself can answer.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
 	q.position = q.nextID
-	q.handlers.Store(&relay.Handlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
+	q.handlers.Store(&relay.Handlers{Raw: s.questions.ask, RawAnswers: capability.Answers(bits)})
 }
 
 // begin records that a request is sent to a server, which may ask because of it.
@@ -136,11 +136,16 @@ func (q *questions) begin(r *request, server string) {
 	q.calls = append(q.calls, r)
 }
 
+// isOnlyPeer reports whether all questions of a server are for this peer.
+func (q *questions) isOnlyPeer(server string) bool {
+	return q.session.gateway.isCopied(server) || q.session.gateway.opts.standalone.isOnly(q.session)
+}
+
 // carrierLocked returns the newest call at a server: its questions go on the stream of the call. Without
 // one it returns the request of the stream of the session.
 func (q *questions) carrierLocked(server string) *request {
 	for _, r := range slices.Backward(q.calls) {
-		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
+		if (r.server == server || r.server == "") && r.exchange.asks && !r.canceled.Load() {
 			return r
 		}
 	}
@@ -160,7 +165,7 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
-	broken := r.out.isBroken()
+	broken := r.exchange.out.broken.Load()
 	q.moveLocked(r, func(*question) bool { return broken })
 }
 
@@ -177,9 +182,9 @@ func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 		case next == nil:
 			q.withdrawLocked(one)
 			close(one.answer)
-		case r.out == next.out, !r.out.takeQuestion(one) && !lost(one):
+		case r.exchange.out == next.exchange.out, !r.exchange.out.takeQuestion(one) && !lost(one):
 			one.carrier = next
-		case !next.out.addQuestion(next, one): // the peer does not read that stream either
+		case !next.exchange.out.addQuestion(next, one): // the peer does not read that stream either
 			delete(q.open, one.ID.Raw().(int64))
 			close(one.answer)
 		default:
@@ -192,7 +197,7 @@ func (q *questions) moveLocked(r *request, lost func(*question) bool) {
 // cancellation).
 func (q *questions) withdrawLocked(one *question) {
 	delete(q.open, one.ID.Raw().(int64))
-	one.carrier.out.withdrawQuestion(one.carrier, one)
+	one.carrier.exchange.out.withdrawQuestion(one.carrier, one)
 }
 
 var (
@@ -202,13 +207,12 @@ var (
 
 // ask passes a request of a server on to the peer, and returns its answer unchanged. While no call is in
 // flight, the peer is asked only if the question cannot be for another client.
-func (c *connection) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
-	q := &c.questions
+func (q *questions) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	if err := capability.Check(q.declared, r); err != nil {
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
-	params, undo := c.elicitations.Begin(c.elicitedSession(), r.Server, r.Params, c.sealQuestion(r))
+	params, undo := q.session.gateway.elicitations.Begin(q.session.elicitedSession(), r.Server, r.Params, q.session.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
@@ -224,7 +228,7 @@ func (c *connection) ask(ctx context.Context, r relay.ServerRequest) (json.RawMe
 	number, _ := jsonrpc.MakeID(float64(id))
 	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: params}
 	one.carrier = carrier
-	if !carrier.out.addQuestion(carrier, one) {
+	if !carrier.exchange.out.addQuestion(carrier, one) {
 		q.mu.Unlock()
 		undo()
 		return nil, errNotRead
@@ -240,7 +244,7 @@ func (c *connection) ask(ctx context.Context, r relay.ServerRequest) (json.RawMe
 			return nil, a.Error
 		}
 		return a.Result, nil
-	case <-c.ctx.Done(): // which ends the calls, too
+	case <-q.session.ctx.Done(): // which ends the calls, too
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.open, id)
@@ -257,13 +261,12 @@ func (c *connection) ask(ctx context.Context, r relay.ServerRequest) (json.RawMe
 
 // receiveAnswer passes an answer of the peer on to the server. An answer to a question that was not
 // asked, or that has ended, is ignored.
-func (c *connection) receiveAnswer(a *jsonrpc.Response) {
+func (q *questions) receiveAnswer(a *jsonrpc.Response) {
 	id, ok := a.ID.Raw().(int64)
-	q := &c.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := q.open[id]
-	if !ok || one == nil || !one.carrier.out.isSent(one) {
+	if !ok || one == nil || !one.sent.Load() {
 		return
 	}
 	delete(q.open, id)
@@ -277,28 +280,28 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 // sessionKey identifies a session before 2026-07-28: in a Transport by its connection, and over HTTP by
 // its nonce, as a session that is not active is made again for each request.
 type sessionKey struct {
-	conn  *connection
-	nonce nonce
+	session *session
+	nonce   nonce
 }
 
 // elicitedSession describes the session for package elicited. Requests of 2026-07-28 over HTTP have
 // none.
-func (c *connection) elicitedSession() *elicited.Session {
-	return &elicited.Session{Key: c.notify.Key, Principal: c.holdOwner.Principal, Gateway: c.gateway, Client: c.client, CopyOf: c.copyKey, Tell: c.tellElicited}
+func (s *session) elicitedSession() *elicited.Session {
+	return &elicited.Session{Key: s.notify.Key, Principal: s.holdOwner.Principal, Gateway: s.gateway, Client: s.gateway.client, CopyOf: s.tenancy.copyKey, Tell: s.questions.tellElicited}
 }
 
 // tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or
 // else on the stream of the session.
-func (c *connection) tellElicited(server, id string) {
-	c.questions.mu.Lock()
-	carrier := c.questions.carrierLocked(server)
-	c.questions.mu.Unlock()
+func (q *questions) tellElicited(server, id string) {
+	q.mu.Lock()
+	carrier := q.carrierLocked(server)
+	q.mu.Unlock()
 	if carrier != nil {
-		carrier.out.addNotification(carrier, notices.ElicitedNotification(id))
+		carrier.exchange.out.addNotification(carrier, notices.ElicitedNotification(id))
 		return
 	}
-	c.hub.each(func(n *notifier) {
-		if n.Key == c.notify.Key {
+	q.session.gateway.hub.each(func(n *notifier) {
+		if n.Key == q.session.notify.Key {
 			n.ReportElicited(id)
 		}
 	})
@@ -321,7 +324,7 @@ type StandaloneQuestions struct {
 	handlers relay.Handlers
 
 	mu       sync.Mutex // guards the fields below
-	sessions map[*connection]sessionEra
+	sessions map[*session]sessionEra
 	changed  chan struct{} // closed when sessions change; nil without a waiting goroutine
 }
 
@@ -352,30 +355,30 @@ var (
 )
 
 // set records the era of a session.
-func (q *StandaloneQuestions) set(c *connection, era sessionEra) {
+func (q *StandaloneQuestions) set(s *session, era sessionEra) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if known, ok := q.sessions[c]; ok && known >= era || c.ctx.Err() != nil {
+	if known, ok := q.sessions[s]; ok && known >= era || s.ctx.Err() != nil {
 		return
 	}
 	if q.sessions == nil {
-		q.sessions = map[*connection]sessionEra{}
+		q.sessions = map[*session]sessionEra{}
 	}
-	q.sessions[c] = era
+	q.sessions[s] = era
 	q.wakeLocked()
 }
 
 // remove forgets a session that has ended.
-func (q *StandaloneQuestions) remove(c *connection) {
+func (q *StandaloneQuestions) remove(s *session) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.sessions, c)
+	delete(q.sessions, s)
 	q.wakeLocked()
 }
 
@@ -386,30 +389,23 @@ func (q *StandaloneQuestions) wakeLocked() {
 	}
 }
 
-// noteVersion records that the client of a Transport has sent a request of 2026-07-28.
-func (c *connection) noteVersion(modern bool) {
-	if modern && c.connected {
-		c.opts.standalone.set(c, eraModern)
-	}
-}
-
 // oneClient returns the session of the only client, if it can be asked, or an error that says why it
 // cannot. If neither is known yet, it returns changed, which is closed when the sessions change.
-func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struct{}, err error) {
+func (q *StandaloneQuestions) oneClient() (one *session, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := range q.sessions {
-		if c.ctx.Err() != nil { // it is about to be removed
-			delete(q.sessions, c)
+	for s := range q.sessions {
+		if s.ctx.Err() != nil { // it is about to be removed
+			delete(q.sessions, s)
 		}
 	}
 	if len(q.sessions) > 1 {
 		return nil, nil, errSeveralClients
 	}
-	for c, era := range q.sessions {
+	for s, era := range q.sessions {
 		switch era {
 		case eraLegacy:
-			return c, nil, nil
+			return s, nil, nil
 		case eraModern:
 			return nil, nil, errModernClient
 		case eraUnknown:
@@ -422,24 +418,24 @@ func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struc
 }
 
 // isOnly reports whether a session is the only one, and its client can be asked.
-func (q *StandaloneQuestions) isOnly(c *connection) bool {
+func (q *StandaloneQuestions) isOnly(s *session) bool {
 	if q == nil {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.sessions) == 1 && q.sessions[c] == eraLegacy
+	return len(q.sessions) == 1 && q.sessions[s] == eraLegacy
 }
 
 // ask passes a request of a server to the only client, once there is one.
 func (q *StandaloneQuestions) ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	for {
-		c, changed, err := q.oneClient()
+		s, changed, err := q.oneClient()
 		switch {
 		case err != nil:
 			return nil, err
-		case c != nil:
-			return c.askAnytime(ctx, r)
+		case s != nil:
+			return s.questions.askAnytime(ctx, r)
 		}
 		select {
 		case <-changed:
@@ -450,24 +446,24 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r relay.ServerRequest) (j
 }
 
 // askAnytime is ask for a session to which all calls belong.
-func (c *connection) askAnytime(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
-	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
+func (q *questions) askAnytime(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
+	if q.handlers.Load() == nil || !capability.CanAnswer(q.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client has not declared that it answers " + r.Method}
 	}
-	return c.ask(ctx, r)
+	return q.ask(ctx, r)
 }
 
 // rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that the
 // roots have changed. Each call tells other servers the roots again.
-func (c *connection) rootsChanged() {
-	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, "roots/list") {
+func (s *session) rootsChanged() {
+	if s.questions.handlers.Load() == nil || !capability.CanAnswer(s.questions.declared, "roots/list") {
 		return
 	}
-	if c.opts.standalone.isOnly(c) {
-		relay.Of(c.client).NotifyRootsChanged()
+	if s.gateway.opts.standalone.isOnly(s) {
+		relay.Of(s.gateway.client).NotifyRootsChanged()
 	}
-	for _, t := range []*tenant{c.tenant.Load(), c.legacyTenant.Load()} {
-		if t == nil || t.shared && !c.opts.standalone.isOnly(c) {
+	for _, t := range []*tenant{s.tenancy.own.Load(), s.tenancy.shared.Load()} {
+		if t == nil || t.shared && !s.gateway.opts.standalone.isOnly(s) {
 			continue
 		}
 		for _, copied := range t.copies() {

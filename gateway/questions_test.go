@@ -209,7 +209,7 @@ func TestQuestions_canceled_by_the_server(t *testing.T) {
 	told := s.read().(*jsonrpc.Request)
 	require.Equal(t, "notifications/cancelled", told.Method)
 	require.JSONEq(t, fmt.Sprintf(`{"requestId":%d}`, asked.ID.Raw()), string(told.Params))
-	require.Empty(t, s.conn.(*connection).questions.open)
+	require.Empty(t, s.conn.(*connection).session.questions.open)
 	require.NoError(t, s.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"accept"}`)}))
 	s.send(3, "tools/call", `{"name":"a/x"}`)
 	answer := s.read().(*jsonrpc.Response)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,48 +11,168 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
-// request is one request of the peer, from Write until its answer is read, or until it ends
-// without one.
+// request is one request of a client, from its arrival until end.
 type request struct {
 	*jsonrpc.Request
-	ctx    context.Context // ends with the session, and when the peer cancels the request
-	cancel context.CancelFunc
-	out    *outbox // gets its answer and its progress
-	bytes  int     // what it counts of MaxRequestBytes
-	turn   *turn   // its position in the queue of its URI; nil unless it changes a subscription
+	session  *session
+	gateway  *gateway
+	params   *params         // nil until they are read; set before the request begins, or by its goroutine
+	exchange *exchange       // gets its answer, and what is said before it
+	ctx      context.Context // ends with the session, with the answer, and when the client cancels the request
+	cancel   context.CancelFunc
+	bytes    int   // what it counts of MaxRequestBytes
+	turn     *turn // its position in the queue of its URI; nil unless it changes a subscription
 
 	// Set before it begins.
 	counted  bool   // by requests.account
 	refusal  string // why it is refused; empty otherwise
 	isListen bool   // it counts for MaxListens, and not for MaxRequests
 
-	answered bool                   // its answer was taken; owned by exchange.pass
 	failed   bool                   // the result is an error of the call; owned by its goroutine
-	canceled atomic.Bool            // by the peer, which expects no answer
-	unhold   atomic.Pointer[func()] // gives up the call that its answer holds; nil: none, or the answer was read
-	lists    bool                   // it has slots.listing until it ends; owned by its goroutine, then by Read
+	canceled atomic.Bool            // by the client, which expects no answer
+	unhold   atomic.Pointer[func()] // gives up the call that its answer holds; nil: none, or the answer is being written
+	server   string                 // where it is in flight; empty if only the client knows; guarded by questions.mu
 
-	server string // where it is in flight; empty if only the client knows; guarded by questions.mu
+	// Owned by its goroutine until it has an answer, and then by who writes that.
+	lists   bool    // it has slots.listing
+	room    int     // what its answer counts of outbox.room
+	writing bool    // see beginWriting
+	held    *func() // what unhold was then
 
 	progress *mcpvisor.Progress // not read yet; guarded by outbox.mu
-	room     int                // of outbox.account, for its answer; guarded by outbox.mu
 	token    []byte             // of the progress; set before the first report
 }
 
 // requestCost is the memory that a request takes in addition to its text, in bytes.
 const requestCost = 1 << 10
 
-func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
-	made := &request{Request: r, out: out, bytes: requestCost + len(r.Method) + len(r.Params)}
+// newRequest returns a request of an exchange. p is nil if its params have not been read.
+func newRequest(x *exchange, r *jsonrpc.Request, p *params) *request {
+	made := &request{Request: r, params: p, session: x.session, gateway: x.session.gateway, exchange: x, bytes: requestCost + len(r.Method) + len(r.Params)}
 	if id, ok := r.ID.Raw().(string); ok {
 		made.bytes += len(id)
 	}
-	made.ctx, made.cancel = context.WithCancel(ctx)
+	made.ctx, made.cancel = context.WithCancel(x.session.ctx)
+	made.turn = newTurn(made)
 	return made
+}
+
+// serve answers one request, when it is its turn.
+func (r *request) serve() {
+	if r.refusal != "" {
+		r.respond(&jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.refusal}})
+		return
+	}
+	var outcome clients.Outcome
+	if r.isListen {
+		r.session.peer.Stream(1)
+		defer r.session.peer.Stream(-1)
+	} else {
+		r.session.peer.Begin(r.Method == "tools/call")
+		defer func() { r.session.peer.Done(outcome) }()
+	}
+	r.turn.await()
+	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
+	var result json.RawMessage
+	var err error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, p)}
+		}
+		outcome = outcomeOf(r, err)
+		if err != nil {
+			result = nil
+		}
+		r.respond(&jsonrpc.Response{ID: r.ID, Result: result, Error: err})
+	}()
+	result, err = r.answer()
+}
+
+// outcomeOf returns how a request has ended.
+func outcomeOf(r *request, err error) clients.Outcome {
+	switch {
+	case r.canceled.Load():
+		return clients.OutcomeCanceled
+	case err != nil:
+		return clients.OutcomeError
+	case r.failed:
+		return clients.OutcomeFailed
+	}
+	return clients.OutcomeAnswered
+}
+
+// respond ends the work for the request: the next one in the queue of its URI begins, and the answer waits to be
+// written. If the client has canceled the request, it gets no answer, and ends now.
+func (r *request) respond(response *jsonrpc.Response) {
+	r.session.requests().endTurn(r)
+	r.cancel()
+	r.session.questions.end(r)
+	out := r.exchange.out
+	switch {
+	case r.canceled.Load():
+		out.drop(r)
+		r.end(false)
+	case !r.takeRoom(response):
+		r.giveUpHeld()
+		out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errManyUnread})
+	case out.addAnswer(r, response):
+	case r.exchange == r.session.line:
+		r.session.cancel(r.gateway.opts.limits.unreadError())
+	default: // a request of a batch over HTTP, whose answers come faster than they are passed on
+		r.giveUpHeld()
+		out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errLongBatch})
+	}
+}
+
+// takeRoom counts an answer until end. It reports false if the principal, or the session, has not read as much as it may.
+// An answer of one piece or less does not count: the bound on requests in flight bounds such answers, too.
+func (r *request) takeRoom(a *jsonrpc.Response) bool {
+	n := answerBytes(a)
+	if n <= message.PieceBytes {
+		return true
+	}
+	if !r.exchange.out.room.Take(n) {
+		return false
+	}
+	r.room = n
+	return true
+}
+
+// beginWriting notes that the answer is about to be written: the client may use the id again, and once it has the answer
+// it may close the connection.
+func (r *request) beginWriting() {
+	r.writing, r.held = true, r.unhold.Swap(nil)
+	r.session.requests().freeID(r)
+}
+
+// end ends the request, whose answer was written, or is not wanted: it frees all that the request has.
+func (r *request) end(written bool) {
+	r.cancel()
+	if !written {
+		r.unhold.CompareAndSwap(nil, r.held)
+		r.giveUpHeld()
+	}
+	if r.lists {
+		<-r.session.slotsOf().listing
+	}
+	r.exchange.out.room.Return(r.room)
+	r.session.requests().end(r)
+}
+
+// acquire puts a value into one of the channels of slots, when it is free.
+func (r *request) acquire(slot chan<- struct{}) error {
+	select {
+	case slot <- struct{}{}:
+		return nil
+	case <-r.ctx.Done():
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was canceled"}
+	}
 }
 
 // requests accounts for the requests of a session that have not ended. At most MaxRequests
@@ -60,7 +181,6 @@ func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
 type requests struct {
 	limits  *Limits        // read only
 	account *budget.Budget // counts the requests; nil over HTTP; read only
-	begin   func(*request) // serves a request; it does not wait
 	idle    func()         // called when no request is left after drain
 
 	mu       sync.Mutex              // guards the fields below
@@ -72,10 +192,6 @@ type requests struct {
 	outside  waitqueue.Queue[*request] // waiting in Write
 	turns    map[string]chan struct{}  // by URI: turn.ended of the last request in its queue
 	draining bool                      // the client is closed: further requests are refused
-}
-
-func newRequests(limits *Limits, begin func(*request), idle func()) *requests {
-	return &requests{limits: limits, begin: begin, idle: idle}
 }
 
 // admit accepts a request, as soon as there is room for it. If ctx or the session ends first, it returns
@@ -106,7 +222,7 @@ func (rs *requests) admit(ctx context.Context, r *request) error {
 	r.cancel()
 	rs.outside.Admit(rs.takeLocked) // a smaller request behind this one may fit
 	if r.canceled.Load() {
-		r.out.drop(r)
+		r.exchange.out.drop(r)
 		return nil
 	}
 	return err
@@ -143,10 +259,10 @@ func (rs *requests) takeLocked(r *request) bool {
 	}
 	switch {
 	case r.isListen:
-		rs.begin(r)
+		go r.serve()
 	case rs.inFlight < rs.limits.MaxRequests:
 		rs.inFlight++
-		rs.begin(r)
+		go r.serve()
 	default:
 		rs.line = append(rs.line, r)
 	}
@@ -198,7 +314,6 @@ func (rs *requests) freeID(r *request) {
 
 // end frees what a request has. The peer may use its id again, and waiting requests may begin.
 func (rs *requests) end(r *request) {
-	r.cancel()
 	rs.mu.Lock()
 	if rs.byID[r.ID] == r {
 		delete(rs.byID, r.ID)
@@ -217,7 +332,7 @@ func (rs *requests) end(r *request) {
 		rs.line[0] = nil
 		rs.line = rs.line[1:]
 		rs.inFlight++
-		rs.begin(next)
+		go next.serve()
 	}
 	rs.outside.Admit(rs.takeLocked)
 	idle := rs.isIdleLocked()
@@ -254,11 +369,13 @@ func newTurn(r *request) *turn {
 	if r.Method != "resources/subscribe" && r.Method != "resources/unsubscribe" {
 		return nil
 	}
-	p, err := readParams(r.ctx, r.Params)
-	if err != nil {
+	if r.params == nil {
+		r.params = readParams(r.ctx, r.Method, r.Params)
+	}
+	if r.params.err != nil {
 		return nil
 	}
-	return &turn{uri: p.URI, ended: make(chan struct{})}
+	return &turn{uri: r.params.uri, ended: make(chan struct{})}
 }
 
 // takeTurnLocked puts a request at the end of its queue.

@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -25,72 +23,29 @@ import (
 // what the client answers with its next request. Only the requestState is sealed on the way (MCP, multi
 // round-trip requests).
 
-// inputParams has the params about input of a request since 2026-07-28.
-type inputParams struct {
-	declared uint16 // what the client can be asked for, as bits of package capability
-	tasks    bool   // the client declares the extension for tasks
-	next     relay.Continuation
-}
-
-// readInput reads the params about input of a request.
-func readInput(raw json.RawMessage, p *params) (s inputParams) {
-	if !p.modern() {
-		return inputParams{}
-	}
-	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
-		switch key {
-		case "inputResponses":
-			s.next.InputResponses = value
-		case "requestState":
-			s.next.RequestState = value
-		case "_meta":
-			declared := jsonscan.Member(value, mcp.MetaKeyClientCapabilities)
-			s.declared, s.tasks = capability.OfRequest(declared), capability.HasTasksExtension(declared)
-		}
-		return nil
-	})
-	return s
-}
-
-// valid reports whether the answers, if any, are an object.
-func (p *inputParams) valid() bool {
-	return len(p.next.InputResponses) == 0 || p.next.InputResponses[0] == '{'
-}
-
-var errInputResponses = message.InvalidParams("the inputResponses in params are not an object")
-
-// relays reports whether the server's need for input goes to the client. If the client can answer
-// nothing, the handlers of the facade.Client answer.
-func (p *inputParams) relays() bool {
-	return len(p.next.InputResponses) > 0 || len(p.next.RequestState) > 0 || p.declared != 0 ||
-		p.tasks // the questions of a task go to the client
-}
-
-// upstreamRequest is a request that a session makes at a server.
+// upstreamRequest is the request at a server that a request of a client causes.
 type upstreamRequest struct {
-	server  string // as in serverOf
-	meta    json.RawMessage
-	of      callMeta
-	modern  bool // of 2026-07-28
-	input   inputParams
-	request *roundtrip.Request // the client's request; set by perform, since 2026-07-28 only
+	request *request
+	server  string             // as in serverOf
+	trip    *roundtrip.Request // the request, for package roundtrip; set by perform, since 2026-07-28 only
 
 	send     func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
 	answerTo func(error) (json.RawMessage, error)                                 // the answer to an error of send
 	offered  func() bool                                                          // whether the target still is; nil: yes
 }
 
-// resumeHeld continues the held call that a request names. Callers try it before they look for the
+// resumeHeld continues the held call that the request names. Callers try it before they look for the
 // target: meanwhile a reload may have hidden or renamed the target. ok is false if the request names no
 // held call.
-func (c *connection) resumeHeld(r *request, modern bool, s *inputParams, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
-	if !modern || len(s.next.RequestState) == 0 || !roundtrip.IsHeld(s.next.RequestState) {
+func (r *request) resumeHeld(answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
+	next := r.params.next
+	if len(next.RequestState) == 0 || !roundtrip.IsHeld(next.RequestState) {
 		return nil, false, nil
 	}
-	if isProgressToken(of.progressToken) {
-		r.token = of.progressToken
+	if isProgressToken(r.params.progressToken) {
+		r.token = r.params.progressToken
 	}
-	result, r.failed, err = c.holds.Resume(c.owner, r.forRoundtrip(), s.next.RequestState, s.next.InputResponses)
+	result, r.failed, err = r.gateway.holds.Resume(r.session.owner, r.forRoundtrip(), next.RequestState, next.InputResponses)
 	if failed := new(mcpvisor.Error); errors.As(err, &failed) {
 		r.failed = true
 		result, err = answerTo(err)
@@ -98,33 +53,100 @@ func (c *connection) resumeHeld(r *request, modern bool, s *inputParams, of call
 	return result, true, err
 }
 
-// perform makes a request at a server and returns its answer. Callers try resumeHeld first.
-func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMessage, err error) {
-	if !u.modern {
-		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+// perform makes the request and returns its answer. Callers try resumeHeld first.
+func (u *upstreamRequest) perform() (result json.RawMessage, err error) {
+	r, s, p := u.request, u.request.session, u.request.params
+	if !p.modern() {
+		result, r.failed, err = u.attempt(r.ctx, r.tell)
 		return result, err
 	}
-	u.request = r.forRoundtrip()
-	next := &u.input.next
-	if string(next.RequestState) == "null" {
-		next.RequestState = nil
+	u.trip = r.forRoundtrip()
+	if string(p.next.RequestState) == "null" {
+		p.next.RequestState = nil
 	}
-	if len(next.RequestState) > 0 { // of the server itself: resumeHeld takes those of held calls
-		state, err := c.holds.OpenResult(c.owner, u.request, u.server, next.RequestState)
-		if err != nil {
+	if len(p.next.RequestState) > 0 { // of the server itself: resumeHeld takes those of held calls
+		if p.next.RequestState, err = s.gateway.holds.OpenResult(s.owner, u.trip, u.server, p.next.RequestState); err != nil {
 			return nil, err
 		}
-		next.RequestState = state
 	}
-	if u.input.declared == 0 {
-		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
+	if p.declared == 0 {
+		result, r.failed, err = u.attempt(r.ctx, r.tell)
 		return result, err
 	}
-	call := c.tripClient(u.input.declared).Begin(c.holdContext, u.request, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
-		return c.sendUpstream(ctx, r, u, h.Tell)
+	call := s.tripClient(p.declared).Begin(s.holdContext, u.trip, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
+		return u.attempt(ctx, h.Tell)
 	})
-	result, r.failed, err = call.Await(u.request)
+	result, r.failed, err = call.Await(u.trip)
 	return result, err
+}
+
+// attempt makes the request. failed says that the result is an error of the call. tell is
+// as in callOptions.
+func (u *upstreamRequest) attempt(ctx context.Context, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
+	s := u.request.session
+	opts, err := u.callOptions(tell)
+	if err != nil {
+		return nil, false, err
+	}
+	result, err = u.send(ctx, opts...)
+	switch {
+	case err != nil:
+		s.gateway.elicitations.BeginRequired(s.elicitedSession(), err)
+		result, err = u.answerTo(err)
+		return result, true, err
+	case u.request.params.modern():
+		// Results of servers before 2026-07-28 have no resultType.
+		return message.WithResultType(s.gateway.holds.SealResult(s.owner, u.trip, u.server, result)), false, nil
+	}
+	return result, false, nil
+}
+
+// callOptions returns the options of the request. They carry its _meta and its handlers for
+// questions. They pass its log messages on to its client only, and its progress if the request has a
+// token (MCP, basic, utilities, progress). tell calls a function with the receiver of these reports.
+func (u *upstreamRequest) callOptions(tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
+	r, s, p := u.request, u.request.session, u.request.params
+	if p.modern() {
+		s.introduce(p.client, modernVersion)
+	}
+	var opts []facade.CallOption
+	if label := s.peer.Label(); label != "" { // for the record of the call
+		opts = append(opts, relay.WithClientName(label))
+	}
+	if h := s.questions.handlers.Load(); h != nil {
+		s.questions.begin(r, u.server)
+		opts = append(opts, relay.WithHandlers(h))
+	}
+	if p.declared != 0 {
+		opts = append(opts, relay.WithHandlers(s.tripClient(p.declared).Handlers()))
+	}
+	if p.relays() {
+		opts = append(opts, relay.WithRelay(p.next))
+	}
+	if p.meta != nil {
+		opts = append(opts, facade.WithMeta(p.meta))
+	}
+	level := s.notify.LevelOfLogs()
+	if p.modern() {
+		level = notices.NoLogs
+		if p.logLevel != "" {
+			if level = slices.Index(notices.LogLevels, p.logLevel); level < 0 {
+				return nil, message.InvalidParams("unknown log level " + message.Quote(p.logLevel))
+			}
+		}
+	}
+	if level < notices.NoLogs {
+		opts = append(opts, facade.WithLogMessages(notices.LogLevels[level], func(m mcpvisor.LogMessage) {
+			if slices.Index(notices.LogLevels, m.Level) >= level { // another session may have set a lower level
+				tell(func(t roundtrip.Told) { t.ReportLog(m) })
+			}
+		}))
+	}
+	if !isProgressToken(p.progressToken) {
+		return opts, nil
+	}
+	r.token = p.progressToken
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(t roundtrip.Told) { t.ReportProgress(p) }) })), nil
 }
 
 // forRoundtrip describes the request for package roundtrip.
@@ -133,10 +155,10 @@ func (r *request) forRoundtrip() *roundtrip.Request {
 }
 
 // ReportProgress implements [roundtrip.Told].
-func (r *request) ReportProgress(p mcpvisor.Progress) { r.out.addProgress(r, p) }
+func (r *request) ReportProgress(p mcpvisor.Progress) { r.exchange.out.addProgress(r, p) }
 
 // ReportLog implements [roundtrip.Told].
-func (r *request) ReportLog(m mcpvisor.LogMessage) { r.out.addLog(r, m) }
+func (r *request) ReportLog(m mcpvisor.LogMessage) { r.exchange.out.addLog(r, m) }
 
 // Hold implements [roundtrip.Told].
 func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
@@ -145,38 +167,18 @@ func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
 func (r *request) tell(f func(roundtrip.Told)) { f(r) }
 
 // tripClient returns the client of the session that declares these capabilities in its requests.
-func (c *connection) tripClient(declared uint16) *roundtrip.Client {
-	c.tripMu.Lock()
-	defer c.tripMu.Unlock()
-	made := c.tripClients[declared]
+func (s *session) tripClient(declared uint16) *roundtrip.Client {
+	s.tripMu.Lock()
+	defer s.tripMu.Unlock()
+	made := s.tripClients[declared]
 	if made == nil {
-		made = c.holds.NewClient(c.owner, c.holdOwner, declared)
-		if c.tripClients == nil {
-			c.tripClients = map[uint16]*roundtrip.Client{}
+		made = s.gateway.holds.NewClient(s.owner, s.holdOwner, declared)
+		if s.tripClients == nil {
+			s.tripClients = map[uint16]*roundtrip.Client{}
 		}
-		c.tripClients[declared] = made
+		s.tripClients[declared] = made
 	}
 	return made
-}
-
-// sendUpstream makes a request at a server. failed says that the result is an error of the call. tell is
-// as in callOptions.
-func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) (result json.RawMessage, failed bool, err error) {
-	opts, err := c.callOptions(r, u, tell)
-	if err != nil {
-		return nil, false, err
-	}
-	result, err = u.send(ctx, opts...)
-	switch {
-	case err != nil:
-		c.elicitations.BeginRequired(c.elicitedSession(), err)
-		result, err = u.answerTo(err)
-		return result, true, err
-	case u.modern:
-		// Results of servers before 2026-07-28 have no resultType.
-		return message.WithResultType(c.holds.SealResult(c.owner, u.request, u.server, result)), false, nil
-	}
-	return result, false, nil
 }
 
 // decodeResult decodes the result of a request. A result that requires input is returned as it is.
@@ -274,11 +276,11 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 	}
 }
 
-// whenUp is gateway.whenUp for the incarnation of a server that this connection uses.
-func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
-	err := c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
-	if errors.Is(err, errNeverReady) && !c.isCopied(server) {
-		return request(c.client) // which says why
+// whenUp is gateway.whenUp for the incarnation of a server that the session uses.
+func (t *tenancy) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
+	err := t.gateway.whenUp(ctx, func() (*facade.Client, error) { return t.clientOf(server) }, request)
+	if errors.Is(err, errNeverReady) && !t.gateway.isCopied(server) {
+		return request(t.gateway.client) // which says why
 	}
 	return err
 }

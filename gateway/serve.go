@@ -50,9 +50,9 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	}
 	ended := make(chan error, 2)
 	if c, ok := near.(*connection); ok {
-		c.peer.Introduce(clients.Info{Transport: "stdio"})
+		c.session.peer.Introduce(clients.Info{Transport: "stdio"})
 		if stream != nil {
-			stream.OnTaken(c.out.noteRead)
+			stream.OnTaken(c.exchange.out.noteRead)
 		}
 	}
 	both, cancel := context.WithCancel(ctx)
@@ -89,8 +89,8 @@ func failure(session mcp.Connection) <-chan error {
 		return nil
 	}
 	failed := make(chan error, 1)
-	context.AfterFunc(c.ctx, func() {
-		if err := c.endError(nil); err != nil {
+	context.AfterFunc(c.session.ctx, func() {
+		if err := c.session.endError(nil); err != nil {
 			failed <- err
 		}
 	})

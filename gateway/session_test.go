@@ -347,8 +347,8 @@ func TestLogMessages_of_a_call(t *testing.T) {
 
 // Log messages that a client does not read are bounded, and the newest stay.
 func TestOutbox_log_messages(t *testing.T) {
-	out := newOutbox(defaultLimits(), nil)
-	r := newRequest(t.Context(), &jsonrpc.Request{Method: "tools/call"}, out)
+	out := newOutbox(defaultLimits(), nil, unbounded)
+	r := &request{Request: &jsonrpc.Request{Method: "tools/call"}}
 	for i := range 3 * notices.MaxLogs {
 		out.addLog(r, mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}

@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
-	"github.com/mcpvisor/mcpvisor/internal/overdue"
-	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // The types of package settings, under the names that they have here.
@@ -49,7 +45,7 @@ type SettingsVar struct {
 	current atomic.Pointer[checked]
 	copies  copyCount
 
-	legacyMu sync.Mutex // guards legacy, and users and idle of its tenants
+	legacyMu sync.Mutex // guards legacy, and use of its tenants
 	legacy   map[*facade.Client]*tenant
 
 	elicitations elicited.Store
@@ -253,128 +249,4 @@ func (g *gateway) rulesOf(s *checked) *offer.Rules {
 		return r
 	}
 	return offer.Nothing
-}
-
-// profile returns what the clients of the gateway are offered; nil: everything.
-func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
-
-// offeredTool finds a tool of the profile by its qualified name or alias.
-func (c *connection) offeredTool(name string) (found []listing.Owner) {
-	for known := range c.view.Catalogs(c.profile()) {
-		for i := range known.Tools {
-			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
-				found = append(found, listing.Owner{Server: t.Server, Name: t.OriginalName})
-			}
-		}
-	}
-	return found
-}
-
-// offeredPrompt finds a prompt of the profile by its qualified name or alias.
-func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
-	for known := range c.view.Catalogs(c.profile()) {
-		for i := range known.Prompts {
-			p := &known.Prompts[i]
-			if o := (listing.Owner{Server: p.Server, Name: p.OriginalName}); o.Qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
-				found = append(found, o)
-			}
-		}
-	}
-	return found
-}
-
-// findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
-// has never been ready, it waits for the server as a call does. A hidden tool or prompt gets the same
-// error as one that does not exist.
-func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
-	if len(name) > maxURIBytes {
-		return listing.Owner{}, c.unknown(what, name)
-	}
-	found := find(name)
-	if len(found) == 0 && c.awaitOwner(ctx, name) {
-		l := c.catalog.Get()
-		if o, ok := l.PromptByName[name]; ok && what == "prompt" {
-			return o, nil
-		}
-		if server, own, ok := mcpvisor.SplitName(l.ToolByName[name]); ok && what == "tool" {
-			return listing.Owner{Server: server, Name: own}, nil
-		}
-		found = find(name)
-	}
-	switch len(found) {
-	case 0:
-		return listing.Owner{}, c.unknown(what, name)
-	case 1:
-		return found[0], nil
-	}
-	return listing.Owner{}, message.InvalidParams("several " + what + "s have the name " + message.Quote(name) + "; use " +
-		message.Shorten(found[0].Qualified()) + " or " + message.Shorten(found[1].Qualified()))
-}
-
-// awaitOwner waits for a server of the profile that has never been ready, if the name begins with the
-// name of that server. It reports whether it has waited.
-func (c *connection) awaitOwner(ctx context.Context, name string) bool {
-	for _, server := range c.view.NeverReady(c.profile()) {
-		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
-			c.awaitServers(ctx, []string{server})
-			return true
-		}
-	}
-	return false
-}
-
-// mayHave returns the servers that have never been ready, if one of them may get a name without its server.
-func (c *connection) mayHave(name string) []string {
-	if names := c.terms().Names; names == nil || names.Prefix != PrefixOnConflict && names.Prefix != PrefixNever || len(name) > toolname.MaxAliasBytes || strings.Contains(name, toolname.Separator) || strings.Contains(name, "/") {
-		return nil
-	}
-	return c.view.NeverReady(c.view.Rules())
-}
-
-// awaitServers waits, as a call does, for servers that have never been ready.
-func (c *connection) awaitServers(ctx context.Context, servers []string) {
-	if c.opts.maxWait <= 0 {
-		return
-	}
-	ctx, cancel := overdue.WithTimeout(ctx, c.opts.maxWait)
-	defer cancel()
-	for _, server := range servers {
-		if status, ok := c.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < c.opts.maxWait) {
-			_ = c.client.WaitReady(ctx, server)
-		}
-	}
-}
-
-// ProfilePath is the wildcard of a pattern of http.ServeMux that names the profile of a request:
-//
-//	mux.Handle("/mcp", handler)
-//	mux.Handle("/mcp/{"+gateway.ProfilePath+"}", handler)
-const ProfilePath = "profile"
-
-// gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
-// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
-// does not learn which others exist.
-func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
-	name := ofPath
-	if ofToken != "" {
-		name = ofToken
-	}
-	known := s.gateway.opts.settings.load().rules
-	switch {
-	case ofPath != "" && (name != ofPath || known[ofPath] == nil):
-		return nil, http.StatusNotFound, "there is no profile of that name here"
-	case name == "" || name == s.gateway.opts.profile:
-		return s.gateway, 0, ""
-	case known[name] == nil:
-		return nil, http.StatusForbidden, "the gateway does not have the profile of this token; ask its owner"
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g = s.profiles[name]; g == nil {
-		o := s.gateway.opts
-		o.profile = name
-		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks, s.gateway.holds)
-		s.profiles[name] = g
-	}
-	return g, 0, ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,42 +20,44 @@ import (
 )
 
 // subscribe answers resources/subscribe.
-func (c *connection) subscribe(r *request, p *params) (any, error) {
-	found, err := c.findResource(r.ctx, p.URI)
+func (r *request) subscribe() (any, error) {
+	p := r.params
+	found, err := r.gateway.findResource(r.ctx, p.uri)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.holdSubscription(c.notify, found)
+	s, err := r.session.subscriber.hold(r.session.notify, found)
 	if err != nil {
-		return nil, c.protocolError(p.URI, err)
+		return nil, r.session.protocolError(p.uri, err)
 	}
-	added := c.notify.Subscribe(s, p.URI)
+	added := r.session.notify.Subscribe(s, p.uri)
 	if !added { // the session has it already, or has ended
-		defer c.releaseSubscription(s)
+		defer r.session.subscriber.release(s)
 	}
 	// The client is asked in any case: the server may have been replaced meanwhile.
-	if err := c.subscribeNow(r.ctx, s); err != nil {
+	if err := r.session.subscriber.subscribeNow(r.ctx, s); err != nil {
 		if added {
-			c.endSubscription(p.URI)
+			r.session.subscriber.end(p.uri)
 		}
-		return nil, c.protocolError(p.URI, err)
+		return nil, r.session.protocolError(p.uri, err)
 	}
 	if added {
-		c.dropReleased(s)
+		r.session.subscriber.dropReleased(s)
 	}
 	return struct{}{}, nil
 }
 
 // unsubscribe answers resources/unsubscribe. Without a subscription it has no effect.
-func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
-	c.endSubscription(p.URI)
+func (r *request) unsubscribe() (any, error) {
+	p := r.params
+	r.session.subscriber.end(p.uri)
 	return struct{}{}, nil
 }
 
-// endSubscription ends the subscription to a URI, if there is one.
-func (c *connection) endSubscription(uri string) {
-	if s, ok := c.notify.Unsubscribe(uri); ok {
-		c.releaseSubscription(s)
+// end ends the subscription to a URI, if there is one.
+func (s *subscriber) end(uri string) {
+	if one, ok := s.session.notify.Unsubscribe(uri); ok {
+		s.release(one)
 	}
 }
 
@@ -62,24 +65,25 @@ func (c *connection) endSubscription(uri string) {
 // until the request is canceled, or the client is closed. The acknowledgement leaves out subscriptions
 // that a server does not accept in time, and those that the session may not have. Sessions of older
 // versions do not have the method: over HTTP such a request would outlive the token of its client.
-func (c *connection) listen(r *request, p *params) (any, error) {
-	if c.legacy.Load() && !p.modern() {
+func (r *request) listen() (any, error) {
+	p := r.params
+	if r.session.legacy.Load() && !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	if p.Notifications == nil {
+	if p.notifications == nil {
 		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
 	}
-	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
+	if n, most := len(p.notifications.ResourceSubscriptions), r.gateway.opts.limits.MaxSubscriptions; n > most {
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
-	tasks, err := c.watchedTasks(r, p)
+	tasks, err := r.watchedTasks()
 	if err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
 	l := &listener{ID: r.ID, Ended: ended}
-	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
-		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged},
+	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.notifications.ToolsListChanged,
+		PromptsListChanged: p.notifications.PromptsListChanged, ResourcesListChanged: p.notifications.ResourcesListChanged},
 		TaskIDs: slices.Sorted(maps.Keys(tasks))}
 	for _, wanted := range []struct {
 		on   bool
@@ -90,15 +94,15 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions.Counter]map[string]resource.Name{}         // wanted, by where they are counted
-	finding, stop := overdue.WithTimeout(r.ctx, max(c.opts.maxWait, 0)) // one wait for all
+	at := map[*subscriptions.Counter]map[string]resource.Name{}                 // wanted, by where they are counted
+	finding, stop := overdue.WithTimeout(r.ctx, max(r.gateway.opts.maxWait, 0)) // one wait for all
 	defer stop()
-	for _, uri := range p.Notifications.ResourceSubscriptions {
-		found, err := c.findResource(finding, uri)
+	for _, uri := range p.notifications.ResourceSubscriptions {
+		found, err := r.gateway.findResource(finding, uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
 			continue
 		}
-		one, err := c.holdSubscription(r.out.notify, found)
+		one, err := r.session.subscriber.hold(r.exchange.out.notify, found)
 		if err != nil {
 			continue
 		}
@@ -108,28 +112,28 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 		at[of][uri] = found
 	}
-	if t := c.tenant.Load(); t != nil {
-		t.join(r.out.notify, c.view)
-		defer t.leave(r.out.notify)
+	if t := r.session.tenancy.own.Load(); t != nil {
+		t.join(r.exchange.out.notify, r.gateway.view)
+		defer t.leave(r.exchange.out.notify)
 	}
 	active := subscriptions.SubscribeAll(r.ctx, at)
 	l.URIs = make(map[string]*subscription, len(active))
 	for uri, one := range wanted {
 		if _, ok := active[uri]; ok {
 			l.URIs[uri] = one
-			defer c.releaseSubscription(one)
+			defer r.session.subscriber.release(one)
 		} else {
-			c.releaseSubscription(one)
+			r.session.subscriber.release(one)
 		}
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.URIs))
 	l.Acknowledge(granted)
-	if r.out.notify.Listen(l) {
-		defer r.out.notify.Leave(l)
+	if r.exchange.out.notify.Listen(l) {
+		defer r.exchange.out.notify.Leave(l)
 		for uri := range active {
-			c.dropReleased(wanted[uri])
+			r.session.subscriber.dropReleased(wanted[uri])
 		}
-		c.watchTasks(r.ctx, r.out.notify, l, tasks)
+		r.session.watchTasks(r.ctx, r.exchange.out.notify, l, tasks)
 		select {
 		case <-r.ctx.Done():
 		case <-ended:
@@ -144,7 +148,7 @@ type subscription struct {
 	resource.Name
 	told *notifier // hears of its updates
 
-	at     atomic.Pointer[subscriptions.Counter] // counts it; written under connection.subscribedMu
+	at     atomic.Pointer[subscriptions.Counter] // counts it; written under subscriber.mu
 	joined *tenant                               // the tenant that told has joined because of it; nil: none. Guarded by that
 }
 
@@ -162,91 +166,102 @@ type (
 	listener = notices.Listener[*subscription]
 )
 
-// holdSubscription counts a subscription of the session. told hears of its updates. Each call needs one
-// of releaseSubscription.
-func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
-	most := int64(c.opts.limits.MaxSubscriptions)
+// subscriber holds what a session has subscribed to. The notifier of the session, or of a subscriptions/listen, hears of
+// the updates.
+type subscriber struct {
+	session *session
+	gateway *gateway
+	count   atomic.Int64 // of subscriptions
+
+	mu   sync.Mutex             // guards held. May be locked while the tenant is made
+	held map[*subscription]bool // those that are not released
+}
+
+// hold counts a subscription of the session. told hears of its updates. Each call needs one
+// of release.
+func (s *subscriber) hold(told *notifier, r resource.Name) (*subscription, error) {
+	most := int64(s.gateway.opts.limits.MaxSubscriptions)
 	for {
-		n := c.subscriptionCount.Load()
+		n := s.count.Load()
 		if n >= most {
 			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
 		}
-		if c.subscriptionCount.CompareAndSwap(n, n+1) {
+		if s.count.CompareAndSwap(n, n+1) {
 			break
 		}
 	}
-	if err := c.takeSubscription(r.URI); err != nil {
-		c.subscriptionCount.Add(-1)
-		return nil, err
+	if !s.session.account.Take(subscriptionBytes(r.URI)) {
+		s.count.Add(-1)
+		return nil, message.Busy(manyHeld)
 	}
-	c.opts.settings.watch(c) // before the share is read, so that no change is missed
-	if c.ctx.Err() != nil {
-		c.opts.settings.ignore(c) // close may have done so before
+	s.gateway.opts.settings.watch(s) // before the share is read, so that no change is missed
+	if s.session.ctx.Err() != nil {
+		s.gateway.opts.settings.ignore(s) // close may have done so before
 	}
-	c.subscribedMu.Lock()
-	defer c.subscribedMu.Unlock()
-	at, err := c.subscriptionsOf(r.Server)
-	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // a reload has hidden it since it was found
-		_, err = c.theOnly("resource", r.URI, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, err := s.session.tenancy.subscriptionsOf(r.Server)
+	if err == nil && !s.gateway.view.OffersUpdate(r.Server, r.URI) { // a reload has hidden it since it was found
+		_, err = s.gateway.theOnly("resource", r.URI, nil)
 	}
 	if err != nil {
-		c.endCount(r)
+		s.endCount(r)
 		return nil, err
 	}
 	at.Hold(r)
-	s := &subscription{Name: r, told: told}
-	s.at.Store(at)
-	if c.subscribed == nil {
-		c.subscribed = map[*subscription]bool{}
+	one := &subscription{Name: r, told: told}
+	one.at.Store(at)
+	if s.held == nil {
+		s.held = map[*subscription]bool{}
 	}
-	c.subscribed[s] = true
-	return s, nil
+	s.held[one] = true
+	return one, nil
 }
 
-// releaseSubscription ends what holdSubscription began, once. It does not wait. The subscription counts
+// release ends what hold began, once. It does not wait. The subscription counts
 // until its server has been told.
-func (c *connection) releaseSubscription(s *subscription) {
-	c.subscribedMu.Lock()
-	held, at, joined := c.subscribed[s], s.at.Load(), s.joined
-	delete(c.subscribed, s)
-	c.subscribedMu.Unlock()
+func (s *subscriber) release(one *subscription) {
+	s.mu.Lock()
+	held, at, joined := s.held[one], one.at.Load(), one.joined
+	delete(s.held, one)
+	s.mu.Unlock()
 	if !held { // settingsChanged has released it
 		return
 	}
 	if joined != nil {
-		joined.leave(s.told)
+		joined.leave(one.told)
 	}
-	at.Release(s.Name, func() { c.endCount(s.Name) })
+	at.Release(one.Name, func() { s.endCount(one.Name) })
 }
 
 // endCount ends the count of a subscription.
-func (c *connection) endCount(r resource.Name) {
-	c.subscriptionCount.Add(-1)
-	c.returnSubscription(r.URI)
+func (s *subscriber) endCount(r resource.Name) {
+	s.count.Add(-1)
+	s.session.account.Return(subscriptionBytes(r.URI))
 }
 
 // dropReleased ends a subscription that was released while it was being made: before its notifier had
 // it, or before its server was asked for it.
-func (c *connection) dropReleased(s *subscription) {
-	c.subscribedMu.Lock()
-	held, at := c.subscribed[s], s.at.Load()
-	c.subscribedMu.Unlock()
+func (s *subscriber) dropReleased(one *subscription) {
+	s.mu.Lock()
+	held, at := s.held[one], one.at.Load()
+	s.mu.Unlock()
 	if !held {
-		s.told.Drop(s)
-		at.Hold(s.Name)
-		at.Release(s.Name, func() {})
+		one.told.Drop(one)
+		at.Hold(one.Name)
+		at.Release(one.Name, func() {})
 	}
 }
 
 // subscribeNow makes a subscription at its server, and follows it if it moves meanwhile.
-func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
+func (s *subscriber) subscribeNow(ctx context.Context, one *subscription) error {
 	for {
-		at := s.at.Load()
-		err := at.Subscribe(ctx, s.Name)
+		at := one.at.Load()
+		err := at.Subscribe(ctx, one.Name)
 		if errors.Is(err, errNotCopied) { // the server is ready now, and serves this session itself
-			c.settingsChanged()
+			s.settingsChanged()
 		}
-		if err == nil || s.at.Load() == at {
+		if err == nil || one.at.Load() == at {
 			return err
 		}
 	}
@@ -254,37 +269,37 @@ func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 
 // settingsChanged implements settingsWatcher. Subscriptions to resources that are no longer offered end.
 // Subscriptions to servers whose share has changed move, and count as updated, as after a restart.
-func (c *connection) settingsChanged() {
-	c.releaseHidden()
+func (s *subscriber) settingsChanged() {
+	s.releaseHidden()
 	type target struct {
 		told   *notifier
 		server string
 	}
 	moved, wanted := map[target]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
-	c.subscribedMu.Lock()
-	for s := range c.subscribed {
-		at, err := c.subscriptionsOf(s.Server)
-		if err != nil || at == s.at.Load() { // an error: the connection has no tenant, or the server is gone
+	s.mu.Lock()
+	for one := range s.held {
+		at, err := s.session.tenancy.subscriptionsOf(one.Server)
+		if err != nil || at == one.at.Load() { // an error: the session has no tenant, or the server is gone
 			continue
 		}
-		at.Hold(s.Name)
-		s.at.Swap(at).Release(s.Name, func() {})
-		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
-			t.join(s.told, c.view)
-			s.joined = t
+		at.Hold(one.Name)
+		one.at.Swap(at).Release(one.Name, func() {})
+		if t := s.session.tenancy.own.Load(); t != nil && one.joined == nil && at != s.gateway.subscriptions {
+			t.join(one.told, s.gateway.view)
+			one.joined = t
 		}
 		if wanted[at] == nil {
 			wanted[at] = map[string]resource.Name{}
 		}
-		wanted[at][s.Server+" "+s.URI] = s.Name
-		moved[target{s.told, s.Server}] = true
+		wanted[at][one.Server+" "+one.URI] = one.Name
+		moved[target{one.told, one.Server}] = true
 	}
-	c.subscribedMu.Unlock()
+	s.mu.Unlock()
 	if len(moved) == 0 {
 		return
 	}
 	go func() {
-		active := subscriptions.SubscribeAll(c.ctx, wanted)
+		active := subscriptions.SubscribeAll(s.session.ctx, wanted)
 		for at, of := range wanted {
 			for key, r := range of {
 				if _, ok := active[key]; !ok {
@@ -293,23 +308,23 @@ func (c *connection) settingsChanged() {
 			}
 		}
 		for p := range moved {
-			p.told.ReportUpdates(p.server, c.view.OffersUpdate)
+			p.told.ReportUpdates(p.server, s.gateway.view.OffersUpdate)
 		}
 	}()
 }
 
 // releaseHidden ends the subscriptions to resources that are no longer offered.
-func (c *connection) releaseHidden() {
+func (s *subscriber) releaseHidden() {
 	var hidden []*subscription
-	c.subscribedMu.Lock()
-	for s := range c.subscribed {
-		if !c.view.OffersUpdate(s.Server, s.URI) {
-			hidden = append(hidden, s)
+	s.mu.Lock()
+	for one := range s.held {
+		if !s.gateway.view.OffersUpdate(one.Server, one.URI) {
+			hidden = append(hidden, one)
 		}
 	}
-	c.subscribedMu.Unlock()
-	for _, s := range hidden {
-		c.releaseSubscription(s) // first: see dropReleased
-		s.told.Drop(s)
+	s.mu.Unlock()
+	for _, one := range hidden {
+		s.release(one) // first: see dropReleased
+		one.told.Drop(one)
 	}
 }

@@ -55,7 +55,7 @@ func TestSubscribe_server_is_replaced(t *testing.T) {
 			text(t, r, err)
 			for _, s := range both {
 				s.requireUpdate(uri)
-				require.Nil(t, s.conn.(*connection).out.notify.Next())
+				require.Nil(t, s.conn.(*connection).exchange.out.notify.Next())
 			}
 		}
 		touch()
@@ -116,8 +116,8 @@ func TestSubscribe_events_were_missed(t *testing.T) {
 		if version == "2025-11-25" { // later, another Subscribe waits for the server's confirmation
 			require.NoError(t, c.Unsubscribe(ctx, "a", uri)) // as the end of a registration does
 		}
-		conn.subscriptions.Forget("a", math.MaxUint64)
-		conn.hub.renewAll()
+		conn.session.gateway.subscriptions.Forget("a", math.MaxUint64)
+		conn.session.gateway.hub.renewAll()
 		s.requireUpdate(uri)
 		r, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
 		text(t, r, err)
@@ -137,10 +137,10 @@ func TestSubscribe_in_order(t *testing.T) {
 		s.read()
 		s.read()
 		conn := s.conn.(*connection)
-		require.Zero(t, conn.notify.Count().Subscriptions)
-		conn.requests().mu.Lock()
-		require.Empty(t, conn.requests().turns)
-		conn.requests().mu.Unlock()
+		require.Zero(t, conn.session.notify.Count().Subscriptions)
+		conn.session.requests().mu.Lock()
+		require.Empty(t, conn.session.requests().turns)
+		conn.session.requests().mu.Unlock()
 		require.NoError(t, s.conn.Close())
 	}
 }
@@ -213,7 +213,7 @@ func TestStream_whose_place_is_taken_reads_nothing(t *testing.T) {
 	p.initialize("2025-11-25")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
-	x := &exchange{server: s, gateway: s.gateway, principal: s.enter(""), r: r}
+	x := &httpExchange{server: s, gateway: s.gateway, principal: s.enter(""), r: r}
 	defer s.leave(x.principal)
 	hs, err := x.openSession(p.session)
 	require.NoError(t, err)
@@ -222,9 +222,9 @@ func TestStream_whose_place_is_taken_reads_nothing(t *testing.T) {
 	first := s.takeStream(hs, func() { woken++ })
 	second := s.takeStream(hs, func() {})
 	require.Equal(t, 1, woken)
-	hs.notify.StartSession()
-	hs.notify.ReportLists(listing.ToolList)
-	require.Nil(t, hs.notify.NextOf(first))
-	require.NotNil(t, hs.notify.NextOf(second))
+	hs.session.notify.StartSession()
+	hs.session.notify.ReportLists(listing.ToolList)
+	require.Nil(t, hs.session.notify.NextOf(first))
+	require.NotNil(t, hs.session.notify.NextOf(second))
 	require.Equal(t, 1, woken)
 }

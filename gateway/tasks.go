@@ -42,8 +42,8 @@ const tasksVersion = "2025-11-25"
 var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
 
 // sessionBits returns the capabilities of the client of a session of that version.
-func sessionBits(version string, params json.RawMessage) uint16 {
-	bits := capability.OfInitialize(params)
+func sessionBits(version string, declared json.RawMessage) uint16 {
+	bits := capability.OfInitialize(declared)
 	if version != tasksVersion {
 		bits &^= capability.Tasks
 	}
@@ -56,11 +56,12 @@ var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapa
 	Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + task.Extension + `":{}}}}`)}
 
 // checkTasks refuses a request about a task if its client does not follow tasks.
-func (c *connection) checkTasks(r *request, p *params) error {
+func (r *request) checkTasks() error {
+	p := r.params
 	switch {
-	case p.modern() && !readInput(r.Params, p).tasks:
+	case p.modern() && !p.tasks:
 		return errTasksNotDeclared
-	case !p.modern() && !c.followsTasks.Load():
+	case !p.modern() && !r.session.followsTasks.Load():
 		return message.MethodNotFound(r.Method)
 	}
 	return nil
@@ -68,32 +69,32 @@ func (c *connection) checkTasks(r *request, p *params) error {
 
 // taskCall is a tool call that may become a task.
 type taskCall struct {
-	c      *connection
-	modern bool
-	tool   string
-	relay  *relay.TaskRelay // nil: the client gets no task
-	copy   string           // key of the tenant whose copy got the call; empty: none
+	session *session
+	modern  bool
+	tool    string
+	relay   *relay.TaskRelay // nil: the client gets no task
+	copy    string           // key of the tenant whose copy got the call; empty: none
 }
 
 // beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
-func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
-	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
+func (s *session) beginTaskCall(p *params, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
+	made := &taskCall{session: s, modern: p.modern(), tool: tool}
 	switch {
-	case t.hasKey: // the journal follows the task
-		return made, append(opts, relay.WithKeyOf(c.holdOwner.Principal, t.key)), nil
-	case made.modern && t.input.tasks:
+	case p.hasKey: // the journal follows the task
+		return made, append(opts, relay.WithKeyOf(s.holdOwner.Principal, p.key)), nil
+	case made.modern && p.tasks:
 		made.relay = &relay.TaskRelay{}
 	case made.modern:
 		return made, append(opts, relay.WithoutTasks()), nil
-	case len(t.task) > 0 && c.followsTasks.Load():
-		if listed, ok := c.client.Tool(tool); ok && listed.TaskSupport == "" {
-			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(t.name) + " cannot be called as a task. Nothing was sent."}
+	case len(p.task) > 0 && s.followsTasks.Load():
+		if listed, ok := s.gateway.client.Tool(tool); ok && listed.TaskSupport == "" {
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(p.name) + " cannot be called as a task. Nothing was sent."}
 		}
-		made.relay = &relay.TaskRelay{TTL: readTTL(t.task)}
+		made.relay = &relay.TaskRelay{TTL: readTTL(p.task)}
 	default:
 		return made, opts, nil
 	}
-	if err := c.tasks.Reserve(c.owner); err != nil {
+	if err := s.gateway.tasks.Reserve(s.owner); err != nil {
 		return nil, nil, err
 	}
 	return made, append(opts, relay.WithTaskRelay(made.relay)), nil
@@ -102,7 +103,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 // end gives back what the call holds.
 func (t *taskCall) end() {
 	if t.relay != nil {
-		t.c.tasks.Release(t.c.owner)
+		t.session.gateway.tasks.Release(t.session.owner)
 	}
 }
 
@@ -111,12 +112,12 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
+	s, name := t.session, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
 	said, _ := task.Read(raw) // it is valid: the facade has read it
-	sealed := c.sealTask(name, t.tool, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
+	sealed := s.sealTask(name, t.tool, time.Now().Add(max(s.gateway.opts.http.SessionLifetime, said.TTL)))
+	s.gateway.tasks.Said(s.owner, opentasks.Maker{Peer: s.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
-		c.watchLegacyTask(&taskHandle{c: c, name: name, sealed: sealed, tool: t.tool})
+		s.watchLegacyTask(&taskHandle{session: s, name: name, sealed: sealed, tool: t.tool})
 	}
 	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
@@ -137,7 +138,7 @@ const KeyMeta = "mcpvisor/key"
 
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
-	c       *connection
+	session *session
 	name    opentasks.Name
 	sealed  string
 	tool    string // whose call has become the task; qualified
@@ -147,34 +148,35 @@ type taskHandle struct {
 }
 
 // findTask returns the task that a request is about.
-func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
-	if err := c.checkTasks(r, p); err != nil {
+func (r *request) findTask() (*taskHandle, error) {
+	p := r.params
+	if err := r.checkTasks(); err != nil {
 		return nil, err
 	}
-	if p.TaskID == "" {
+	if p.taskID == "" {
 		return nil, message.InvalidParams("params of " + r.Method + " have no taskId")
 	}
-	name, tool, err := c.openTask(p.TaskID)
+	name, tool, err := r.session.openTask(p.taskID)
 	if err != nil {
 		return nil, err
 	}
-	h := &taskHandle{c: c, name: name, sealed: p.TaskID, tool: tool, modern: p.modern()}
+	h := &taskHandle{session: r.session, name: name, sealed: p.taskID, tool: tool, modern: p.modern()}
 	if h.modern {
-		h.answers = readInput(r.Params, p).declared
+		h.answers = p.declared
 	}
 	return h, nil
 }
 
 func (h *taskHandle) text() tasktext.Text {
 	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.Server, h.tool, result) // the name that the client knows may have changed
+		return h.session.shortenResult(h.name.Server, h.tool, result) // the name that the client knows may have changed
 	}}
 }
 
 // about makes a request about the task. If the server is down or ends meanwhile, it repeats the request
 // at the next incarnation: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
+	return h.session.tenancy.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
 		t, err := relay.Of(client).TaskOf(h.name.Server, h.name.ID, append(slices.Clip(h.opts), relay.WithTaskOrigin(h.name.Origin))...)
 		if err == nil {
 			err = request(t)
@@ -191,11 +193,11 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 
 // find returns the task at its server, which whenUp has not waited for.
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
-	client, err := h.c.clientOf(h.name.Server)
+	client, err := h.session.tenancy.clientOf(h.name.Server)
 	if err != nil {
 		return nil, withoutWait(err)
 	}
-	if (client == h.c.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
+	if (client == h.session.gateway.client) != (h.name.Copy == "") { // the share of the server has changed since openTask
 		return nil, errTaskGone
 	}
 	return relay.Of(client).TaskOf(h.name.Server, h.name.ID, append(slices.Clip(opts), relay.WithTaskOrigin(h.name.Origin))...)
@@ -219,12 +221,12 @@ func (h *taskHandle) failure(err error) error {
 	if wire == nil && errors.As(err, &failed) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may continue; ask again."}
 	}
-	return h.c.protocolError(h.name.Server, err)
+	return h.session.protocolError(h.name.Server, err)
 }
 
 // forget records that the task has ended.
 func (h *taskHandle) forget() {
-	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, nil, true)
+	h.session.gateway.tasks.Said(h.session.owner, opentasks.Maker{Peer: h.session.peer}, h.name, h.sealed, nil, true)
 }
 
 // ask asks the server about the task.
@@ -237,7 +239,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer relay.TaskAnswer, asked *f
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.session.gateway.tasks.Said(h.session.owner, opentasks.Maker{Peer: h.session.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	if !h.offered() { // a reload has hidden it meanwhile
 		return answer, nil, errUnknownTask
 	}
@@ -245,8 +247,8 @@ func (h *taskHandle) ask(ctx context.Context) (answer relay.TaskAnswer, asked *f
 }
 
 // getTask answers tasks/get.
-func (c *connection) getTask(r *request, p *params) (any, error) {
-	h, err := c.findTask(r, p)
+func (r *request) getTask() (any, error) {
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +269,7 @@ func (h *taskHandle) state(ctx context.Context, answer relay.TaskAnswer, asked *
 			if answer.State != string(task.Failed) || !errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, h.failure(err)
 			}
-			failure, _ = json.Marshal(h.c.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
+			failure, _ = json.Marshal(h.session.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
 		}
 	}
 	state := h.text().State(answer.JSON, result, failure)
@@ -284,25 +286,25 @@ func (h *taskHandle) state(ctx context.Context, answer relay.TaskAnswer, asked *
 }
 
 // updateTask answers tasks/update (2026-07-28).
-func (c *connection) updateTask(r *request, p *params) (any, error) {
+func (r *request) updateTask() (any, error) {
+	p := r.params
 	if !p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	h, err := c.findTask(r, p)
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
-	input := readInput(r.Params, p)
-	if len(input.next.InputResponses) == 0 || !input.valid() {
+	if len(p.next.InputResponses) == 0 {
 		return nil, errInputResponses
 	}
-	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
-		if err := held.Answer(input.next.InputResponses); err != nil {
+	if held := h.session.gateway.tasks.WaitingFor(h.session.owner, h.name); held != nil {
+		if err := held.Answer(p.next.InputResponses); err != nil {
 			return nil, err
 		}
 		return struct{}{}, nil
 	}
-	err = h.about(r.ctx, func(t *facade.Task) error { return relay.Respond(r.ctx, t, input.next.InputResponses) })
+	err = h.about(r.ctx, func(t *facade.Task) error { return relay.Respond(r.ctx, t, p.next.InputResponses) })
 	switch {
 	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
 		return nil, errNoTaskQuestion
@@ -316,8 +318,8 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because no client asked about the task for a minute; ask again with tasks/get")
 
 // cancelTask answers tasks/cancel.
-func (c *connection) cancelTask(r *request, p *params) (any, error) {
-	h, err := c.findTask(r, p)
+func (r *request) cancelTask() (any, error) {
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +340,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	case answer.Ended() && answer.State != string(task.Cancelled):
 		return nil, message.InvalidParams("the task has ended: it is " + answer.State)
 	case canceled != nil:
-		return nil, c.protocolError(h.name.Server, canceled)
+		return nil, r.session.protocolError(h.name.Server, canceled)
 	}
 	h.forget()
 	return h.state(r.ctx, answer, asked)
@@ -346,18 +348,20 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 
 // taskResult answers tasks/result (2025-11-25): it waits until the task has ended. Meanwhile the client
 // answers the questions of the task.
-func (c *connection) taskResult(r *request, p *params) (any, error) {
+func (r *request) taskResult() (any, error) {
+	p := r.params
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	h, err := c.findTask(r, p)
+	h, err := r.findTask()
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, r.tell); err != nil {
+	p.meta, p.progressToken = nil, nil // they are those of the request, and not of the call
+	if h.opts, err = (&upstreamRequest{request: r, server: h.name.Server}).callOptions(r.tell); err != nil {
 		return nil, err
 	}
-	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
+	r.gateway.tasks.Said(r.session.owner, opentasks.Maker{Peer: r.session.peer}, h.name, h.sealed, nil, false) // so that questions name it
 	t, err := h.find(h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
@@ -367,13 +371,13 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	case !h.offered(): // a reload has hidden it meanwhile
 		return nil, errUnknownTask
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
-		return nil, c.protocolError(h.name.Server, err)
+		return nil, r.session.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrRPC): // the call has failed with it
 		h.forget()
-		return nil, c.protocolError(h.name.Server, err)
+		return nil, r.session.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrCrashed), errors.Is(err, mcpvisor.ErrEnded):
 		h.forget()
-		return nil, c.protocolError(h.name.Server, err)
+		return nil, r.session.protocolError(h.name.Server, err)
 	case err != nil:
 		return nil, h.failure(err)
 	}
@@ -382,17 +386,18 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 }
 
 // listTasks answers tasks/list (2025-11-25) with the open tasks of the client that this process knows.
-func (c *connection) listTasks(r *request, p *params) (any, error) {
+func (r *request) listTasks() (any, error) {
+	p := r.params
 	if p.modern() {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	if err := c.checkTasks(r, p); err != nil {
+	if err := r.checkTasks(); err != nil {
 		return nil, err
 	}
 	return struct {
 		Tasks []opentasks.Summary `json:"tasks"`
-	}{slices.DeleteFunc(c.tasks.List(c.owner, c.tenantKey, legacyKey), func(one opentasks.Summary) bool {
-		_, _, err := c.openTask(one.ID)
+	}{slices.DeleteFunc(r.gateway.tasks.List(r.session.owner, r.session.tenancy.key, legacyKey), func(one opentasks.Summary) bool {
+		_, _, err := r.session.openTask(one.ID)
 		return err != nil // a reload has hidden it
 	})}, nil
 }
@@ -401,10 +406,6 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 // server's id, which of the tasks with that id it is, an expiry, the key of the tenant whose copy has the task, and the
 // tool, so that another process with the same key can serve the task.
 
-func (c *connection) taskName(server, id, origin string) opentasks.Name {
-	return opentasks.Name{Server: server, ID: id, Origin: origin, Copy: c.copyKey(server)}
-}
-
 // taskKind is the kind of sealed text for ids of tasks.
 const taskKind = "task"
 
@@ -412,8 +413,8 @@ const taskKind = "task"
 const maxSealedTask = 8 << 10
 
 // sealTask returns the id by which the client knows a task.
-func (c *connection) sealTask(name opentasks.Name, tool string, expiry time.Time) string {
-	return seal.Seal(c.opts.key, taskKind, string(principalDigest(c.owner)), name.Server, name.ID, seal.Time(expiry), name.Origin, name.Copy, tool)
+func (s *session) sealTask(name opentasks.Name, tool string, expiry time.Time) string {
+	return seal.Seal(s.gateway.opts.key, taskKind, string(principalDigest(s.owner)), name.Server, name.ID, seal.Time(expiry), name.Origin, name.Copy, tool)
 }
 
 func principalDigest(principal string) []byte {
@@ -427,29 +428,25 @@ var errUnknownTask = message.InvalidParams("there is no such task: the id is not
 
 // openTask returns the task that an id of the client names, and its tool. A task of a tool or server that the
 // client may no longer use does not exist for it.
-func (c *connection) openTask(sealed string) (name opentasks.Name, tool string, err error) {
+func (s *session) openTask(sealed string) (name opentasks.Name, tool string, err error) {
 	if len(sealed) > maxSealedTask {
 		return name, "", errUnknownTask
 	}
-	fields, err := seal.Open(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) != 7 || fields[0] != string(principalDigest(c.owner)) || !c.offersTask(fields[1], fields[6]) {
+	fields, err := seal.Open(s.gateway.opts.key, taskKind, sealed)
+	if err != nil || len(fields) != 7 || fields[0] != string(principalDigest(s.owner)) || !s.gateway.offersTask(fields[1], fields[6]) {
 		return name, "", errUnknownTask
 	}
 	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
 		return name, "", message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	if !c.mayUse(fields[1], fields[5]) {
+	if !s.tenancy.mayUse(fields[1], fields[5]) {
 		return opentasks.Name{}, "", errTaskGone
 	}
 	return opentasks.Name{Server: fields[1], ID: fields[2], Origin: fields[4], Copy: fields[5]}, fields[6], nil
 }
 
-func (c *connection) offersTask(server, tool string) bool {
-	return c.view.Rules().OffersServer(server) && c.offersTool(tool)
-}
-
 // offered reports whether the client may still ask about the task.
-func (h *taskHandle) offered() bool { return h.c.offersTask(h.name.Server, h.tool) }
+func (h *taskHandle) offered() bool { return h.session.gateway.offersTask(h.name.Server, h.tool) }
 
 // A server of 2025-11-25 asks for the input of a task by requests while tasks/result waits. A client since
 // 2026-07-28 reads the questions of a task in the answer to tasks/get, and answers with tasks/update. So the
@@ -458,7 +455,7 @@ func (h *taskHandle) offered() bool { return h.c.offersTask(h.name.Server, h.too
 // awaitQuestions makes a tasks/result wait for the task, unless one does, and returns it; nil if the
 // task is not open. bits says what the client answers.
 func (h *taskHandle) awaitQuestions(bits uint16) *opentasks.Waiting {
-	return h.c.tasks.Wait(h.c.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
+	return h.session.gateway.tasks.Wait(h.session.owner, h.name, func(ctx context.Context, q *opentasks.Waiting) {
 		if t, err := h.find(inputHandlers(q, bits)...); err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
 		}
@@ -483,8 +480,10 @@ func inputHandlers(q *opentasks.Waiting, bits uint16) []facade.CallOption {
 
 // sealQuestion returns the params of a question of a server, in which a task has the id that the client
 // knows. A task that the client does not know is left out.
-func (c *connection) sealQuestion(r relay.ServerRequest) json.RawMessage {
-	return tasktext.Question(r.Params, func(id string) string { return c.tasks.SealedOf(c.owner, c.taskName(r.Server, id, "")) })
+func (s *session) sealQuestion(r relay.ServerRequest) json.RawMessage {
+	return tasktext.Question(r.Params, func(id string) string {
+		return s.gateway.tasks.SealedOf(s.owner, opentasks.Name{Server: r.Server, ID: id, Copy: s.tenancy.copyKey(r.Server)})
+	})
 }
 
 // Notifications about a task go to the client that knows its id: in 2025-11-25 to the session that made the
@@ -501,27 +500,28 @@ type subscribedNotifications struct {
 
 // watchedTasks returns the tasks of a subscriptions/listen, by their sealed ids. Ids that are not of
 // this client are left out.
-func (c *connection) watchedTasks(r *request, p *params) (map[string]*taskHandle, error) {
-	ids := p.Notifications.TaskIDs
+func (r *request) watchedTasks() (map[string]*taskHandle, error) {
+	p := r.params
+	ids := p.notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
 		return nil, nil //nolint:nilnil // none
-	case !p.modern() || !readInput(r.Params, p).tasks:
+	case !p.modern() || !p.tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
 	}
 	watched := map[string]*taskHandle{}
 	for _, id := range ids {
-		if name, tool, err := c.openTask(id); err == nil {
-			watched[id] = &taskHandle{c: c, name: name, sealed: id, tool: tool, modern: true}
+		if name, tool, err := r.session.openTask(id); err == nil {
+			watched[id] = &taskHandle{session: r.session, name: name, sealed: id, tool: tool, modern: true}
 		}
 	}
 	return watched, nil
 }
 
 // watchTasks reports the changes of tasks to a listener until ctx ends.
-func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]*taskHandle) {
+func (s *session) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]*taskHandle) {
 	for sealed, h := range tasks {
 		h.watch(ctx, func(full, brief json.RawMessage) {
 			n.ReportTask(l, notices.TaskNote{ID: sealed, Method: "notifications/tasks", Params: full, Brief: brief})
@@ -531,14 +531,14 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 
 // watchLegacyTask reports the changes of a task to the session before 2026-07-28, until the task or the
 // session ends. Over HTTP the session is kept until then, so that its stream may open later.
-func (c *connection) watchLegacyTask(h *taskHandle) {
-	c.notify.Watch(c.unwatched != nil) // over stdio, nothing is reported before notifications/initialized
-	h.watch(c.ctx, func(full, brief json.RawMessage) {
-		c.notify.ReportTask(nil, notices.TaskNote{ID: h.sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
+func (s *session) watchLegacyTask(h *taskHandle) {
+	s.notify.Watch(s.unwatched != nil) // over stdio, nothing is reported before notifications/initialized
+	h.watch(s.ctx, func(full, brief json.RawMessage) {
+		s.notify.ReportTask(nil, notices.TaskNote{ID: h.sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
 	}, func() {
-		c.notify.Unwatch()
-		if c.unwatched != nil {
-			c.unwatched()
+		s.notify.Unwatch()
+		if s.unwatched != nil {
+			s.unwatched()
 		}
 	})
 }
@@ -546,13 +546,13 @@ func (c *connection) watchLegacyTask(h *taskHandle) {
 // watch calls report, from another goroutine, when the task has changed, and ended after the last
 // report. brief leaves out the result of the task.
 func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage), ended func()) {
-	if !h.c.tasks.Watch(h.c.owner) {
+	if !h.session.gateway.tasks.Watch(h.session.owner) {
 		ended()
 		return
 	}
 	go func() {
 		defer ended()
-		defer h.c.tasks.Unwatch(h.c.owner)
+		defer h.session.gateway.tasks.Unwatch(h.session.owner)
 		t, err := h.find()
 		if err != nil {
 			return

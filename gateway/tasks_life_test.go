@@ -311,7 +311,7 @@ func TestTasks_status_of_a_later_stream(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, hs := range s.sessions {
-			notes += hs.notify.Count().Tasks
+			notes += hs.session.notify.Count().Tasks
 		}
 		return len(s.sessions), notes
 	}

@@ -425,11 +425,10 @@ func TestTasks_of_a_tool_without(t *testing.T) {
 func TestRounds_of_a_client_with_tasks(t *testing.T) {
 	for declared, want := range map[string]bool{`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`: true, `{"extensions":{"x/y":{}}}`: false, `{"tasks":{}}`: false} {
 		raw := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + declared + `}}`)
-		p, err := readParams(t.Context(), raw)
-		require.NoError(t, err)
-		s := readInput(raw, p)
-		require.Equal(t, want, s.relays(), declared)
-		require.Zero(t, s.declared)
+		p := readParams(t.Context(), "tools/list", raw)
+		require.NoError(t, p.err)
+		require.Equal(t, want, p.relays(), declared)
+		require.Zero(t, p.declared)
 	}
 }
 

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
+	"io"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -52,6 +54,16 @@ type options struct {
 	verify         auth.TokenVerifier
 	verifyDetails  *auth.RequireBearerTokenOptions
 	hosts, origins []string
+}
+
+// WithClients sets the registry that counts the clients. Several gateways can share one. Default: a
+// registry for this gateway alone. [Server.Status] describes its clients.
+func WithClients(r *clients.Registry) Option {
+	return func(o *options) {
+		if r != nil {
+			o.clients = r
+		}
+	}
 }
 
 // Transport returns a transport whose sessions answer from client. It may be connected any
@@ -121,19 +133,91 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter,
 	return g
 }
 
+// offer describes what the clients of the gateway can see and call.
+func (g *gateway) offer() clients.Offer {
+	l := g.catalog.Get()
+	return clients.Offer{Profile: g.opts.profile, Tools: l.Tools.Len(), Prompts: l.Prompts.Len(), Resources: l.Resources.Len(), Templates: l.Templates.Len(), Withheld: len(l.Withheld), Servers: l.Servers()}
+}
+
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
-	c := newConnection(context.Background(), g)
-	c.keepAccount(budget.New(math.MaxInt, c.opts.settings.enter("")))
-	c.readable()
-	c.owner = owner.Name("", g.opts.profile)
-	c.peer = g.opts.clients.Open("", clients.Info{Transport: "memory", Profile: g.opts.profile})
-	c.peer.Connect(1)
-	c.notify.Key = sessionKey{conn: c}
-	c.connected = true
-	c.opts.standalone.set(c, eraUnknown)
-	c.ownTenant(rand.Text(), "")
-	c.questions.openStream(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out}, 0)
-	c.follow()
-	return c, nil
+	s := newSession(context.Background(), g)
+	s.keepAccount(budget.New(math.MaxInt, g.opts.settings.enter("")))
+	s.line = &exchange{session: s, asks: true, out: newOutbox(&g.opts.limits, s.notify, s.account)}
+	s.line.out.stalled = func() { s.cancel(g.opts.limits.stallError()) }
+	s.owner = owner.Name("", g.opts.profile)
+	s.peer = g.opts.clients.Open("", clients.Info{Transport: "memory", Profile: g.opts.profile})
+	s.peer.Connect(1)
+	s.notify.Key = sessionKey{session: s}
+	g.opts.standalone.set(s, eraUnknown)
+	s.tenancy.makeOwn(rand.Text(), "")
+	s.questions.openStream(&request{Request: noRequest, ctx: s.ctx, exchange: s.line}, 0)
+	s.follow()
+	return &connection{session: s, exchange: s.line}, nil
+}
+
+// connection is the session of a Transport, as its reader and writer see it.
+type connection struct {
+	session  *session
+	exchange *exchange
+}
+
+// SessionID implements [mcp.Connection]. It is empty.
+func (c *connection) SessionID() string { return "" }
+
+// Read implements [mcp.Connection]. After the end of the session it returns io.EOF, or
+// [ErrPeerDoesNotRead].
+func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		if m, err := c.poll(); m != nil || err != nil {
+			return m, err
+		}
+		select {
+		case <-c.exchange.out.wake:
+		case <-c.session.ctx.Done():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// poll is Read without the wait: it returns nil if there is nothing to read.
+func (c *connection) poll() (jsonrpc.Message, error) {
+	if c.session.ctx.Err() != nil {
+		return nil, c.session.endError(io.EOF)
+	}
+	m, ended := c.exchange.out.next()
+	if ended != nil {
+		ended.end(true)
+	}
+	return m, nil
+}
+
+// Write implements [mcp.Connection]. It waits for no server. A request waits while the session has as
+// many as its [Limits] allow; other messages do not wait.
+func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
+	r, ok := m.(*jsonrpc.Request)
+	answer, answers := m.(*jsonrpc.Response)
+	if c.session.ctx.Err() != nil {
+		return c.session.endError(fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed))
+	}
+	switch {
+	case answers && answer != nil:
+		c.session.questions.receiveAnswer(answer)
+	case !ok || r == nil:
+	case !r.ID.IsValid():
+		c.session.receiveNotification(r, nil)
+	default:
+		if err := c.session.requests().admit(ctx, newRequest(c.exchange, r, nil)); err != nil {
+			return c.session.endError(err)
+		}
+	}
+	return nil
+}
+
+// Close implements [mcp.Connection]. It cancels the requests in flight and does not wait
+// for them.
+func (c *connection) Close() error {
+	c.session.end()
+	return nil
 }

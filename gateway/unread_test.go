@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 )
@@ -206,19 +207,19 @@ func TestHandler_unread_bytes_of_a_principal(t *testing.T) {
 // Answers of a batch that come faster than they are passed on are not lost: those that do not fit are short.
 func TestConnection_answers_of_a_batch_that_do_not_fit(t *testing.T) {
 	g := newGateway(newClient(t), newOptions([]Option{WithLimits(Limits{MaxUnreadBytes: 1 << 10})}))
-	c := newConnection(t.Context(), g)
-	defer c.end()
-	out := newOutbox(&c.opts.limits, nil)
-	out.overflow = func() { t.Error("the requests of the batch are canceled") }
+	s := newSession(t.Context(), g)
+	defer s.end()
+	x := &exchange{session: s, out: newOutbox(&g.opts.limits, nil, unbounded)}
 	for i := range 3 {
 		id, err := jsonrpc.MakeID(float64(i))
 		require.NoError(t, err)
-		r := newRequest(c.ctx, &jsonrpc.Request{ID: id, Method: "tools/call"}, out)
-		c.respond(r, &jsonrpc.Response{ID: id, Result: json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)})
+		r := newRequest(x, &jsonrpc.Request{ID: id, Method: "tools/call"}, nil)
+		r.respond(&jsonrpc.Response{ID: id, Result: json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)})
 	}
 	for i := range 3 {
-		m, ended := out.next()
+		m, ended := x.out.next()
 		require.NotNil(t, ended)
+		require.False(t, ended.canceled.Load())
 		require.Equal(t, i > 0, m.(*jsonrpc.Response).Error != nil)
 	}
 }
@@ -226,26 +227,27 @@ func TestConnection_answers_of_a_batch_that_do_not_fit(t *testing.T) {
 // TestQuestions_no_room_to_move: a question that finds no room on the stream of the next call ends.
 func TestQuestions_no_room_to_move(t *testing.T) {
 	limits := Limits{MaxUnreadBytes: 1000}.withDefaults()
-	q := &questions{isOnlyPeer: func(string) bool { return false }, open: map[int64]*question{}}
+	q := &questions{session: newSession(t.Context(), newGateway(newClient(t), newOptions(nil))), open: map[int64]*question{}}
 	call := func() *request {
-		out := newOutbox(&limits, nil)
-		out.asks = true
-		return &request{Request: &jsonrpc.Request{}, ctx: t.Context(), out: out}
+		return &request{Request: &jsonrpc.Request{}, ctx: t.Context(), exchange: &exchange{asks: true, out: newOutbox(&limits, nil, unbounded)}}
 	}
 	full, ending := call(), call()
 	q.begin(full, "a")
 	q.begin(ending, "a")
-	full.out.addAnswer(full, &jsonrpc.Response{Result: json.RawMessage(strings.Repeat(" ", 700))})
+	full.exchange.out.addAnswer(full, &jsonrpc.Response{Result: json.RawMessage(strings.Repeat(" ", 700))})
 	id, err := jsonrpc.MakeID(float64(1))
 	require.NoError(t, err)
 	one := &question{Request: &jsonrpc.Request{ID: id, Method: "elicitation/create"}, server: "a", answer: make(chan *jsonrpc.Response, 1), carrier: ending}
-	require.True(t, ending.out.addQuestion(ending, one))
+	require.True(t, ending.exchange.out.addQuestion(ending, one))
 	q.open[1] = one
 	q.end(ending)
 	_, open := <-one.answer
 	require.False(t, open)
 	require.Empty(t, q.open)
 }
+
+// unbounded is an answerRoom without a bound.
+var unbounded *budget.Budget
 
 func defaultLimits() *Limits {
 	l := Limits{}.withDefaults()
@@ -378,12 +380,12 @@ func (s slowly) Read(b []byte) (int, error) {
 // A peer that stops in the middle is dropped, though it has read before.
 func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := newOutbox(defaultLimits(), nil)
+		out := newOutbox(defaultLimits(), nil, unbounded)
 		var stalled atomic.Bool
 		out.stalled = func() { stalled.Store(true) }
 		add := func(n int) {
 			for i := range n {
-				r := newRequest(t.Context(), numbered("tools/call", "")(i), out)
+				r := &request{Request: numbered("tools/call", "")(i)}
 				require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage(strings.Repeat("x", 100_000))}))
 			}
 		}
@@ -411,11 +413,11 @@ func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 
 // Answers and notifications take turns: a peer that reads slowly gets both.
 func TestOutbox_alternates(t *testing.T) {
-	out := newOutbox(defaultLimits(), notices.New[*subscription]())
+	out := newOutbox(defaultLimits(), notices.New[*subscription](), unbounded)
 	out.notify.SetLogLevel(0)
 	const each = 10
 	for i := range each {
-		r := newRequest(t.Context(), numbered("ping", "")(i), out)
+		r := &request{Request: numbered("ping", "")(i)}
 		require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage("{}")}))
 		out.notify.ReportLog(mcpvisor.LogMessage{Level: "info", Text: "x"})
 	}
@@ -436,9 +438,9 @@ func TestOutbox_alternates(t *testing.T) {
 
 // The progress of a canceled request is not sent, though the request has not ended yet.
 func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
-	out := newOutbox(defaultLimits(), notices.New[*subscription]())
+	out := newOutbox(defaultLimits(), notices.New[*subscription](), unbounded)
 	report := func(id int) *request {
-		r := newRequest(t.Context(), numbered("tools/call", "")(id), out)
+		r := &request{Request: numbered("tools/call", "")(id)}
 		r.token = fmt.Append(nil, id)
 		out.addProgress(r, mcpvisor.Progress{Progress: 1})
 		return r
@@ -453,21 +455,18 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 
 // A notification that is too long is not read: here a cancellation, which has no effect.
 func TestNotification_that_is_too_long(t *testing.T) {
-	limits := Limits{}.withDefaults()
-	q := newRequests(&limits, func(*request) {}, func() {})
-	c := &connection{ctx: t.Context()}
-	c.made.Store(q)
-	call := newRequest(t.Context(), numbered("tools/call", "")(0), nil)
-	require.NoError(t, q.admit(t.Context(), call))
+	c := openRaw(t, Transport(newClient(t))).conn.(*connection)
+	call := newRequest(c.exchange, numbered("tools/call", "")(0), nil)
+	c.session.requests().byID = map[jsonrpc.ID]*request{call.ID: call}
 	cancellation := func(bytes int) *jsonrpc.Request {
 		const text = `{"requestId":1,"reason":""}`
 		return &jsonrpc.Request{Method: "notifications/cancelled",
 			Params: json.RawMessage(strings.Replace(text, `""`, `"`+strings.Repeat("x", bytes-len(text))+`"`, 1))}
 	}
-	c.receiveNotification(cancellation(maxNotificationBytes + 1))
+	c.session.receiveNotification(cancellation(maxNotificationBytes+1), nil)
 	require.False(t, call.canceled.Load())
 	require.NoError(t, call.ctx.Err())
-	c.receiveNotification(cancellation(maxNotificationBytes))
+	c.session.receiveNotification(cancellation(maxNotificationBytes), nil)
 	require.True(t, call.canceled.Load())
 	require.Error(t, call.ctx.Err())
 }
@@ -478,9 +477,9 @@ func TestOutbox_closed(t *testing.T) {
 		"answer": func(o *outbox, r *request, a *jsonrpc.Response) { o.addAnswer(r, a) },
 		"short":  (*outbox).addShort,
 	} {
-		out := newOutbox(defaultLimits(), nil)
+		out := newOutbox(defaultLimits(), nil, unbounded)
 		out.close()
-		add(out, &request{Request: &jsonrpc.Request{}, out: out}, &jsonrpc.Response{Result: json.RawMessage(`{}`)})
+		add(out, &request{Request: &jsonrpc.Request{}}, &jsonrpc.Response{Result: json.RawMessage(`{}`)})
 		require.Zero(t, out.held(), what)
 	}
 }

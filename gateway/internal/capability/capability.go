@@ -23,13 +23,8 @@ const (
 	rootsListChanged // with hasRoots
 )
 
-// OfInitialize returns the capabilities in the params of initialize.
-func OfInitialize(params json.RawMessage) uint16 {
-	return declaredBits(jsonscan.Member(params, "capabilities")) // the caller checks the params
-}
-
-// declaredBits returns the bits of the capabilities of a client.
-func declaredBits(capabilities json.RawMessage) (bits uint16) {
+// OfInitialize returns the capabilities that a client has declared in initialize.
+func OfInitialize(capabilities json.RawMessage) (bits uint16) {
 	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // no object: nothing is declared
 		if string(value) == "null" {
 			return nil
@@ -58,7 +53,7 @@ func declaredBits(capabilities json.RawMessage) (bits uint16) {
 // OfRequest returns the capabilities in a request of 2026-07-28. There tasks are an extension; see
 // HasTasksExtension.
 func OfRequest(capabilities json.RawMessage) uint16 {
-	return declaredBits(capabilities) &^ Tasks
+	return OfInitialize(capabilities) &^ Tasks
 }
 
 // bitOf returns bit if an object has a member that is neither null nor false.

@@ -205,7 +205,7 @@ func comments(t *testing.T) map[string]string {
 		}
 	}
 	const module = "github.com/mcpvisor/mcpvisor"
-	for dir, path := range map[string]string{"api": module + "/web/api", "..": module, "../supervisor": module + "/supervisor"} {
+	for dir, path := range map[string]string{"api": module + "/web/api", "..": module, "../monitor": module + "/monitor", "../supervisor": module + "/supervisor"} {
 		names, err := fs.Glob(os.DirFS(dir), "*.go")
 		require.NoError(t, err)
 		for _, name := range names {

@@ -54,7 +54,11 @@ func (w *walk) visit(t types.Type, way string) {
 			w.visit(m.Type(), way+"."+m.Name())
 		}
 	case *types.Signature:
-		w.visit(t.Params(), way)
+		for v := range t.Params().Variables() {
+			if !isHidden(v.Type()) {
+				w.visit(v.Type(), way+"("+v.Name()+")")
+			}
+		}
 		w.visit(t.Results(), way)
 	case *types.Tuple:
 		for v := range t.Variables() {
@@ -66,6 +70,15 @@ func (w *walk) visit(t types.Type, way string) {
 	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels
 		w.visit(t.Elem(), way)
 	}
+}
+
+// isHidden reports whether a parameter has an unexported type, of which a caller of another package has no value.
+func isHidden(t types.Type) bool {
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n, ok := t.(*types.Named)
+	return ok && !n.Obj().Exported()
 }
 
 func (w *walk) named(t *types.Named, way string) {

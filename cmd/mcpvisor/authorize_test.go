@@ -120,7 +120,7 @@ func TestAuthorize_beside_run(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "authorized: server web is ready")
 	require.Regexp(t, `^mcpvisor run \(pid \d+\) continues; authorize starts a copy of the server, .*\nmcpvisor run \(pid \d+\) restarts server web with it\n$`, errs)
-	out, _ = b.exits(cli.ExitOK, "--wait", "ready", "status", "--timeout", "1m")
+	b.exits(cli.ExitOK, "--wait", "ready", "status", "--timeout", "1m")
 }
 
 // A user whose browser is on another machine pastes the URL at which it ends.

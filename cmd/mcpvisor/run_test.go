@@ -291,7 +291,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	one := servers["one"]
 	servers["one"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}
 	b.write(servers)
-	out, errs := b.exits(cli.ExitUnavailable, "reload")
+	out, _ := b.exits(cli.ExitUnavailable, "reload")
 	require.Regexp(t, `(?m)^one +keep +.*MCPVISOR_TEST_NOT_SET is not set.*\n1 server unchanged, `, out)
 	after, _ = b.status(cli.ExitUnavailable)
 	require.Equal(t, before.pids(), after.pids())
@@ -299,7 +299,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 
 	servers["one"] = one
 	b.write(servers)
-	out, errs = b.exits(cli.ExitOK, "reload")
+	out, _ = b.exits(cli.ExitOK, "reload")
 	require.Regexp(t, `^2 servers unchanged, reloaded in `, out)
 	after, errs = b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
@@ -366,9 +366,9 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	for name, value := range p.Env {
 		args = append(args, "--env", name+"="+value)
 	}
-	out, errs := b.exits(cli.ExitOK, append(append(args, "--", p.Command), p.Args...)...)
+	_, errs := b.exits(cli.ExitOK, append(append(args, "--", p.Command), p.Args...)...)
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it(: add two)?\nnext: mcpvisor status two\n$`, errs)
-	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
+	out, _ := b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^two +ready `, out)
 	_, errs = b.exits(cli.ExitOK, "remove", "one")
 	after, _ := b.status(cli.ExitOK)
@@ -380,7 +380,7 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	t.Setenv("USERPROFILE", home)
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".cursor"), 0o700))
 	require.NoError(t, os.Rename(configFile(t, mcptest.Script{}), filepath.Join(home, ".cursor", "mcp.json")))
-	out, errs = b.exits(cli.ExitOK, "import", "--write", "cursor")
+	_, errs = b.exits(cli.ExitOK, "import", "--write", "cursor")
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it`, errs)
 	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^one +ready `, out)

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
 
-func init() { configkeys.All, configkeys.Terms, configkeys.Schema = keys, keyTerms, renderSchema }
+func init() { configkeys.All, configkeys.Terms, configkeys.Schema = keys, keyTerms, renderSchema } //nolint:gochecknoinits // see package configkeys
 
 // keys is configkeys.All.
 func keys() []configkeys.Key { return flatten(nil, "", entryRows) }

@@ -67,8 +67,7 @@ func (s *copies) each(f func(*Client) error) error {
 }
 
 // CopyServer implements relay.Methods.
-func (r relayed) CopyServer(server string, opts ...Option) (*Client, error) {
-	c := r.Client
+func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	op := "copy " + server
 	s := c.rt.Snapshot()
 	v := s.Server(server)
@@ -87,7 +86,7 @@ func (r relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	if err := o.apply(opts); err != nil {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
-	made := newClient(o, c.buffer, c)
+	made := newClient(o, c.buffer, c.Client)
 	if !c.copies.add(made) {
 		_ = made.rt.Close(context.Background()) // it has no servers
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}

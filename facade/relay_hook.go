@@ -18,7 +18,7 @@ import (
 // Package facade/relay has the types, the options and the methods that only programs need which pass calls of others
 // on. It documents them; package relayhook says how they get there.
 
-func init() {
+func init() { //nolint:gochecknoinits // see package relayhook
 	relayhook.Functions = relayFunctions{}
 	relayhook.Methods = func(client any) any { return relayed{client.(*Client)} }
 }

@@ -36,8 +36,7 @@ func relayTask(t *relayhook.TaskRelay, v *actors.View, result json.RawMessage) e
 }
 
 // TaskOf implements relay.Methods.
-func (r relayed) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
-	c := r.Client
+func (c relayed) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	s := c.rt.Snapshot()
 	v := s.Server(server)
 	switch {
@@ -49,8 +48,8 @@ func (r relayed) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	o := c.callOptions(opts)
 	o.detached = true
 	now := time.Now()
-	t := &Task{c: c, tool: server, turn: make(chan struct{}, 1), resumed: true}
-	t.follow = &follower{c: c, o: o, server: server, began: now, since: now, answered: now, view: v, resumed: true, origin: o.taskOrigin}
+	t := &Task{c: c.Client, tool: server, turn: make(chan struct{}, 1), resumed: true}
+	t.follow = &follower{c: c.Client, o: o, server: server, began: now, since: now, answered: now, view: v, resumed: true, origin: o.taskOrigin}
 	if err := t.follow.checkTarget(v); err != nil {
 		return nil, withOp(err, "find a task")
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // functions are what package facade carries out for this package beside [Methods]; see package relayhook.
-type functions interface {
+type functions interface { //nolint:interfacebloat // one value has all functions, and nobody else implements it
 	WithRelay(next Continuation) facade.CallOption
 	WithHandlers(h *transport.CallHandlers) facade.CallOption
 	WithTaskRelay(t *TaskRelay) facade.CallOption

@@ -370,7 +370,7 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it(: add two)?\nnext: mcpvisor status two\n$`, errs)
 	out, _ := b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^two +ready `, out)
-	_, errs = b.exits(cli.ExitOK, "remove", "one")
+	b.exits(cli.ExitOK, "remove", "one")
 	after, _ := b.status(cli.ExitOK)
 	require.Len(t, after.Servers, 1)
 	require.Equal(t, "two", after.Servers[0].Name)
@@ -382,7 +382,7 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	require.NoError(t, os.Rename(configFile(t, mcptest.Script{}), filepath.Join(home, ".cursor", "mcp.json")))
 	_, errs = b.exits(cli.ExitOK, "import", "--write", "cursor")
 	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it`, errs)
-	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
+	out, _ = b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Regexp(t, `(?m)^one +ready `, out)
 }
 
@@ -451,7 +451,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	b.write(servers)
 	code, out, errs := b.command("reload") // until then they are given up, for which status does not wait
 	require.Equal(t, cli.ExitOK, code, out+errs)
-	out, errs = b.exits(cli.ExitOK, "--wait", "ready", "status")
+	b.exits(cli.ExitOK, "--wait", "ready", "status")
 	require.Empty(t, pageStatus(t, page).Attention)
 	status, _ = request(t, http.MethodGet, page+"readyz", "")
 	require.Equal(t, http.StatusOK, status)

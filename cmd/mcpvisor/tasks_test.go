@@ -42,12 +42,12 @@ func TestCall_with_key_over_two_runs(t *testing.T) {
 		body := post(t, page+"api/call", `{"tool":"s/plain","arguments":{"key":"http"},"key":"order-http"}`, http.StatusOK)
 		require.Contains(t, body, `"executions":1`)
 
-		out, errs := b.exits(cli.ExitOK, "tasks")
+		out, _ := b.exits(cli.ExitOK, "tasks")
 		require.Regexp(t, `(?m)^TASK +KEY +TOOL +STATE +AGE +MESSAGE$`, out)
 		require.Regexp(t, `(?m)^ +order-job +s/job +result +\S+.* +\d+ bytes$`, out)
-		out, errs = b.exits(cli.ExitOK, "tasks", "wait", "order-job")
+		out, _ = b.exits(cli.ExitOK, "tasks", "wait", "order-job")
 		require.Contains(t, out, `"executions":1`)
-		_, errs = b.exits(cli.ExitOK, "tasks", "cancel", "order-job")
+		_, errs := b.exits(cli.ExitOK, "tasks", "cancel", "order-job")
 		require.Contains(t, errs, "the call has ended; nothing was sent")
 		if i == 0 {
 			// One process at a time has the journal.

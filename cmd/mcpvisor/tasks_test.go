@@ -111,11 +111,11 @@ func TestTasks(t *testing.T) {
 	require.Eventually(t, func() bool { return len(open().Tasks) == 2 && len(open().Journal) == 1 }, 20*time.Second, 10*time.Millisecond)
 	tasks := open().Tasks
 	require.Equal(t, []any{uint64(1), "", uint64(2), "order-b"}, []any{tasks[0].Number, tasks[0].Key, tasks[1].Number, tasks[1].Key})
-	out, errs := b.exits(cli.ExitOK, "tasks")
+	out, _ := b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^2 +order-b +s/job +working `, out)
 
 	for _, task := range []string{"1", "2"} {
-		_, errs = b.exits(cli.ExitOK, "tasks", "cancel", task)
+		_, errs := b.exits(cli.ExitOK, "tasks", "cancel", task)
 		require.Contains(t, errs, "the server was asked to cancel it")
 		require.Contains(t, <-ended, "the server has canceled the task")
 	}
@@ -161,10 +161,10 @@ func TestTasks_resolve(t *testing.T) {
 	code, _, errs := b.command("call", "s/plain", "key=x", "--key", "ran")
 	require.NotZero(t, code)
 	require.Contains(t, errs, "say so with mcpvisor tasks resolve; another key executes it again")
-	out, errs := b.exits(cli.ExitOK, "tasks")
+	out, _ := b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^ +ran of alice +s/plain +sent +.*see: mcpvisor tasks resolve$`, out)
 
-	out, errs = b.exits(cli.ExitOK, "tasks", "resolve", "ran")
+	out, _ = b.exits(cli.ExitOK, "tasks", "resolve", "ran")
 	seen := regexp.MustCompile(`(?m)^ran +s/plain +sent +(\S+) +\{"key":"x"\} +`).FindStringSubmatch(out)
 	require.NotNil(t, seen, out)
 	result := filepath.Join(dir, "result.json")
@@ -181,10 +181,10 @@ func TestTasks_resolve(t *testing.T) {
 		code, _, errs = b.command(append([]string{"tasks"}, refused...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", refused, errs)
 	}
-	_, errs = b.exits(cli.ExitOK, "tasks", "resolve", "ran", "--result-file", result, "--seen", seen[1])
-	out, errs = b.exits(cli.ExitOK, "call", "s/plain", "key=x", "--key", "ran")
+	b.exits(cli.ExitOK, "tasks", "resolve", "ran", "--result-file", result, "--seen", seen[1])
+	out, _ = b.exits(cli.ExitOK, "call", "s/plain", "key=x", "--key", "ran")
 	require.Equal(t, "found", out)
-	_, errs = b.exits(cli.ExitOK, "tasks", "resolve", "not", "--not-run", "--principal", "alice")
+	b.exits(cli.ExitOK, "tasks", "resolve", "not", "--not-run", "--principal", "alice")
 	out, errs = b.exits(cli.ExitOK, "tasks")
 	require.Regexp(t, `(?m)^ +not of alice +s/plain +not_run +.*not executed, says \S+$`, out)
 	require.Regexp(t, `(?m)^ +not +s/plain +sent +`, out, "the key of the host is another one")

@@ -15,8 +15,8 @@ import (
 
 // Snapshot is the registries at one moment. It is immutable, shared by all readers, and
 // replaced as a whole by the manager. A change or a removal of one server copies one
-// pointer for each other server, and nothing of their catalogs. The names are copied only
-// when servers come.
+// pointer for each other server, and nothing of their catalogs. The names are copied when servers come,
+// and when more than half of them have gone.
 type Snapshot struct {
 	// index gives each name its position in order and views. It and order are shared by
 	// the snapshots until servers come, so they hold the names of removed ones, too.

@@ -236,7 +236,7 @@ func (s *session) protocolError(target string, err error) *jsonrpc.Error {
 			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
 		}
 	}
-	if isUnknown(err) || errors.Is(err, mcpvisor.ErrInvalid) {
+	if errors.Is(err, mcpvisor.ErrInvalid) {
 		e.Code = jsonrpc.CodeInvalidParams
 	}
 	e.Data, _ = json.Marshal(result.StructuredContent) // a ModelError always marshals

@@ -44,9 +44,9 @@
 //
 // # Notifications
 //
-// When the bytes of a list change, the session gets one list_changed notification for that kind of list,
-// and no further one until it has read the list. After a restart of its server, and after the host has
-// replaced the server, subscriptions are made again, and each subscribed resource counts as updated. A
+// When the bytes of a list change, the session gets one list_changed notification for that kind of list.
+// Changes until it has read that notification need no further one. After a restart of its server, and after the
+// host has replaced the server, subscriptions are made again, and each subscribed resource counts as updated. A
 // report of progress that the session has not read when the next one comes is replaced by that. Log
 // messages about a call go to its client. The level that logging/setLevel sets outlives the session,
 // because MCP has no request that resets it.
@@ -96,4 +96,5 @@
 //	httpwire, sessionid, seal                   HTTP, and the texts that clients bring back
 //	notices, subscriptions, elicited            what sessions are told
 //	roundtrip, opentasks, tasktext, longresult  what outlives a request: held calls, tasks, long results
+//	owner                                       names a principal with its profile
 package gateway

@@ -210,7 +210,7 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 // Status describes a [Server] at one moment.
 type Status struct {
 	// Sessions counts the sessions with a request in flight, a stream, a subscription, a log
-	// level or a copy of a server; Streams counts those with a stream.
+	// level, a task that is watched or a copy of a server; Streams counts those with a stream.
 	Sessions int `json:"sessions"`
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.

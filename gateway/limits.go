@@ -116,8 +116,8 @@ type HTTPLimits struct {
 	// 1,024.
 	MaxInFlight int
 	// MaxSessions is how many sessions of one principal may be active at once. An active session has
-	// a request in flight, a stream, a subscription, a log level or a copy of a server. A request
-	// that needs one more is answered with 429. Default 10,000.
+	// a request in flight, a stream, a subscription, a log level, a task that is watched or a copy of
+	// a server. A request that needs one more is answered with 429. Default 10,000.
 	MaxSessions int
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
 	// beyond it is answered with 429. It also bounds the answers over 64 KiB that the principal has not read: an

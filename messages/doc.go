@@ -30,7 +30,7 @@
 //	Probed            probe → port               –      a probe has ended
 //
 // Messages with types of package actors are defined there, beside the component that
-// handles them: report, supervisorStarted, supervisorEnded, reconcileRequest and
-// reconcileReply (inbox of the manager), standbyDue, catalogRefreshed, and what a port
-// sends itself about lists and subscriptions.
+// handles them: report, supervisorStarted, supervisorEnded and reconcileReply (inbox of the manager),
+// reconcileRequest and childReleased (to servers), standbyDue, drainEnded and catalogRefreshed (to a
+// supervisor), and what a port sends itself about lists and subscriptions.
 package messages

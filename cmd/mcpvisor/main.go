@@ -7,7 +7,7 @@
 // The commands run and doctor, and those that change configuration files, are the packages
 // daemon, doctor and edit.
 //
-// This package is large because it has two dozen commands, a file of about a hundred lines each, and
+// This package is large because it has two dozen commands, most of them a file each, and
 // the command line wants them as fields of one type.
 package main
 

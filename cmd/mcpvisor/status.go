@@ -135,7 +135,7 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 	case inv.Wait > 0:
 		err = inv.AwaitSettled(c, cmd.Servers)
 	}
-	if err == nil {
+	if err == nil && (inv.WaitFor != "" || inv.Wait > 0) {
 		all, err = cmd.runningEntries(inv, c)
 	}
 	if err != nil {

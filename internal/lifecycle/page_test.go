@@ -80,7 +80,7 @@ beside the lifecycle:
   lifecycle stays *ready* and publishes its catalog in the same swap. A takeover spends
   one attempt of the budget.
 - A standby that fails is retried with the delays of the policy, and given up when more
-  starts in a row have failed than the policy has attempts. Its failures never count against the server in
+  starts in a row have failed than the policy has attempts, or one with a permanent cause. Its failures never count against the server in
   service. One that was up for ` + "`StableAfter`" + ` resets the count.
 - There are never more than two sessions: the next standby waits until the replaced
   session is *drained*, which means released.

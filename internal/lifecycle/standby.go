@@ -32,8 +32,8 @@ const (
 	// StandbyStopping: the server left service, and the session of the standby is
 	// being released. No start follows until the server is in service again.
 	StandbyStopping StandbyState = "stopping"
-	// StandbyGivenUp: more starts in a row failed than the policy allows. The next
-	// fresh session of the server brings a new chance.
+	// StandbyGivenUp: more starts in a row failed than the policy allows, or one with a permanent
+	// cause. The next fresh session of the server brings a new chance.
 	StandbyGivenUp StandbyState = "given up"
 )
 
@@ -67,8 +67,9 @@ type Standby struct {
 	draining bool
 	// failures counts failed starts in a row. A standby that was up for
 	// StableAfter resets the count.
-	failures int
-	host     bool // the last failure was a limit of the host, which does not count
+	failures  int
+	permanent bool // the last failure had a permanent cause: no other start before the next fresh session
+	host      bool // the last failure was a limit of the host, which does not count
 
 	lastToken uint64
 	armed     uint64 // token of the armed timer; 0: no timer is armed
@@ -131,7 +132,7 @@ func (s *Standby) holds(g Guard) bool {
 	case GuardDraining:
 		return s.draining
 	case GuardStandbyRetry:
-		return s.policy.MaxAttempts == supervisor.Unlimited || s.failures <= s.policy.MaxAttempts
+		return !s.permanent && (s.policy.MaxAttempts == supervisor.Unlimited || s.failures <= s.policy.MaxAttempts)
 	default:
 	}
 	return true
@@ -142,7 +143,7 @@ func (s *Standby) holds(g Guard) bool {
 func (s *Standby) apply(now time.Time, t *StandbyTransition, in Input) []Effect {
 	switch in.Kind {
 	case InputServing:
-		s.failures = 0
+		s.failures, s.permanent = 0, false
 	case InputTakenOver:
 		s.draining = true
 	case InputDrained:
@@ -165,7 +166,6 @@ func (s *Standby) apply(now time.Time, t *StandbyTransition, in Input) []Effect 
 }
 
 // countFailure counts a failed start, and the end of a standby that was ready.
-// A permanent cause spends the whole budget.
 func (s *Standby) countFailure(now time.Time, cause *supervisor.Cause) {
 	if s.host = cause.Host; s.host {
 		return
@@ -173,9 +173,7 @@ func (s *Standby) countFailure(now time.Time, cause *supervisor.Cause) {
 	if s.failures++; now.Sub(s.started) >= stableAfter(s.policy) {
 		s.failures = 1
 	}
-	if cause.Permanent {
-		s.failures = max(s.failures, s.policy.MaxAttempts+1)
-	}
+	s.permanent = cause.Permanent
 }
 
 func (s *Standby) effect(now time.Time, kind EffectKind, in Input) Effect {

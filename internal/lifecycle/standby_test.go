@@ -37,6 +37,7 @@ type standbyMachine struct {
 	session                  *standbySession // nil: none
 	planned                  bool            // a start is due at some time
 	failures                 int
+	permanent                bool   // the last failure had a permanent cause
 	token                    uint64 // of the armed timer; 0: none
 	due                      time.Time
 	epoch                    uint64
@@ -89,7 +90,7 @@ func (m *standbyMachine) expect(in lifecycle.Input) []lifecycle.EffectKind {
 	switch in.Kind {
 	case lifecycle.InputServing:
 		if !m.serving {
-			m.serving, m.planned, m.failures = true, true, 0
+			m.serving, m.planned, m.failures, m.permanent = true, true, 0, false
 			return done(lifecycle.EffectArmStandby)
 		}
 	case lifecycle.InputWithdrawn:
@@ -128,7 +129,7 @@ func (m *standbyMachine) expect(in lifecycle.Input) []lifecycle.EffectKind {
 	case lifecycle.InputReleased:
 		if current && m.session.ending {
 			m.session = nil
-			if m.serving && (m.p.MaxAttempts == supervisor.Unlimited || m.failures <= m.p.MaxAttempts) {
+			if m.serving && !m.permanent && (m.p.MaxAttempts == supervisor.Unlimited || m.failures <= m.p.MaxAttempts) {
 				m.planned = true
 				return done(lifecycle.EffectArmStandby)
 			}
@@ -167,9 +168,7 @@ func (m *standbyMachine) fail(cause *supervisor.Cause) {
 	if m.failures++; m.now.Sub(m.session.dialled) >= stable {
 		m.failures = 1
 	}
-	if cause != nil && cause.Permanent {
-		m.failures = max(m.failures, m.p.MaxAttempts+1)
-	}
+	m.permanent = cause != nil && cause.Permanent
 }
 
 func (m *standbyMachine) check(*rapid.T) {

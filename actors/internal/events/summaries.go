@@ -85,8 +85,6 @@ func similarOf(e *mcpvisor.Event) (s similar, ok bool) {
 		s.kind, s.detail = mcpvisor.EventChanged, hashChange(e.Change)
 	case mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventMissed:
 		return s, false
-	default: // of another release
-		return s, false
 	}
 	return s, true
 }

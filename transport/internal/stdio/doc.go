@@ -6,7 +6,8 @@
 // follows. Its requests have small ids; those of callers have ids from jsonrpc.FirstID up.
 //
 // A caller writes its own line, together with lines that other callers have queued. A
-// goroutine takes over only when the pipe is full. Package reader says who reads.
+// goroutine takes over when the pipe is full, when others keep queueing lines, and where a write cannot be tried
+// without blocking. Package reader says who reads.
 //
 // # Where to start reading
 //

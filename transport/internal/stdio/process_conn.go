@@ -121,7 +121,7 @@ func (p *processConn) onExited() {
 
 // shutdown terminates the process after the end of the connection, waits for all
 // goroutines of the session, and releases the lifetime. A caller that leads is not waited for:
-// failAll gave its call up, and Stop interrupts its read.
+// failAll gave its call up, which interrupts its read.
 func (p *processConn) shutdown() {
 	p.conn.failAll() // conn.end may not have reached failAll yet; no goroutine that writes starts after it
 	if p.killed.Load() {

@@ -217,7 +217,6 @@ var (
 		` (HTTP.SSE)`, ``,
 		`FetchAssertion, AssertionFile and Enterprise are for grant`, `"assertion_file" and "enterprise" are for grant`,
 		`needs one of AssertionFile, Enterprise and, in a program, FetchAssertion`, `needs one of "assertion_file" and "enterprise"`,
-		`leave Era empty`, `leave "era" out`,
 		`and Era is set to`, `and "era" is set to`,
 		`supervisor.Unlimited`, `"unlimited"`,
 		`set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded`, `this system has no guard; start the node with --allow-unguarded if two of one may run for a while`,

@@ -1,0 +1,54 @@
+package house
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// budgets are the most lines of Go, without tests, that each area of the repository may have. A file counts in
+// the first area whose pattern matches its path. A change that needs more raises the number here, and says why
+// in its message: growth is a decision.
+var budgets = []struct {
+	area    string
+	pattern *regexp.Regexp
+	lines   int
+}{
+	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 45800},
+	{"gateway", regexp.MustCompile(`^gateway/`), 13500},
+	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 21500},
+	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
+	{"config", regexp.MustCompile(`^config/`), 3700},
+	{"oauth", regexp.MustCompile(`^oauth/`), 4700},
+	{"web", regexp.MustCompile(`^web/.*\.go$`), 3600},
+	{"telemetry, journal, schema", regexp.MustCompile(`^(telemetry|journal|schema)/`), 4700},
+	{"mcptest", regexp.MustCompile(`^mcptest/`), 6200},
+	{"adapters", regexp.MustCompile(`^adapters/`), 700},
+	{"bench", regexp.MustCompile(`^bench/`), 4200},
+}
+
+// TestBudgets counts the lines of each area.
+func TestBudgets(t *testing.T) {
+	lines := make([]int, len(budgets))
+	for _, s := range sources(t) {
+		if !s.isGo() || s.isTest() {
+			continue
+		}
+		found := false
+		for i, b := range budgets {
+			if found = b.pattern.MatchString(s.path); found {
+				lines[i] += s.lines()
+				break
+			}
+		}
+		assert.True(t, found, "%s belongs to no area: add one to budgets", s.path)
+	}
+	for i, b := range budgets {
+		require.NotZero(t, lines[i], "the area %s has no file: correct its pattern", b.area)
+		assert.LessOrEqual(t, lines[i], b.lines, "lines of the area %s; shorten it, or raise its budget and say why", b.area)
+	}
+}

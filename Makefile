@@ -7,10 +7,11 @@ CHAOSTIME ?= 61s
 DURATION ?= 1h
 SUITE ?= storm
 RACE ?= -race
+COMMIT ?= f4cc425
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging release real pages browser conformance chaos simulation mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging release real pages browser conformance chaos simulation mutants bench bench-check bench-against fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +96,9 @@ bench: ## benchmarks beside peers, about 15 minutes; BENCH="-only echo,http -rou
 
 bench-check: ## fail if a call costs more CPU or allocations than bench/baseline.json says
 	@.ci/run bench
+
+bench-against: ## the CPU time of a call beside that of a build of COMMIT=f4cc425; fail if it is a tenth more
+	cd bench && GOWORK=off $(GO) build -o ../bin/ . ./fastserver && ../bin/bench -against $(COMMIT)
 
 fuzz: ## all fuzz targets, each for FUZZTIME=20s
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=bench .); do \

@@ -32,7 +32,8 @@ func (s *server) runHTTP(ctx context.Context) {
 		l := s.beginLocked(ctx)
 		s.w.mu.Unlock()
 		socket := s.w.net.listen(s.name + ".sim:80")
-		web := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second}
+		// A short timeout would close a spare connection of the client at the instant at which it is used.
+		web := &http.Server{Handler: l, ReadHeaderTimeout: time.Hour}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -59,7 +59,7 @@ func (w *world) serve(c *facade.Client) (stop func()) {
 	h := gateway.Handler(c, gateway.WithTokens(tokens...), gateway.WithSettings(w.settings), gateway.WithSessionKey(sessionKey), gateway.WithMaxWait(6*time.Second),
 		gateway.WithHTTPLimits(gateway.HTTPLimits{MaxBytes: 4 << 20, MaxSessions: 50, MaxTasks: 200, MaxInFlight: 300}))
 	l := w.net.listen("gateway.sim:80")
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Hour}
 	w.closes.Go(func() { _ = server.Serve(l) })
 	return func() {
 		_ = server.Close()

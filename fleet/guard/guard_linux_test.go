@@ -443,39 +443,6 @@ func TestServers_held_first(t *testing.T) {
 	s.forget(server.Process.Pid)
 }
 
-// TestServers_environment_hangs: a process whose environment cannot be read does not keep the guard from the
-// others, and is not read again.
-func TestServers_environment_hangs(t *testing.T) {
-	s := newServers(os.Getppid())
-	s.entry = tokenName + "=x"
-	server := func() *exec.Cmd {
-		cmd := exec.Command("sleep", "600")
-		cmd.Env = []string{s.entry}
-		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool { return procfs.HasEntry(cmd.Process.Pid, s.entry) }, 20*time.Second, time.Millisecond)
-		return cmd
-	}
-	stuck, other := server(), server()
-	release, reads := make(chan struct{}), new(atomic.Int64)
-	s.hasEntry = func(pid int, entry string) bool {
-		if pid == stuck.Process.Pid {
-			reads.Add(1)
-			<-release
-		}
-		return procfs.HasEntry(pid, entry)
-	}
-	for range 3 {
-		_, err := s.kill()
-		require.NoError(t, err)
-	}
-	require.Error(t, other.Wait())
-	require.True(t, lives(stuck.Process.Pid))
-	close(release)
-	require.EqualValues(t, 1, reads.Load())
-	require.NoError(t, stuck.Process.Kill())
-	require.Error(t, stuck.Wait())
-}
-
 // TestServers_dying: a process that was killed counts until it is gone, although it has no
 // environment any longer.
 func TestServers_dying(t *testing.T) {

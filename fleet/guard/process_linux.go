@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,18 +43,10 @@ type servers struct {
 	// process that exits has no environment any longer while it still holds files and locks.
 	dying map[int]string
 	pids  func() ([]int, error) // of all processes
-	// hasEntry is procfs.HasEntry, except in tests. Reading an environment can hang: it takes the memory lock of
-	// the process, which that may never give back. unread are the processes for which it has, by their pids, with
-	// their starts.
-	hasEntry func(pid int, entry string) bool
-	unread   map[int]string
 }
 
-// readTimeout is how long the environment of one process may take.
-const readTimeout = 350 * time.Millisecond
-
 func newServers(node int) *servers {
-	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}, pids: procfs.PIDs, hasEntry: procfs.HasEntry, unread: map[int]string{}}
+	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}, pids: procfs.PIDs}
 }
 
 // leader is a process that the node has named, held by a pidfd.
@@ -145,7 +136,7 @@ func (s *servers) find(groups map[int]bool) (map[int]process, error) {
 			continue
 		}
 		children[p.Parent] = append(children[p.Parent], p)
-		if groups[p.Group] || groups[pid] || s.dying[pid] == p.Start || !p.Dead && s.isServer(p) {
+		if groups[p.Group] || groups[pid] || s.dying[pid] == p.Start || !p.Dead && procfs.HasEntry(pid, s.entry) {
 			found = append(found, p)
 		}
 	}
@@ -164,23 +155,6 @@ func (s *servers) find(groups map[int]bool) (map[int]process, error) {
 		found = append(found, children[p.pid]...)
 	}
 	return living, nil
-}
-
-// isServer reports whether the environment of a process has the entry. One that could not be read in time is not
-// read again.
-func (s *servers) isServer(p process) bool {
-	if s.unread[p.pid] == p.Start {
-		return false
-	}
-	found, hasEntry, entry := make(chan bool, 1), s.hasEntry, s.entry
-	go func() { found <- hasEntry(p.pid, entry) }()
-	select {
-	case is := <-found:
-		return is
-	case <-time.After(readTimeout):
-		s.unread[p.pid] = p.Start
-		return false
-	}
 }
 
 // kill kills all living processes of the servers; it returns 0 when there were none. What is held comes first:

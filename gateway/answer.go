@@ -52,7 +52,7 @@ func (r *request) answer() (json.RawMessage, error) {
 	if !ok {
 		return nil, message.MethodNotFound(r.Method)
 	}
-	if r.params == nil { // over HTTP they have been read
+	if r.params == nil || r.params.names { // a single one over HTTP has been read
 		r.params = readParams(r.ctx, r.Method, r.Params)
 	}
 	p := r.params
@@ -98,7 +98,7 @@ func (s *session) receiveNotification(r *jsonrpc.Request, p *params) {
 		if len(r.Params) > maxNotificationBytes {
 			return
 		}
-		if p == nil {
+		if p == nil || p.names {
 			p = readParams(s.ctx, r.Method, r.Params)
 		}
 		if p.err != nil || p.requestID == nil {

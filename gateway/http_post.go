@@ -88,7 +88,12 @@ func (x *httpExchange) post() {
 			all[i] = received{params: new(params), answer: m.(*jsonrpc.Response)} //nolint:forcetypeassert // message.Read returns one of the two
 			continue
 		}
-		all[i] = received{id: r.ID, request: r, params: readParams(x.r.Context(), r.Method, r.Params)}
+		all[i] = received{id: r.ID, request: r}
+		if batch || !r.ID.IsValid() {
+			all[i].params = readNames(r.Params)
+		} else {
+			all[i].params = readParams(x.r.Context(), r.Method, r.Params)
+		}
 		if e := all[i].checkNames(x.r.Header, false); e != nil {
 			x.refuse(clients.RefusedMalformed)
 			x.fail(http.StatusBadRequest, r.ID, e)

@@ -18,7 +18,8 @@ import (
 
 // params has the params of a request. They are read once, by readParams.
 type params struct {
-	err error // why they cannot be read; what could be read is there nevertheless
+	err   error // why they cannot be read; what could be read is there nevertheless
+	names bool  // only names are read; see readNames
 
 	// Of _meta.
 	meta               json.RawMessage // as a whole; nil unless it is an object
@@ -62,6 +63,7 @@ type memberNames []string
 var (
 	toolCallNames = memberNames{"name", "arguments", "_meta", "inputResponses", "requestState", "task"}
 	paramNames    = memberNames{"_meta", "protocolVersion", "capabilities", "clientInfo", "cursor", "name", "arguments", "uri", "taskId", "level", "requestId", "inputResponses", "requestState", "ref", "argument", "context", "notifications"}
+	nameNames     = memberNames{"_meta", "name", "uri", "taskId"}
 	metaNames     = memberNames{mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities, mcp.MetaKeyClientInfo, mcp.MetaKeyLogLevel, "progressToken", KeyMeta}
 
 	refNames           = memberNames{"type", "name", "uri"}
@@ -133,6 +135,16 @@ func readParams(ctx context.Context, method string, raw json.RawMessage) *params
 		p.next = relay.Continuation{}
 	} else {
 		p.declared, p.tasks = capability.OfRequest(p.clientCapabilities), capability.HasTasksExtension(p.clientCapabilities)
+	}
+	return p
+}
+
+// readNames reads what says which version and which target a message has that is not admitted yet. The rest of it is
+// read when it is: a batch has many messages, and decoded values are larger than their text.
+func readNames(raw json.RawMessage) *params {
+	p := &params{names: true}
+	if len(raw) > 0 && string(raw) != "null" {
+		p.err = nameNames.each(raw, true, func(key string, value []byte) error { return p.read(key, value, true) })
 	}
 	return p
 }

@@ -24,7 +24,10 @@ import (
 // through the go-sdk, whose client knows one set of handlers. Safe for concurrent use.
 type Handler struct {
 	// Pool runs the handlers of the host. The sessions of a registration share it.
-	Pool     *HandlerPool
+	Pool *HandlerPool
+	// Opened, if set, is closed when the session is open: no request of the server is answered before, so that a
+	// server whose handshake fails asks nobody. Nil: the session is open enough as soon as it has sent a message.
+	Opened   <-chan struct{}
 	lifetime *jsonrpc.Lifetime // of the session; its end ends every request
 	// Redactor masks the secrets of the server in errors that repeat its texts. Set before
 	// the session opens.
@@ -78,6 +81,15 @@ func (h *Handler) Negotiate(ctx context.Context, info *mcp.Implementation, conn 
 // answer answers a request of a legacy server. The idle clocks of the calls that it may
 // belong to are paused while a handler runs. text is the result as JSON.
 func (h *Handler) answer(ctx context.Context, r *request, calls CallClocks) (text json.RawMessage, err error) {
+	if h.Opened != nil {
+		select {
+		case <-h.Opened:
+		case <-ctx.Done():
+			return nil, errNoAnswer
+		case <-h.lifetime.Dead():
+			return nil, errNoAnswer
+		}
+	}
 	defer h.recoverPanic(r.method, &err)
 	decoded, err := decodeRequest(r.by, r.method, r.params)
 	if err != nil {

@@ -40,6 +40,7 @@ type receiver struct {
 // newReceiver makes the receiver of a session. The endpoint of the session must be set.
 func newReceiver(e *exchanger, handler *inbound.Handler) *receiver {
 	r := &receiver{exchanger: e, handler: handler, opened: make(chan struct{})}
+	handler.Opened = r.opened
 	r.requests = inbound.Requests{Handler: handler, Calls: &e.table.requests, Go: e.life.goTask, Reply: r.postReply,
 		Room: inbound.Allowance{Max: maxServerRequests}}
 	r.notifications.OnProgress = e.life.received.Note

@@ -19,7 +19,8 @@ import (
 )
 
 // incarnation is one life of a server: its session, and the calls on it. It dies with
-// its session: a call in flight watches nothing else, and one that waits is also told when the limiter closes. Safe for concurrent use.
+// its session. A call in flight watches nothing else; one that waits is also told when the limiter closes. Safe for
+// concurrent use.
 type incarnation struct {
 	// Set before it is shared, and never changed.
 	server  string
@@ -202,8 +203,8 @@ func (l *limiter) tryAcquire() bool {
 	return l.waiting.Load() == 0 && l.increment()
 }
 
-// increment admits a call if there is room. It does not exceed the limit, not even for
-// a moment (beginCall does, for a request about a task while a drain waits for that task): a call that ends in that moment would find no room for the waiting ones, and
+// increment admits a call if there is room. It never exceeds the limit, not even for
+// a moment: a call that ends in that moment would find no room for the waiting ones, and
 // no other call would admit them.
 func (l *limiter) increment() bool {
 	for {

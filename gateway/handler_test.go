@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -296,6 +297,20 @@ func TestHandler_batches(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, status)
 		require.Contains(t, answer, "has no batches")
 	}
+}
+
+// A batch has many messages, and decoded values are larger than their text. Params are decoded when the bounds of
+// the session have admitted their message, and not before.
+func TestHandler_batch_is_admitted_before_it_is_decoded(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
+	one := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"requestId":[` + strings.Repeat(`{"":0},`, 4_900) + `0]}}`
+	p := newPeer(t, url)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	status, answer := p.post("[" + strings.Repeat(one+",", 199) + one + "]")
+	runtime.ReadMemStats(&after)
+	require.Equal(t, http.StatusBadRequest, status, answer)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(100), "MiB for a body of 7 MiB without a session")
 }
 
 // While a server restarts, its tools stay listed byte for byte, no client is told of a change, and

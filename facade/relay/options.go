@@ -14,7 +14,7 @@ import (
 )
 
 // functions are what package facade carries out for this package beside [Methods]; see package relayhook.
-type functions interface { //nolint:interfacebloat // one value has all functions, and nobody else implements it
+type functions interface { //nolint:interfacebloat // facade implements all functions by one value, and is the only one
 	WithRelay(next Continuation) facade.CallOption
 	WithHandlers(h *transport.CallHandlers) facade.CallOption
 	WithTaskRelay(t *TaskRelay) facade.CallOption

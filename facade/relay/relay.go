@@ -24,7 +24,7 @@ func Of(c *facade.Client) Relay { return Relay{c, relayhook.Methods(c).(Methods)
 type Catalog = relayhook.Catalog
 
 // Methods are those that a [Relay] has beside the methods of its [facade.Client].
-type Methods interface { //nolint:interfacebloat // the methods of one type, and nobody else implements it
+type Methods interface { //nolint:interfacebloat // the methods of one type, which is the only one
 	// ReadResourceRaw is ReadResource that returns the result as the server sent it, undecoded: the JSON
 	// of an mcp.ReadResourceResult. Members that the go-sdk does not know survive.
 	ReadResourceRaw(ctx context.Context, server, uri string, opts ...facade.CallOption) (json.RawMessage, error)

@@ -25,8 +25,8 @@ import (
 type Handler struct {
 	// Pool runs the handlers of the host. The sessions of a registration share it.
 	Pool *HandlerPool
-	// Opened, if set, is closed when the session is open: no request of the server is answered before, so that a
-	// server whose handshake fails asks nobody. Nil: the session is open enough as soon as it has sent a message.
+	// Opened, if set, is closed when the session is open. No handler runs before: a server whose handshake fails
+	// must not ask the user. Nil: requests are answered at once.
 	Opened   <-chan struct{}
 	lifetime *jsonrpc.Lifetime // of the session; its end ends every request
 	// Redactor masks the secrets of the server in errors that repeat its texts. Set before

@@ -55,6 +55,27 @@ func TestServerRequests_pauseOwnCall(t *testing.T) {
 	})
 }
 
+// A server whose handshake never ends asks the user nothing, however often it is started.
+func TestServerRequests_duringTheHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		var sent, asked atomic.Int64
+		for _, method := range []string{"server/discover", "initialize"} {
+			web.handle(method, func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+				startEvents(w)("data: " + fmt.Sprintf(transporttest.ElicitRequest, 1) + "\n\n")
+				sent.Add(1)
+				<-r.Context().Done()
+			})
+		}
+		s := NewDialer(web.spec().WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Handlers: transport.Handlers{
+			ElicitForm: transporttest.AcceptAfter(func(context.Context) { asked.Add(1) })}}).NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		require.Error(t, s.Open(transporttest.Context(t)))
+		require.NotZero(t, sent.Load())
+		require.Zero(t, asked.Load())
+	})
+}
+
 // A server that sends requests without end and accepts no answer occupies a bounded number
 // of connections. Calls are not affected.
 func TestServerRequests_flood(t *testing.T) {

@@ -140,7 +140,7 @@ type Declared struct {
 	Elicitation, URLElicitation bool
 	Roots                       bool
 	// RootsListChanged, with Roots: servers before 2026-07-28 are told that the roots have changed, by
-	// [Client.NotifyRootsChanged].
+	// [Client.SetRoots], or by NotifyRootsChanged of package facade/relay.
 	RootsListChanged bool
 }
 

@@ -64,7 +64,8 @@ var (
 	toolCallNames = memberNames{"name", "arguments", "_meta", "inputResponses", "requestState", "task"}
 	paramNames    = memberNames{"_meta", "protocolVersion", "capabilities", "clientInfo", "cursor", "name", "arguments", "uri", "taskId", "level", "requestId", "inputResponses", "requestState", "ref", "argument", "context", "notifications"}
 	nameNames     = memberNames{"_meta", "name", "uri", "taskId"}
-	metaNames     = memberNames{mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities, mcp.MetaKeyClientInfo, mcp.MetaKeyLogLevel, "progressToken", KeyMeta}
+	metaNames     = memberNames{mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities, mcp.MetaKeyClientInfo, mcp.MetaKeyLogLevel, "progressToken"}
+	toolMetaNames = append(slices.Clone(metaNames), KeyMeta)
 
 	refNames           = memberNames{"type", "name", "uri"}
 	argumentNames      = memberNames{"name", "value"}
@@ -131,7 +132,7 @@ func readParams(ctx context.Context, method string, raw json.RawMessage) *params
 	case badInput && (tool || p.modern() && slices.Contains(inputMethods, method)):
 		p.err = errInputResponses
 	}
-	if !p.modern() || p.hasKey && tool { // with a key the handlers of the facade.Client answer: the call may outlive this one
+	if !p.modern() || p.hasKey { // with a key the handlers of the facade.Client answer: the call may outlive this one
 		p.next = relay.Continuation{}
 	} else {
 		p.declared, p.tasks = capability.OfRequest(p.clientCapabilities), capability.HasTasksExtension(p.clientCapabilities)
@@ -165,7 +166,11 @@ func (p *params) read(key string, value []byte, tool bool) error {
 			return errors.New("the value of _meta is not an object")
 		}
 		p.meta = value
-		return metaNames.each(value, tool, p.readMeta)
+		names := metaNames
+		if tool {
+			names = toolMetaNames
+		}
+		return names.each(value, tool, p.readMeta)
 	case "arguments":
 		if p.arguments = value; !tool {
 			return p.decode(key, nil, value, &p.promptArguments)

@@ -432,6 +432,15 @@ func TestRounds_of_a_client_with_tasks(t *testing.T) {
 	}
 }
 
+// Only a call has a key: what other requests say about one is ignored, so that a cancellation is carried out.
+func TestReadParams_key_of_other_methods(t *testing.T) {
+	raw := json.RawMessage(`{"requestId":7,"name":"x","_meta":{"` + KeyMeta + `":4711}}`)
+	p := readParams(t.Context(), "notifications/cancelled", raw)
+	require.NoError(t, p.err)
+	require.EqualValues(t, 7, p.requestID)
+	require.Error(t, readParams(t.Context(), "tools/call", raw).err)
+}
+
 // A tool that need not be called as a task becomes one for clients that follow it, if they ask for that
 // in 2025-11-25.
 func TestTasks_optional(t *testing.T) {

@@ -209,4 +209,11 @@ func faultWire(f *Fault) any {
 func (f Fault) MarshalJSON() ([]byte, error) { return json.Marshal(faultWire(&f)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (f *Fault) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, faultWire(f)) }
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var read Fault
+	if err := json.Unmarshal(data, faultWire(&read)); err != nil {
+		return fmt.Errorf("reading a fault: %w", err)
+	}
+	*f = read
+	return nil
+}

@@ -170,7 +170,14 @@ func scriptWire(s *Script) any {
 func (s Script) MarshalJSON() ([]byte, error) { return json.Marshal(scriptWire(&s)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (s *Script) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, scriptWire(s)) }
+func (s *Script) UnmarshalJSON(data []byte) error {
+	var read Script
+	if err := json.Unmarshal(data, scriptWire(&read)); err != nil {
+		return fmt.Errorf("reading a script: %w", err)
+	}
+	*s = read
+	return nil
+}
 
 // jsonDuration is a duration in JSON: "50ms" instead of nanoseconds. It shadows the field.
 type jsonDuration time.Duration

@@ -56,7 +56,14 @@ func taskWire(t *TaskDef) any {
 func (t TaskDef) MarshalJSON() ([]byte, error) { return json.Marshal(taskWire(&t)) }
 
 // UnmarshalJSON implements [json.Unmarshaler].
-func (t *TaskDef) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, taskWire(t)) }
+func (t *TaskDef) UnmarshalJSON(data []byte) error {
+	var read TaskDef
+	if err := json.Unmarshal(data, taskWire(&read)); err != nil {
+		return fmt.Errorf("reading a task: %w", err)
+	}
+	*t = read
+	return nil
+}
 
 // taskRecord is what the server keeps of a task.
 type taskRecord struct {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,20 +179,28 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 	if slices.Contains(notPrinted, ev.Kind) || p.interrupted() {
 		return nil
 	}
-	text := strings.TrimPrefix(ev.String(), ev.Server+" ")
-	if ev.StartTook > 0 {
-		text += ", started in " + plaintext.Duration(ev.StartTook)
-	}
-	if names := changedNames(ev.Change); names != "" {
-		text += " (" + names + ")"
-	}
 	p.width = max(p.width, utf8.RuneCountInString(ev.Server))
-	line := fmt.Sprintf("%s  %-*s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, table.OneLine(text, table.MaxText))
+	line := fmt.Sprintf("%s  %-*s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, table.OneLine(textOf(&ev), table.MaxText))
 	if len(p.ready) != before {
 		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.count())
 	}
 	_, err := fmt.Fprintln(p.inv.Out, line)
 	return err
+}
+
+// textOf is the text of an event without its server, with what its row of the table leaves out.
+func textOf(ev *mcpvisor.Event) string {
+	text := strings.TrimPrefix(ev.String(), ev.Server+" ")
+	if ev.StartTook > 0 {
+		text += ", started in " + plaintext.Duration(ev.StartTook)
+	}
+	if required := (*mcpvisor.AuthRequired)(nil); ev.Kind == mcpvisor.EventAuthRequired && errors.As(ev.Cause, &required) { // OAuth is configured
+		text += "; run: mcpvisor authorize " + ev.Server
+	}
+	if names := changedNames(ev.Change); names != "" {
+		text += " (" + names + ")"
+	}
+	return text
 }
 
 // notPrinted are the kinds of events that an operator need not see.

@@ -40,7 +40,7 @@ type fieldRules map[string]func(*formChecker, any) error
 
 var (
 	formRoot = fieldRules{
-		"$schema": (*formChecker).checkText, "$comment": (*formChecker).checkText, "type": (*formChecker).checkText, "title": (*formChecker).checkText, "description": (*formChecker).checkText,
+		"$schema": (*formChecker).checkText, "$comment": (*formChecker).checkText, "type": checkRootType, "title": (*formChecker).checkText, "description": (*formChecker).checkText,
 		"required": (*formChecker).checkList, "additionalProperties": checkBool,
 		"properties": func(f *formChecker, v any) error { return f.checkFields(v, formField) },
 	}
@@ -62,9 +62,6 @@ var (
 		"const": (*formChecker).checkPrimitive, "title": (*formChecker).checkText, "description": (*formChecker).checkText, "type": (*formChecker).checkText, "enum": (*formChecker).checkList,
 	}
 )
-
-// fieldTypes are the types of the fields of a form.
-var fieldTypes = []string{"string", "number", "integer", "boolean", "array"}
 
 // CheckForm returns why a schema is not a flat form or exceeds the limits of a form; nil if
 // it may be used. A missing schema is valid.
@@ -108,9 +105,7 @@ func (f *formChecker) checkFields(value any, allowed fieldRules) error {
 			err = f.checkObject(field, allowed)
 		}
 		if err == nil {
-			if name, _ := field.(map[string]any)["type"].(string); !slices.Contains(fieldTypes, name) {
-				err = fmt.Errorf("unsupported type %.40q; it is one of %q", name, fieldTypes)
-			}
+			err = checkField(field.(map[string]any)) //nolint:forcetypeassert // checkObject has checked it
 		}
 		if err != nil {
 			return fmt.Errorf("%.40q: %w", name, err)
@@ -203,6 +198,13 @@ func checkTextLength(value any, most int) error {
 func checkNumber(_ *formChecker, value any) error {
 	if _, ok := value.(float64); !ok {
 		return errors.New("not a number")
+	}
+	return nil
+}
+
+func checkRootType(_ *formChecker, value any) error {
+	if value != "object" {
+		return errors.New("not object")
 	}
 	return nil
 }

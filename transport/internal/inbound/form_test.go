@@ -34,6 +34,36 @@ func TestCheckForm_valid(t *testing.T) {
 	}
 }
 
+// The user is not asked for what no answer fits.
+func TestCheckForm_field(t *testing.T) {
+	for field, why := range map[string]string{
+		`{"type":"boolean","default":"yes"}`:                                  "the default is not a boolean",
+		`{"type":"number","default":"1"}`:                                     "the default is not a number",
+		`{"type":"string","default":1}`:                                       "the default is not a string",
+		`{"type":"string","minLength":5,"maxLength":2}`:                       "maxLength is less than minLength",
+		`{"type":"string","minLength":-1}`:                                    "minLength is negative",
+		`{"type":"integer","minimum":5,"maximum":2}`:                          "maximum is less than minimum",
+		`{"type":"string","format":"password"}`:                               "unsupported format",
+		`{"type":"string","enum":["a","b"],"enumNames":["A"]}`:                "2 values of enum have 1 enumNames",
+		`{"type":"string","oneOf":[{"const":"a"}]}`:                           "an option lacks",
+		`{"type":"array"}`:                                                    "the items of an array",
+		`{"type":"array","items":{"type":"string"}}`:                          "the items of an array",
+		`{"type":"array","items":{"anyOf":[{"const":1,"title":"one"}]}}`:      "an option lacks",
+		`{"type":"array","items":{"type":"string","enum":["a"]}}`:             "",
+		`{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}`:      "",
+		`{"type":"string","format":"date","minLength":2,"maxLength":2}`:       "",
+		`{"type":"string","oneOf":[{"const":"a","title":"A"}],"default":"a"}`: "",
+	} {
+		err := CheckForm(transporttest.DecodeJSON(t, transporttest.FormWith(`"a":`+field)))
+		if why == "" {
+			require.NoError(t, err, field)
+		} else {
+			require.ErrorContains(t, err, why, field)
+		}
+	}
+	require.Error(t, CheckForm(transporttest.DecodeJSON(t, `{"type":"array","properties":{}}`)))
+}
+
 func TestCheckForm_invalid(t *testing.T) {
 	many := strings.Repeat(`"a",`, formEntries) + `"a"`
 	long := strings.Repeat("a", formText+1)

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,10 +44,10 @@ func TestBudgets(t *testing.T) {
 				break
 			}
 		}
-		assert.True(t, found, "%s belongs to no area: add one to budgets", s.path)
+		require.True(t, found, "%s belongs to no area: add one to budgets", s.path)
 	}
 	for i, b := range budgets {
 		require.NotZero(t, lines[i], "the area %s has no file: correct its pattern", b.area)
-		assert.LessOrEqual(t, lines[i], b.lines, "lines of the area %s; shorten it, or raise its budget and say why", b.area)
+		require.LessOrEqual(t, lines[i], b.lines, "lines of the area %s; shorten it, or raise its budget and say why", b.area)
 	}
 }

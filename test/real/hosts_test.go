@@ -194,7 +194,8 @@ func (h *realHost) begin(out io.Reader) {
 // follow notes what the host says about its calls, until it ends. A call may fail by its connection only while the gateway
 // is killed: the one in flight, and those until the first that is answered after p is up again.
 func (h *realHost) follow(p *gatewaytest.Process, l *gatewaytest.Ledger) {
-	starts := p.Await()
+	starts := p.Await() // before the last answer was read, which may be long after the gateway gave it
+	seen := starts
 	for h.lines.Scan() {
 		var line hostLine
 		if err := json.Unmarshal(h.lines.Bytes(), &line); err != nil {
@@ -213,7 +214,7 @@ func (h *realHost) follow(p *gatewaytest.Process, l *gatewaytest.Ledger) {
 			}
 		default:
 			l.Add(line.Key, line.Result)
-			starts = p.Await()
+			starts, seen = seen, p.Await()
 			h.mu.Lock()
 			h.answered++
 			h.mu.Unlock()

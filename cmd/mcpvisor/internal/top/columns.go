@@ -148,28 +148,6 @@ func fitColumns(used []column, longest, width int) (shown []column, gap string, 
 	return shown, gap, missing
 }
 
-// columnPlace says when a column is shown, if it is not now: of which width the terminal would
-// have to be, or that no server has a value.
-func (m *model) columnPlace(title string) string {
-	all := m.servers()
-	used, longest := m.usedColumns(all), longestName(all)
-	if !slices.ContainsFunc(used, func(c column) bool { return c.title == title }) {
-		return "; not shown: no value"
-	}
-	// From the first width on at which it fits for good: the gaps grow at one width.
-	const widest = 300
-	from := widest
-	for ; from > m.width; from-- {
-		if _, _, missing := fitColumns(used, longest, from-1); slices.Contains(missing, title) {
-			break
-		}
-	}
-	if _, _, missing := fitColumns(used, longest, m.width); !slices.Contains(missing, title) {
-		return ""
-	}
-	return fmt.Sprintf("; from %d columns on", from)
-}
-
 // causeOf is why a server is not ready, or was not a moment ago.
 func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {

@@ -375,9 +375,6 @@ func (m *model) helpLines() (lines []string) {
 		rows = append(rows, [2]string{"page", m.opts.Page})
 	}
 	for _, row := range rows {
-		if slices.ContainsFunc(allColumns, func(c column) bool { return c.title == row[0] }) {
-			row[1] += m.columnPlace(row[0])
-		}
 		lines = append(lines, "  "+strong.Render(cell(row[0], 10, false))+row[1])
 	}
 	return lines

@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -191,22 +190,6 @@ func TestAttention_keeps_the_count(t *testing.T) {
 	require.Regexp(t, `! loop Error: cannot open.*…; has ended 6 times within 5 min +3\.0s ago`, text(shown(t, f, 80, 24)))
 	f.status.Attention[0].Text = "short; has ended 6 times within 5 min"
 	require.Regexp(t, `! loop short; has ended 6 times within 5 min +3\.0s ago`, text(shown(t, f, 80, 24)))
-}
-
-// The help says from which width on a column is shown that does not fit now.
-func TestHelp_columns(t *testing.T) {
-	m := shown(t, crowd(), 80, 40, "?")
-	for _, title := range []string{"CALLS/M", "FAILED", "P95"} {
-		found := regexp.MustCompile(regexp.QuoteMeta(title) + ` .*; from (\d+) columns on`).FindStringSubmatch(text(m))
-		require.NotNil(t, found, title)
-		from, err := strconv.Atoi(found[1])
-		require.NoError(t, err)
-		head := regexp.MustCompile(`SERVER .*`)
-		require.Contains(t, head.FindString(text(shown(t, crowd(), from, 40))), title)
-		require.NotContains(t, head.FindString(text(shown(t, crowd(), from-1, 40))), title)
-	}
-	require.NotContains(t, text(shown(t, crowd(), 250, 40, "?")), "columns on")
-	require.NotContains(t, text(m), "…", "no line is cut")
 }
 
 // A tool that was added within the last hour is marked where tools are listed.

@@ -105,7 +105,7 @@
 //
 // The client counts what happens, always: facade.Client has Status, ToolStats (outcomes
 // and durations), CallsInFlight, History (calls, events) and Stderr. [Totals] outlive
-// restarts. An [Observer] sees each request, for traces and metrics.
+// restarts. A monitor.Observer sees each request, for traces and metrics.
 //
 // # Names
 //

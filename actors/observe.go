@@ -13,13 +13,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // RequestStart describes a request for a registration.
-func (v *View) RequestStart(method, target string) mcpvisor.RequestStart {
-	r := mcpvisor.RequestStart{Server: v.Name, Gen: v.Gen, Method: method, Target: target, Transport: v.Spec.TransportKind()}
+func (v *View) RequestStart(method, target string) monitor.RequestStart {
+	r := monitor.RequestStart{Server: v.Name, Gen: v.Gen, Method: method, Target: target, Transport: v.Spec.TransportKind()}
 	if v.State == supervisor.StateReady {
 		r.Epoch, r.Protocol = v.current.epoch, v.protocol
 	}
@@ -27,11 +28,11 @@ func (v *View) RequestStart(method, target string) mcpvisor.RequestStart {
 }
 
 // observerRef holds an observer, which is never nil.
-type observerRef struct{ mcpvisor.Observer }
+type observerRef struct{ monitor.Observer }
 
 // Observer returns the observer of requests; nil without one. Safe for concurrent use,
 // as are the other methods of this file.
-func (rt *Runtime) Observer() mcpvisor.Observer {
+func (rt *Runtime) Observer() monitor.Observer {
 	if ref := rt.observer.Load(); ref != nil {
 		return ref.Observer
 	}
@@ -40,7 +41,7 @@ func (rt *Runtime) Observer() mcpvisor.Observer {
 
 // UpdateObserver replaces the observer by what next returns for it; nil means none. A request
 // that has begun keeps the observer that saw its start. next must not call the runtime.
-func (rt *Runtime) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
+func (rt *Runtime) UpdateObserver(next func(now monitor.Observer) monitor.Observer) {
 	rt.observing.Lock()
 	defer rt.observing.Unlock()
 	if o := next(rt.Observer()); o != nil {
@@ -52,7 +53,7 @@ func (rt *Runtime) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Obse
 
 // RequestStarted shows an observer the start of a request. meta is what travels in the
 // _meta of the request; nil for nothing.
-func (rt *Runtime) RequestStarted(ctx context.Context, o mcpvisor.Observer, r mcpvisor.RequestStart) (next context.Context, meta json.RawMessage) {
+func (rt *Runtime) RequestStarted(ctx context.Context, o monitor.Observer, r monitor.RequestStart) (next context.Context, meta json.RawMessage) {
 	next = ctx
 	defer func() {
 		if v := recover(); v != nil {
@@ -76,7 +77,7 @@ func (rt *Runtime) RequestStarted(ctx context.Context, o mcpvisor.Observer, r mc
 
 // RequestEnded shows an observer the end of a request. Call it once for each
 // RequestStarted.
-func (rt *Runtime) RequestEnded(ctx context.Context, o mcpvisor.Observer, r mcpvisor.RequestEnd) {
+func (rt *Runtime) RequestEnded(ctx context.Context, o monitor.Observer, r monitor.RequestEnd) {
 	defer func() {
 		if v := recover(); v != nil {
 			rt.logObserver(hostcall.PanicError("observer", v))
@@ -140,20 +141,20 @@ func (s observedSession) Request(ctx context.Context, r transport.Request) (json
 		r.Began = time.Now()
 	}
 	result, err := s.Session.Request(ctx, r)
-	end := mcpvisor.RequestEnd{RequestStart: start, Began: r.Began, Took: time.Since(r.Began), ResultBytes: len(result), RequestID: id}
+	end := monitor.RequestEnd{RequestStart: start, Began: r.Began, Took: time.Since(r.Began), ResultBytes: len(result), RequestID: id}
 	s.inc.setError(&end, err)
 	s.rt.apart(func() { s.rt.RequestEnded(ctx, o, end) })
 	return result, err
 }
 
 // requestStart describes a request between the client and an incarnation.
-func (i *incarnation) requestStart(method string) mcpvisor.RequestStart {
-	return mcpvisor.RequestStart{Server: i.server, Gen: i.gen, Epoch: i.epoch, Method: method,
+func (i *incarnation) requestStart(method string) monitor.RequestStart {
+	return monitor.RequestStart{Server: i.server, Gen: i.gen, Epoch: i.epoch, Method: method,
 		Protocol: i.session.Info().ProtocolVersion, Transport: i.spec.TransportKind()}
 }
 
 // setError describes how a request of an incarnation ended.
-func (i *incarnation) setError(end *mcpvisor.RequestEnd, err error) {
+func (i *incarnation) setError(end *monitor.RequestEnd, err error) {
 	if end.Outcome = mcpvisor.OutcomeAnswered; err == nil {
 		return
 	}
@@ -173,7 +174,7 @@ func (r *portRef) observeServerRequest(ctx context.Context, method string, param
 	began := time.Now()
 	r.rt.apart(func() { ctx, _ = r.rt.RequestStarted(ctx, o, start) }) //nolint:fatcontext // it runs once, before apart returns
 	return ctx, func(result json.RawMessage, err error) {
-		end := mcpvisor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
+		end := monitor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
 		if err != nil {
 			end.Err = &mcpvisor.Error{Server: start.Server, Gen: start.Gen, Epoch: start.Epoch, Op: method,
 				Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err}

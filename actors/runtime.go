@@ -26,7 +26,7 @@ type Options struct {
 	// Logger receives the events, crash reports, and warnings of the actor library.
 	Logger zerolog.Logger
 	// Observer sees the requests of all servers; nil means none. UpdateObserver replaces it.
-	Observer mcpvisor.Observer
+	Observer monitor.Observer
 	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
 	// [DefaultMaxStarts].
 	MaxStarts int
@@ -75,7 +75,7 @@ type Runtime struct {
 func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	rt.calls.init(opts.Records)
-	rt.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return opts.Observer })
+	rt.UpdateObserver(func(monitor.Observer) monitor.Observer { return opts.Observer })
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
@@ -71,11 +72,11 @@ func TestWithValidation_allocates_nothing(t *testing.T) {
 // silentObserver does nothing.
 type silentObserver struct{}
 
-func (silentObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
+func (silentObserver) RequestStarted(ctx context.Context, _ monitor.RequestStart) (context.Context, []byte) {
 	return ctx, nil
 }
 
-func (silentObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {}
+func (silentObserver) RequestEnded(context.Context, monitor.RequestEnd) {}
 
 // An observer that does nothing costs a call no allocation: the budgets are those of
 // TestCallTool_allocations. The facts are always on, so that test holds for them.

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // callback is a function of the host that the client calls, and what makes it do so.
@@ -85,14 +86,14 @@ var callbacks = map[string]callback{
 		})}
 	}, cause: echoes},
 	"observer, start": {opts: func(f func()) []facade.Option {
-		return []facade.Option{facade.WithObserver(observerFuncs{start: func(r mcpvisor.RequestStart) {
+		return []facade.Option{facade.WithObserver(observerFuncs{start: func(r monitor.RequestStart) {
 			if r.Method == "tools/call" {
 				f()
 			}
 		}})}
 	}, cause: echoes},
 	"observer, end": {opts: func(f func()) []facade.Option {
-		return []facade.Option{facade.WithObserver(observerFuncs{end: func(r mcpvisor.RequestEnd) {
+		return []facade.Option{facade.WithObserver(observerFuncs{end: func(r monitor.RequestEnd) {
 			if r.Method == "tools/call" {
 				f()
 			}
@@ -100,7 +101,7 @@ var callbacks = map[string]callback{
 	}, cause: echoes},
 	"observer of the lists": {opts: func(f func()) []facade.Option {
 		var refresh atomic.Bool
-		return []facade.Option{facade.WithObserver(observerFuncs{end: func(r mcpvisor.RequestEnd) {
+		return []facade.Option{facade.WithObserver(observerFuncs{end: func(r monitor.RequestEnd) {
 			if r.Method == "tools/call" {
 				refresh.Store(true)
 			}
@@ -113,14 +114,14 @@ var callbacks = map[string]callback{
 		_ = c.Refresh(context.Background(), "s")
 	}, waits: "Refresh"},
 	"observer of a request of the server": {opts: func(f func()) []facade.Option {
-		return []facade.Option{facade.WithRoots(), facade.WithObserver(observerFuncs{start: func(r mcpvisor.RequestStart) {
+		return []facade.Option{facade.WithRoots(), facade.WithObserver(observerFuncs{start: func(r monitor.RequestStart) {
 			if r.Incoming {
 				f()
 			}
 		}})}
 	}, cause: consults("roots/list", `{}`)},
 	"observer, end of a request of the server": {opts: func(f func()) []facade.Option {
-		return []facade.Option{facade.WithRoots(), facade.WithObserver(observerFuncs{end: func(r mcpvisor.RequestEnd) {
+		return []facade.Option{facade.WithRoots(), facade.WithObserver(observerFuncs{end: func(r monitor.RequestEnd) {
 			if r.Incoming {
 				f()
 			}
@@ -163,18 +164,18 @@ func (f lineFunc) Write(line []byte) (int, error) {
 
 // observerFuncs is an observer of functions, which may be nil.
 type observerFuncs struct {
-	start func(mcpvisor.RequestStart)
-	end   func(mcpvisor.RequestEnd)
+	start func(monitor.RequestStart)
+	end   func(monitor.RequestEnd)
 }
 
-func (o observerFuncs) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o observerFuncs) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	if o.start != nil {
 		o.start(r)
 	}
 	return ctx, nil
 }
 
-func (o observerFuncs) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+func (o observerFuncs) RequestEnded(_ context.Context, r monitor.RequestEnd) {
 	if o.end != nil {
 		o.end(r)
 	}

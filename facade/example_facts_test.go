@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // The outcomes and durations of each tool since its server was registered.
@@ -115,11 +116,11 @@ func ExampleClient_Stats() {
 // printingObserver prints the calls and sends a trace context with them.
 type printingObserver struct{}
 
-func (printingObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
+func (printingObserver) RequestStarted(ctx context.Context, _ monitor.RequestStart) (context.Context, []byte) {
 	return ctx, []byte(`{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`)
 }
 
-func (printingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+func (printingObserver) RequestEnded(_ context.Context, r monitor.RequestEnd) {
 	if r.Method == "tools/call" {
 		fmt.Println(r.Server, r.Target, r.Outcome, r.Err == nil, r.Took > 0)
 	}

@@ -28,22 +28,22 @@ type recordingObserver struct {
 	meta string
 
 	mu     sync.Mutex
-	starts []mcpvisor.RequestStart
-	ends   []mcpvisor.RequestEnd
+	starts []monitor.RequestStart
+	ends   []monitor.RequestEnd
 	paired int // ends whose context came from a start
 }
 
 // observedKey is the key of a context's value that the observer sets.
 type observedKey struct{}
 
-func (o *recordingObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o *recordingObserver) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.starts = append(o.starts, r)
 	return context.WithValue(ctx, observedKey{}, r.Method), []byte(o.meta)
 }
 
-func (o *recordingObserver) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
+func (o *recordingObserver) RequestEnded(ctx context.Context, r monitor.RequestEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ends = append(o.ends, r)
@@ -53,7 +53,7 @@ func (o *recordingObserver) RequestEnded(ctx context.Context, r mcpvisor.Request
 }
 
 // take returns the ends so far of one method, and forgets all.
-func (o *recordingObserver) take(t *testing.T, method string) (ends []mcpvisor.RequestEnd) {
+func (o *recordingObserver) take(t *testing.T, method string) (ends []monitor.RequestEnd) {
 	t.Helper()
 	require.Eventually(t, func() bool { // a list may be read again in the background
 		o.mu.Lock()
@@ -120,7 +120,7 @@ func TestWithObserver(t *testing.T) {
 		require.Positive(t, end.ResultBytes)
 		require.Positive(t, end.RequestID)
 		status, _ := c.ServerStatus("s")
-		require.Equal(t, mcpvisor.RequestEnd{RequestStart: mcpvisor.RequestStart{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo",
+		require.Equal(t, monitor.RequestEnd{RequestStart: monitor.RequestStart{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo",
 			Listed: true, Protocol: status.Session.ProtocolVersion, Transport: spec.TransportKind()},
 			Began: end.Began, Took: end.Took, ResultBytes: end.ResultBytes, RequestID: end.RequestID, Outcome: mcpvisor.OutcomeAnswered}, end)
 
@@ -216,7 +216,7 @@ type panickingObserver struct {
 	meta               string
 }
 
-func (o panickingObserver) RequestStarted(_ context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o panickingObserver) RequestStarted(_ context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	if o.exitStart && r.Method != "tools/call" {
 		runtime.Goexit()
 	}
@@ -226,7 +226,7 @@ func (o panickingObserver) RequestStarted(_ context.Context, r mcpvisor.RequestS
 	return nil, []byte(o.meta)
 }
 
-func (o panickingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+func (o panickingObserver) RequestEnded(_ context.Context, r monitor.RequestEnd) {
 	if o.exitEnd && r.Method != "tools/call" {
 		runtime.Goexit()
 	}
@@ -288,7 +288,7 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 func TestUpdateObserver(t *testing.T) {
 	first, second := &recordingObserver{}, &recordingObserver{}
 	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithObserver(first))
-	relay.Of(c).UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
+	relay.Of(c).UpdateObserver(func(now monitor.Observer) monitor.Observer {
 		require.Same(t, first, now)
 		return second
 	})
@@ -298,7 +298,7 @@ func TestUpdateObserver(t *testing.T) {
 	require.Len(t, first.ends, len(first.starts), "each start has an end")
 
 	seen := len(first.starts)
-	relay.Of(c).UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
+	relay.Of(c).UpdateObserver(func(monitor.Observer) monitor.Observer { return nil })
 	_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
 	require.NoError(t, err)
 	require.Len(t, second.ends, 1)

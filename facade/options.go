@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
@@ -29,9 +30,9 @@ type options struct {
 	maxStarts      int // 0: actors.DefaultMaxStarts
 	handlers       transport.Handlers
 	elicitations   *elicitationFollowers
-	observer       mcpvisor.Observer // nil: none
-	interceptors   []Interceptor     // nil: none; the first is the outermost
-	roots          *transport.Roots  // nil: the client declares no roots
+	observer       monitor.Observer // nil: none
+	interceptors   []Interceptor    // nil: none; the first is the outermost
+	roots          *transport.Roots // nil: the client declares no roots
 	journal        journalOption
 	dialer         *dial.Hook   // nil: none
 	era            mcpvisor.Era // of servers whose spec leaves it open

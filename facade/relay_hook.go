@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
@@ -113,6 +114,6 @@ func (relayFunctions) WithEra(era mcpvisor.Era) Option { return func(o *options)
 
 func (relayFunctions) WithDialer(h *dial.Hook) Option { return func(o *options) { o.dialer = h } }
 
-func (c relayed) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
+func (c relayed) UpdateObserver(next func(now monitor.Observer) monitor.Observer) {
 	c.rt.UpdateObserver(next)
 }

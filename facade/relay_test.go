@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // What a server requires, and what the caller gives it, pass byte for byte, for each kind of
@@ -385,10 +386,10 @@ func TestWithMeta_beside_an_observer(t *testing.T) {
 // metaObserver has members of _meta travel with each request.
 type metaObserver struct{ meta []byte }
 
-func (o metaObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
+func (o metaObserver) RequestStarted(ctx context.Context, _ monitor.RequestStart) (context.Context, []byte) {
 	return ctx, o.meta
 }
-func (metaObserver) RequestEnded(context.Context, mcpvisor.RequestEnd) {}
+func (metaObserver) RequestEnded(context.Context, monitor.RequestEnd) {}
 
 // onlyCatalog returns what the one server of a client offers.
 func onlyCatalog(t require.TestingT, c *facade.Client) relay.Catalog {

@@ -285,8 +285,8 @@ func isToolError(result json.RawMessage) (failed bool) {
 }
 
 // WithObserver reports the start and the end of each request to observer, for traces and metrics;
-// see [mcpvisor.Observer]. Default, and for nil: none, which costs nothing.
-func WithObserver(observer mcpvisor.Observer) Option {
+// see [monitor.Observer]. Default, and for nil: none, which costs nothing.
+func WithObserver(observer monitor.Observer) Option {
 	return func(o *options) {
 		if o.observer = nil; observer != nil {
 			o.observer = observer
@@ -297,9 +297,9 @@ func WithObserver(observer mcpvisor.Observer) Option {
 // observation is what the observer is shown of one request. The goroutine of the caller
 // owns it. Values are reused.
 type observation struct {
-	by    mcpvisor.Observer
+	by    monitor.Observer
 	ctx   context.Context // of RequestStarted, for RequestEnded
-	start mcpvisor.RequestStart
+	start monitor.RequestStart
 	meta  json.RawMessage // members of _meta that travel with the request; nil for none
 	id    int64           // of the request; the session writes it before it sends
 }
@@ -308,7 +308,7 @@ var observationPool = sync.Pool{New: func() any { return new(observation) }}
 
 // observe shows the observer the start of the request, and returns the context of the
 // request.
-func (q *tracked) observe(ctx context.Context, by mcpvisor.Observer) context.Context {
+func (q *tracked) observe(ctx context.Context, by monitor.Observer) context.Context {
 	o := observationPool.Get().(*observation)
 	q.observation, o.by = o, by
 	o.start = q.view.RequestStart(q.record.Method, q.record.Target)
@@ -321,7 +321,7 @@ func (q *tracked) observe(ctx context.Context, by mcpvisor.Observer) context.Con
 func (q *tracked) endObservation(failure *mcpvisor.Error) {
 	o := q.observation
 	q.observation = nil
-	end := mcpvisor.RequestEnd{RequestStart: q.view.RequestStart(o.start.Method, o.start.Target), Began: q.record.Began, Took: q.record.Took,
+	end := monitor.RequestEnd{RequestStart: q.view.RequestStart(o.start.Method, o.start.Target), Began: q.record.Began, Took: q.record.Took,
 		Err: failure, ToolError: q.record.ToolError, Outcome: q.record.Outcome, ResultBytes: q.record.ResultBytes, RequestID: o.id}
 	end.Listed = q.listed
 	if q.record.Epoch != 0 {

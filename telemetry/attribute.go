@@ -44,7 +44,7 @@ const toolError = "tool_error"
 // errorType is the error.type of a request: the code of a JSON-RPC error, "tool_error", or
 // the [mcpvisor.ErrorKind]; empty for a request that did not fail. Servers choose their
 // codes, so only known ones are told apart.
-func errorType(r *mcpvisor.RequestEnd) string {
+func errorType(r *monitor.RequestEnd) string {
 	switch {
 	case r.ToolError:
 		return toolError

@@ -25,6 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -205,7 +206,7 @@ func (f *fixture) scenario() {
 }
 
 // observe shows the observer one request.
-func (f *fixture) observe(r mcpvisor.RequestEnd) {
+func (f *fixture) observe(r monitor.RequestEnd) {
 	o := f.tel.observer(nil)
 	ctx, _ := o.RequestStarted(context.Background(), r.RequestStart)
 	o.RequestEnded(ctx, r)
@@ -304,14 +305,14 @@ func hostContext(t *testing.T, tracer trace.Tracer, state string) (context.Conte
 // countingObserver counts the tool calls that it sees, and sends a member of _meta.
 type countingObserver struct{ began, ended atomic.Int64 }
 
-func (o *countingObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o *countingObserver) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	if r.Method == "tools/call" {
 		o.began.Add(1)
 	}
 	return ctx, []byte(`{"of":"the host"}`)
 }
 
-func (o *countingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+func (o *countingObserver) RequestEnded(_ context.Context, r monitor.RequestEnd) {
 	if r.Method == "tools/call" {
 		o.ended.Add(1)
 	}
@@ -344,7 +345,7 @@ func TestAttach_to_a_client_in_service(t *testing.T) {
 // panickingObserver panics at the start of each tool call.
 type panickingObserver struct{ countingObserver }
 
-func (o *panickingObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o *panickingObserver) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	if r.Method == "tools/call" {
 		panic("panic of the host")
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Bounds of the series of requests, so that they stay below the 2,000 series that the SDK
@@ -79,7 +80,7 @@ func newOperations(i *instruments) *operations {
 
 // ended records a request. A request that was refused before anything was sent has no
 // duration; the client counts it.
-func (o *operations) ended(ctx context.Context, r *mcpvisor.RequestEnd) {
+func (o *operations) ended(ctx context.Context, r *monitor.RequestEnd) {
 	key := seriesKey{incoming: r.Incoming, server: r.Server, method: r.Method, protocol: r.Protocol, failure: errorType(r)}
 	if r.Incoming {
 		key.method = knownMethod(r.Method)

@@ -25,8 +25,8 @@ import (
 )
 
 // answeredRequest is a call of a listed tool that took a millisecond.
-func answeredRequest(server, tool string) mcpvisor.RequestEnd {
-	return mcpvisor.RequestEnd{RequestStart: mcpvisor.RequestStart{Server: server, Method: "tools/call", Target: tool, Listed: true,
+func answeredRequest(server, tool string) monitor.RequestEnd {
+	return monitor.RequestEnd{RequestStart: monitor.RequestStart{Server: server, Method: "tools/call", Target: tool, Listed: true,
 		Protocol: "2025-11-25"}, Took: time.Millisecond, Outcome: mcpvisor.OutcomeAnswered}
 }
 
@@ -100,7 +100,7 @@ func TestOperations_error_types(t *testing.T) {
 	rpc := func(code int64) *mcpvisor.Error {
 		return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: &jsonrpc.Error{Code: code, Message: "secret"}}
 	}
-	for want, r := range map[string]mcpvisor.RequestEnd{
+	for want, r := range map[string]monitor.RequestEnd{
 		"":           {},
 		"tool_error": {ToolError: true},
 		"-32602":     {Err: rpc(-32602)},

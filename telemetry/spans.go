@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Keys of attributes that only spans have.
@@ -59,7 +60,7 @@ func newSpans(provider trace.TracerProvider) *spans {
 }
 
 // start starts the span of a request.
-func (s *spans) start(ctx context.Context, r *mcpvisor.RequestStart) context.Context {
+func (s *spans) start(ctx context.Context, r *monitor.RequestStart) context.Context {
 	kind := s.kindOf(r)
 	if r.Incoming {
 		return s.startIncoming(ctx, kind, r)
@@ -74,7 +75,7 @@ func (s *spans) start(ctx context.Context, r *mcpvisor.RequestStart) context.Con
 
 // startIncoming starts the span of a request of a server. Its parent is the span that the
 // server names, with a link to the one that ctx has; or else the latter.
-func (s *spans) startIncoming(ctx context.Context, kind *spanKind, r *mcpvisor.RequestStart) context.Context {
+func (s *spans) startIncoming(ctx context.Context, kind *spanKind, r *monitor.RequestStart) context.Context {
 	ambient := trace.SpanContextFromContext(ctx)
 	ctx = remoteSpan(ctx, r.Meta)
 	options := kind.options
@@ -86,7 +87,7 @@ func (s *spans) startIncoming(ctx context.Context, kind *spanKind, r *mcpvisor.R
 }
 
 // end ends the span of a request; ctx is what start returned.
-func (s *spans) end(ctx context.Context, r *mcpvisor.RequestEnd) {
+func (s *spans) end(ctx context.Context, r *monitor.RequestEnd) {
 	span := trace.SpanFromContext(ctx)
 	if span.IsRecording() {
 		setEnd(span, r)
@@ -98,7 +99,7 @@ func (s *spans) end(ctx context.Context, r *mcpvisor.RequestEnd) {
 
 // setEnd sets what is known at the end of a request. Messages of errors are left out: they
 // can hold arguments.
-func setEnd(span trace.Span, r *mcpvisor.RequestEnd) {
+func setEnd(span trace.Span, r *monitor.RequestEnd) {
 	all := make([]attribute.KeyValue, 0, 6)
 	if r.Protocol != "" {
 		all = append(all, keyProtocol.String(r.Protocol))
@@ -124,7 +125,7 @@ func setEnd(span trace.Span, r *mcpvisor.RequestEnd) {
 }
 
 // kindOf returns how the span of a request starts.
-func (s *spans) kindOf(r *mcpvisor.RequestStart) *spanKind {
+func (s *spans) kindOf(r *monitor.RequestStart) *spanKind {
 	key := spanKey{incoming: r.Incoming, server: r.Server, method: r.Method, transport: r.Transport}
 	if r.Incoming {
 		key.method = knownMethod(r.Method)

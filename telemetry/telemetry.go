@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Telemetry reports on one client. Close it after the client. Safe for concurrent use.
@@ -42,7 +43,7 @@ func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
 	if err := t.attach(client); err != nil {
 		return nil, err
 	}
-	relay.Of(client).UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer { return t.observer(now) })
+	relay.Of(client).UpdateObserver(func(now monitor.Observer) monitor.Observer { return t.observer(now) })
 	return t, nil
 }
 
@@ -94,7 +95,7 @@ func (t *Telemetry) Close() error {
 
 // observer returns the observer that measures and traces the requests of a client. before
 // sees them, too; nil for none.
-func (t *Telemetry) observer(before mcpvisor.Observer) mcpvisor.Observer {
+func (t *Telemetry) observer(before monitor.Observer) monitor.Observer {
 	if before == nil {
 		return (*observer)(t)
 	}
@@ -103,13 +104,13 @@ func (t *Telemetry) observer(before mcpvisor.Observer) mcpvisor.Observer {
 
 // secondObserver shows each request to two observers.
 type secondObserver struct {
-	before mcpvisor.Observer
+	before monitor.Observer
 	own    *observer
 }
 
-// RequestStarted implements mcpvisor.Observer. Of the members of _meta, those of the second
+// RequestStarted implements monitor.Observer. Of the members of _meta, those of the second
 // observer are sent if both have some.
-func (o *secondObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+func (o *secondObserver) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	next, meta := o.startBefore(ctx, r)
 	next, own := o.own.RequestStarted(next, r)
 	if len(own) > 0 {
@@ -122,7 +123,7 @@ func (o *secondObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestS
 // sees it at the end: without a span of its own, this one would end that of the caller.
 type panicKey struct{}
 
-func (o *secondObserver) startBefore(ctx context.Context, r mcpvisor.RequestStart) (next context.Context, meta []byte) {
+func (o *secondObserver) startBefore(ctx context.Context, r monitor.RequestStart) (next context.Context, meta []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			next, meta = context.WithValue(ctx, panicKey{}, v), nil
@@ -134,8 +135,8 @@ func (o *secondObserver) startBefore(ctx context.Context, r mcpvisor.RequestStar
 	return next, meta
 }
 
-// RequestEnded implements mcpvisor.Observer.
-func (o *secondObserver) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
+// RequestEnded implements monitor.Observer.
+func (o *secondObserver) RequestEnded(ctx context.Context, r monitor.RequestEnd) {
 	o.own.RequestEnded(ctx, r)
 	if v := ctx.Value(panicKey{}); v != nil {
 		panic(v) // the client logs it
@@ -146,8 +147,8 @@ func (o *secondObserver) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd
 // observer is a Telemetry as the client sees it.
 type observer Telemetry
 
-// RequestStarted implements mcpvisor.Observer.
-func (o *observer) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+// RequestStarted implements monitor.Observer.
+func (o *observer) RequestStarted(ctx context.Context, r monitor.RequestStart) (context.Context, []byte) {
 	if o.spans.tracer != nil {
 		ctx = o.spans.start(ctx, &r)
 	}
@@ -157,8 +158,8 @@ func (o *observer) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) 
 	return ctx, o.sender.members(ctx, r.Server)
 }
 
-// RequestEnded implements mcpvisor.Observer.
-func (o *observer) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
+// RequestEnded implements monitor.Observer.
+func (o *observer) RequestEnded(ctx context.Context, r monitor.RequestEnd) {
 	o.operations.ended(ctx, &r)
 	if o.spans.tracer != nil {
 		o.spans.end(ctx, &r)

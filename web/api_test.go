@@ -189,7 +189,7 @@ func TestHealth_and_readiness(t *testing.T) {
 	require.Contains(t, answer.NotReady[1].Reason, "no server of that name")
 
 	leaving := new(atomic.Bool)
-	host := serve(t, c, web.WithRequired("good"), web.WithLeaving(leaving.Load))
+	host := serve(t, c, web.WithRequired("good"), web.WithProgram(api.Program{Leaving: leaving.Load}))
 	require.True(t, decoded[api.Readiness](host, "/readyz", 200).Ready)
 	leaving.Store(true)
 	require.True(t, decoded[api.Readiness](host, "/readyz", 503).Closed)
@@ -310,7 +310,7 @@ func TestNodes(t *testing.T) {
 	since := time.Now().Round(0).UTC()
 	status := api.FleetStatus{Node: "a", Generation: 7, CutOffSince: &since, Nodes: []api.Node{{ID: "a", Weight: 1, Servers: 1}},
 		Placements: []api.Placement{{Server: "files", Node: "a", Epoch: 3, Exclusive: true}, {Server: "gpu", Reason: "no node has the labels gpu=yes"}}}
-	some := decoded[api.Nodes](serve(t, c, web.WithFleet(func() api.FleetStatus { return status })), "/api/nodes", 200)
+	some := decoded[api.Nodes](serve(t, c, web.WithProgram(api.Program{Fleet: func() api.FleetStatus { return status }})), "/api/nodes", 200)
 	require.True(t, some.Fleet)
 	require.NotEmpty(t, some.Instance)
 	require.Equal(t, status, some.FleetStatus)
@@ -348,10 +348,10 @@ func TestSearch_masked(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{
 		Tools: []mcptest.ToolDef{{Name: "t", Description: "Uses canary.", InputSchema: json.RawMessage(`{"type":"object","properties":{"key":{"enum":["canary"]}}}`)}}})}))
-	s := serve(t, c, web.WithMask(func(server, text string) string {
+	s := serve(t, c, web.WithProgram(api.Program{Mask: func(server, text string) string {
 		require.Equal(t, "s", server)
 		return strings.ReplaceAll(text, "canary", "***")
-	}))
+	}}))
 	for _, path := range []string{"/api/search?q=uses", "/api/servers/s/tools"} {
 		_, body := s.get(path)
 		require.Contains(t, body, "Uses ***.")

@@ -30,8 +30,8 @@ func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api
 	for i := range servers {
 		all = append(all, f.about(&servers[i])...)
 	}
-	if h.opts.attention != nil {
-		all = append(all, h.opts.attention()...)
+	if h.opts.program.Attention != nil {
+		all = append(all, h.opts.program.Attention()...)
 	}
 	sortAttention(all)
 	all = condense(all)

@@ -188,8 +188,8 @@ func TestCondense(t *testing.T) {
 	require.Equal(t, "restart it", got[0].Action)
 }
 
-// What the page and its API say is in the words of WithTerms.
-func TestWithTerms(t *testing.T) {
+// What the page and its API say is in the words of its program.
+func TestWithProgram_terms(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
@@ -210,7 +210,7 @@ func TestWithTerms(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Body.String()
 	}
-	plain := WithTerms(func(text string) string { return strings.ReplaceAll(text, "Timeouts.Start", "timeouts.start") })
+	plain := WithProgram(api.Program{Terms: func(text string) string { return strings.ReplaceAll(text, "Timeouts.Start", "timeouts.start") }})
 	for _, path := range []string{"/api/status", "/api/servers/s", "/api/events", "/readyz?server=s", "/api/call"} {
 		require.Contains(t, answer(path), "Timeouts.Start", path)
 		text := answer(path, plain)

@@ -79,7 +79,7 @@ func New(client *facade.Client, opts ...Option) (*Handler, error) {
 	if client == nil {
 		return nil, errors.New("web: the client is nil; make one with facade.New")
 	}
-	o := options{title: "mcpvisor", leaving: func() bool { return false }}
+	o := options{title: "mcpvisor"}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -241,7 +241,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	answer := api.Readiness{Closed: relay.Of(h.client).Closed() || h.opts.leaving(), NotReady: h.notReady(h.required(r))}
+	answer := api.Readiness{Closed: relay.Of(h.client).Closed() || h.opts.program.Leaving != nil && h.opts.program.Leaving(), NotReady: h.notReady(h.required(r))}
 	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
 	if refused != nil {
 		answer = api.Readiness{Ready: answer.Ready}

@@ -25,20 +25,9 @@ type options struct {
 	metrics     http.Handler
 	required    []string
 	requiredSet bool
-	leaving     func() bool
 	title       string
-	attention   func() []api.Attention
-	terms       func(string) string
-	mask        func(server, text string) string
 	gateway     func() clients.Status
-	fleet       func() api.FleetStatus
-}
-
-// WithFleet shows the fleet that the client is a node of: which nodes there are, and which of them
-// runs each server. status is called for each request that asks for it, by several goroutines at
-// once, and must not block. Default, and for nil: the client is no node of a fleet.
-func WithFleet(status func() api.FleetStatus) Option {
-	return func(o *options) { o.fleet = status }
+	program     api.Program
 }
 
 // WithGateway shows the clients of a gateway of the same program: status is called for each
@@ -46,6 +35,9 @@ func WithFleet(status func() api.FleetStatus) Option {
 func WithGateway(status func() clients.Status) Option {
 	return func(o *options) { o.gateway = status }
 }
+
+// WithProgram adds to the page what its program knows and the client does not. Default: nothing.
+func WithProgram(p api.Program) Option { return func(o *options) { o.program = p } }
 
 // WithControls allows actions: calls of tools and restarts of servers. Every user who can open
 // the page can then do both, so combine it with [WithToken] or with an authentication of
@@ -87,10 +79,6 @@ func WithRequired(servers ...string) Option {
 	return func(o *options) { o.required, o.requiredSet = slices.Clone(servers), true }
 }
 
-// WithLeaving lets /readyz answer as after the Close of the client from when leaving returns true: a host that ends
-// its work first says so, and should get no new one. It is called by several goroutines at once.
-func WithLeaving(leaving func() bool) Option { return func(o *options) { o.leaving = leaving } }
-
 // WithTitle sets the name of the page, such as the name of the service. Default:
 // "mcpvisor".
 func WithTitle(title string) Option {
@@ -99,27 +87,6 @@ func WithTitle(title string) Option {
 			o.title = "mcpvisor"
 		}
 	}
-}
-
-// WithAttention adds what the host itself knows to the list of what needs attention, such as a
-// configuration file that cannot be used. list is called for each status, by several goroutines
-// at once, and must not block. Default, and for nil: nothing is added.
-func WithAttention(list func() []api.Attention) Option {
-	return func(o *options) { o.attention = list }
-}
-
-// WithTerms passes every text about what failed, and what to do about it, through a function:
-// causes, events, errors, and what needs attention. The library's texts name what a Go program
-// sets, such as Timeouts.Start; a host whose users set something else replaces these names. f is
-// called by several goroutines at once. Default, and for nil: texts stay as they are.
-func WithTerms(f func(text string) string) Option {
-	return func(o *options) { o.terms = f }
-}
-
-// WithMask passes what servers say about their tools through a function, which hides the secrets that it knows a server to
-// repeat. It gets texts, and JSON. f is called by several goroutines at once. Default, and for nil: texts stay as they are.
-func WithMask(f func(server, text string) string) Option {
-	return func(o *options) { o.mask = f }
 }
 
 // anyHost is the name in WithHosts that accepts all names.

@@ -101,24 +101,24 @@ func (p *plainErrors) Write(b []byte) (int, error) {
 
 // inTerms returns a text in the words of [WithTerms].
 func (h *Handler) inTerms(text string) string {
-	if h.opts.terms == nil || text == "" {
+	if h.opts.program.Terms == nil || text == "" {
 		return text
 	}
-	return h.opts.terms(text)
+	return h.opts.program.Terms(text)
 }
 
 func (h *Handler) causeInTerms(c *supervisor.Cause) *supervisor.Cause {
-	if h.opts.terms == nil || c == nil {
+	if h.opts.program.Terms == nil || c == nil {
 		return c
 	}
 	c = c.Clone()
-	c.Message = h.opts.terms(c.Error())
+	c.Message = h.opts.program.Terms(c.Error())
 	return c
 }
 
 // statusInTerms changes a status, which is a copy.
 func (h *Handler) statusInTerms(s *mcpvisor.ServerStatus) {
-	if h.opts.terms == nil {
+	if h.opts.program.Terms == nil {
 		return
 	}
 	s.LastCause = h.causeInTerms(s.LastCause)

@@ -68,8 +68,8 @@ func (h *Handler) getClients(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) getNodes(w http.ResponseWriter, r *http.Request) {
 	answerValue(h, w, r, func() api.Nodes {
 		answer := api.Nodes{Instance: h.instance}
-		if h.opts.fleet != nil {
-			answer.Fleet, answer.FleetStatus = true, h.opts.fleet()
+		if h.opts.program.Fleet != nil {
+			answer.Fleet, answer.FleetStatus = true, h.opts.program.Fleet()
 		}
 		answer.Nodes, answer.Placements = orEmpty(answer.Nodes), orEmpty(answer.Placements)
 		return answer
@@ -111,10 +111,10 @@ func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 		jsonanswer.List(e, "tools", h.toolsOf(name), func(tool mcpvisor.Tool) any {
 			one := api.Tool{Tool: tool, Tokens: tool.TokenEstimate()}
 			tokens += one.Tokens
-			if h.opts.mask == nil {
+			if h.opts.program.Mask == nil {
 				return one
 			}
-			return secret.MaskJSON(func(text string) string { return h.opts.mask(name, text) }, one)
+			return secret.MaskJSON(func(text string) string { return h.opts.program.Mask(name, text) }, one)
 		})
 		e.Field("tokens", tokens)
 	})
@@ -351,9 +351,9 @@ func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
 				break
 			}
 			name, original, title, description := tool.Name, tool.OriginalName, tool.Definition.Title, tool.Definition.Description
-			if h.opts.mask != nil {
+			if h.opts.program.Mask != nil {
 				for _, text := range []*string{&name, &original, &title, &description} {
-					*text = h.opts.mask(tool.Server, *text)
+					*text = h.opts.program.Mask(tool.Server, *text)
 				}
 			}
 			description = description[:min(len(description), searchedBytes)]

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/relayhook"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -97,7 +98,7 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// nil means none, in both places. A request that has begun keeps the observer that saw its start.
 	// To keep the current observer, return one that calls it. next must not call the client.
 	// Concurrent updates run one after another.
-	UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer)
+	UpdateObserver(next func(now monitor.Observer) monitor.Observer)
 
 	// Closed reports whether Close has begun. Readiness probes use it: a program that is about to end should get
 	// no new work.

@@ -72,7 +72,7 @@ func TestStates_fit_the_window(t *testing.T) {
 	config := func() []api.Attention {
 		return []api.Attention{{Kind: "config", Severity: api.SeverityError, Text: "config .mcp.json:31: server \"mail\": timeouts.call: \"60\" has no unit", Action: "correct the entry; the server runs as before", Since: &since}}
 	}
-	s := serve(t, c, nil, web.WithControls(), web.WithTitle("orders-agent"), web.WithAttention(config))
+	s := serve(t, c, nil, web.WithControls(), web.WithTitle("orders-agent"), web.WithProgram(api.Program{Attention: config}))
 	p := newPage(t, s.URL, prefix+"/")
 	p.allow("ERR_")
 	fits := func(where string) {

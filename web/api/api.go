@@ -94,10 +94,10 @@ const (
 	// AttentionUnauthorized: the server waits for credentials.
 	AttentionUnauthorized AttentionKind = "unauthorized"
 	// AttentionConfiguration: a configuration file, or an entry of it, cannot be used, and what
-	// runs is that of an earlier one. Hosts report it; see web.WithAttention.
+	// runs is that of an earlier one. Hosts report it; see Program.
 	AttentionConfiguration AttentionKind = "configuration"
 	// AttentionFleet: this node has no lease in its fleet, or no node of the fleet runs the server.
-	// Hosts report it; see web.WithAttention.
+	// Hosts report it; see Program.
 	AttentionFleet AttentionKind = "fleet"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.
 	AttentionParked AttentionKind = "parked"

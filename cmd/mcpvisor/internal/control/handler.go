@@ -135,7 +135,7 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 		}
 	}
 	h.of, h.sessions = of, newSessions(client, &h.of)
-	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithAttention(of.Attention), web.WithFleet(of.Fleet), web.WithMask(of.Masks.Text))
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text}))
 	if err != nil {
 		return nil, err
 	}

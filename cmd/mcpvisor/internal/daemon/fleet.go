@@ -166,9 +166,9 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 			},
 		}
 		leaving := new(atomic.Bool)
-		r.served.pageOptions = []web.Option{web.WithLeaving(leaving.Load)}
+		r.served.leaving = leaving.Load
 		if len(cmd.Require) == 0 { // a node is ready when it has joined, even while a server has no node
-			r.served.pageOptions = append(r.served.pageOptions, web.WithRequired())
+			r.served.pageOptions = []web.Option{web.WithRequired()}
 		}
 		r.run = func(ready func()) error {
 			ready()

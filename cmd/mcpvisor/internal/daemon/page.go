@@ -27,6 +27,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/telemetry"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TokenVariable is the environment variable with the token of the page.
@@ -66,7 +67,7 @@ func (cmd *Serving) listen() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{options: []web.Option{web.WithTitle("mcpvisor"), web.WithTerms(cli.ConfigTerms)}}
+	p := &page{options: []web.Option{web.WithTitle("mcpvisor")}}
 	switch {
 	case token != "":
 		// The token protects from foreign pages that resolve to this machine, too: their
@@ -131,6 +132,7 @@ type served struct {
 	usableConfig func() float64
 	collectors   []prometheus.Collector // metrics of a fleet
 	pageOptions  []web.Option           // further ones of the page
+	leaving      func() bool            // see api.Program; nil: never
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
@@ -147,7 +149,8 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		}
 		closeMetrics = func() { _ = measured.Close() }
 		p.options = append(p.options, of.pageOptions...)
-		p.options = append(p.options, web.WithMask(of.Masks.Text), web.WithMetrics(measured.Handler()), web.WithAttention(of.Attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.Fleet))
+		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithGateway(o.hosts.Status), web.WithProgram(api.Program{
+			Attention: of.Attention, Fleet: of.Fleet, Leaving: of.leaving, Terms: cli.ConfigTerms, Mask: of.Masks.Text}))
 	}
 	s = new(serving)
 	defer func() {

@@ -227,13 +227,13 @@ type callFacts struct {
 	started       time.Time // of the runtime; does not change
 	recent        *facts.RecentCalls
 	unknown       *facts.UnknownCalls
-	room          *facts.Room // for tools with statistics of their own
+	room          *facts.ToolRoom // for tools with statistics of their own
 	unknownServer atomic.Int64
 }
 
 // init begins the facts. records is Options.Records.
 func (f *callFacts) init(records *Runtime) {
-	f.started, f.recent, f.unknown, f.room = time.Now(), new(facts.RecentCalls), new(facts.UnknownCalls), new(facts.Room)
+	f.started, f.recent, f.unknown, f.room = time.Now(), new(facts.RecentCalls), new(facts.UnknownCalls), new(facts.ToolRoom)
 	if records != nil {
 		f.recent, f.unknown, f.room = records.calls.recent, records.calls.unknown, records.calls.room
 	}

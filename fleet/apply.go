@@ -49,9 +49,9 @@ func Apply(ctx context.Context, s store.Store, servers []Server, options ...Appl
 	for _, option := range options {
 		option(&o)
 	}
-	all := make([]records.Server, len(servers))
+	all := make([]records.ServerRecord, len(servers))
 	for i, server := range servers {
-		all[i] = records.Server{Name: server.Name, Spec: placement.Spec{Exclusive: server.Exclusive, Labels: server.Labels}, Definition: server.Definition}
+		all[i] = records.ServerRecord{Name: server.Name, Spec: placement.Spec{Exclusive: server.Exclusive, Labels: server.Labels}, Definition: server.Definition}
 	}
 	generation, err = records.Apply(ctx, s, all, o.gateway)
 	if err != nil {

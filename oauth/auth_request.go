@@ -36,7 +36,7 @@ type authRequest struct {
 	state        string              // identifies the redirect and rejects forged ones (RFC 6749, section 10.12)
 	codeVerifier string              // of PKCE (RFC 7636, section 4.1); sent with the code only
 	discovery    *metadata.Discovery // the endpoints that the request is bound to
-	client       *client             // the client that the request names
+	client       *clientIdentity     // the client that the request names
 	redirectURI  string              // must be repeated in the token request
 	scopes       []string            // the requested ones
 	challenge    metadata.Challenge  // of the refused request
@@ -48,7 +48,7 @@ type authRequest struct {
 // server receives the redirect; without one the redirect URI is that of the spec.
 // tokensUseless means that the current tokens are of no use, so a new registration
 // may replace them in the store.
-func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, server *callback.Server, tokensUseless bool) (*authRequest, error) {
+func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, server *callback.Listener, tokensUseless bool) (*authRequest, error) {
 	a.mu.Lock()
 	tokens := a.tokens
 	pending := a.findPending(c, server)
@@ -136,7 +136,7 @@ func (r *authRequest) isTooOld(limit time.Duration) bool {
 // findPending returns a recent request for the same metadata and scopes, whose URL
 // the user may have open, or nil. A request with a callback server is never shared. The
 // caller holds a.mu.
-func (a *authorizer) findPending(c metadata.Challenge, server *callback.Server) *authRequest {
+func (a *authorizer) findPending(c metadata.Challenge, server *callback.Listener) *authRequest {
 	for _, r := range a.pending {
 		if server == nil && !r.hasCallback && r.challenge.MetadataURL == c.MetadataURL && r.challenge.DPoP == c.DPoP && !r.isTooOld(authRequestReuse) &&
 			slices.Equal(r.scopes, a.scopesForUser(c, r.discovery, a.tokens)) {
@@ -243,7 +243,7 @@ func (a *authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 
 // newAuthorization returns an authorization without tokens. It holds credentials only
 // if they were registered dynamically; others are in the spec.
-func newAuthorization(d *metadata.Discovery, c *client, redirectURI string) *Authorization {
+func newAuthorization(d *metadata.Discovery, c *clientIdentity, redirectURI string) *Authorization {
 	n := &Authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: c.id, AuthMethod: c.authMethod,
 		TokenEndpoint: d.Server.TokenEndpoint, Obtained: time.Now()}
 	if c.dynamic {
@@ -422,7 +422,7 @@ const defaultRedirectURI = "http://127.0.0.1/callback"
 // callback server, or without one the URI that the spec names, the registered one,
 // or one with a free port. A loopback redirect URI may have any port (RFC 8252, section
 // 7.3).
-func (a *authorizer) redirectURI(known *Authorization, server *callback.Server) (string, error) {
+func (a *authorizer) redirectURI(known *Authorization, server *callback.Listener) (string, error) {
 	if server != nil {
 		return server.RedirectURI(), nil
 	}
@@ -460,7 +460,7 @@ func (a *authorizer) preferredRedirectURI(known *Authorization) (u *url.URL, any
 // listenForRedirect starts a callback server at the preferred redirect URI. If the
 // port of an earlier registration is taken, it uses another one, unless the spec
 // names the port.
-func (a *authorizer) listenForRedirect(known *Authorization) (*callback.Server, error) {
+func (a *authorizer) listenForRedirect(known *Authorization) (*callback.Listener, error) {
 	u, anyPort := a.preferredRedirectURI(known)
 	if !safehttp.IsLoopback(u.Hostname()) || u.Scheme != "http" {
 		return nil, fmt.Errorf("the redirect URL %s is not on this machine; pass the URL that arrives there to FinishAuthorization", safehttp.Redacted(u))

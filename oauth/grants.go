@@ -54,7 +54,7 @@ func (a *authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 	if err := a.checkIssuer(d.Server.Issuer); err != nil {
 		return a.asAuthRequired(err)
 	}
-	me := &client{id: a.config.ClientID, secret: a.config.ClientSecret, privateKey: a.config.PrivateKey}
+	me := &clientIdentity{id: a.config.ClientID, secret: a.config.ClientSecret, privateKey: a.config.PrivateKey}
 	me.authMethod = authMethodFor(me, d.Server.TokenEndpointAuthMethodsSupported)
 	scopes := a.scopes(c, d, tokens)
 	form, err := a.grantForm(ctx, d, scopes)
@@ -134,7 +134,7 @@ func (a *authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 		return "", err
 	}
 	// The identity provider knows this client by credentials of its own.
-	me := &client{id: e.ClientID, secret: e.ClientSecret, authMethod: authSecretPost}
+	me := &clientIdentity{id: e.ClientID, secret: e.ClientSecret, authMethod: authSecretPost}
 	if me.secret == "" {
 		me.authMethod = authNone
 	}
@@ -315,7 +315,7 @@ func (a *authorizer) renew(ctx context.Context, r *renewal, used string) error {
 func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metadata.Challenge) error {
 	requesting, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
-	me := &client{id: tokens.ClientID, secret: tokens.ClientSecret, authMethod: tokens.AuthMethod}
+	me := &clientIdentity{id: tokens.ClientID, secret: tokens.ClientSecret, authMethod: tokens.AuthMethod}
 	if a.config.ClientID != "" && tokens.ClientID == a.config.ClientID { // the spec may hold a newer secret
 		if err := a.checkIssuer(tokens.Issuer); err != nil {
 			return err

@@ -28,9 +28,9 @@ const (
 	authPrivateKeyJWT = "private_key_jwt"
 )
 
-// client is the identity of this program at one authorization server. It is not changed
+// clientIdentity is the identity of this program at one authorization server. It is not changed
 // after it was made.
-type client struct {
+type clientIdentity struct {
 	id, secret    string
 	secretExpires time.Time // zero: never
 	authMethod    string
@@ -42,19 +42,19 @@ type client struct {
 // clientFor returns the client for an authorization server, in the order of MCP
 // (2025-11-25, "Client Registration Approaches"): pre-registered, by a client ID
 // metadata document, or by dynamic registration, an earlier one or a new one.
-func (a *authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *Authorization, redirectURI string, scopes []string) (*client, error) {
+func (a *authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *Authorization, redirectURI string, scopes []string) (*clientIdentity, error) {
 	o := &a.config
 	switch {
 	case o.ClientID != "": // pre-registered
 		if err := a.checkIssuer(s.Issuer); err != nil {
 			return nil, err
 		}
-		c := &client{id: o.ClientID, secret: o.ClientSecret, privateKey: o.PrivateKey, redirectURI: redirectURI}
+		c := &clientIdentity{id: o.ClientID, secret: o.ClientSecret, privateKey: o.PrivateKey, redirectURI: redirectURI}
 		c.authMethod = authMethodFor(c, s.TokenEndpointAuthMethodsSupported)
 		return c, nil
 	// The client_id is the URL of the document (draft-ietf-oauth-client-id-metadata-document).
 	case o.ClientMetadataURL != "" && s.ClientIDMetadataDocumentSupported:
-		return &client{id: o.ClientMetadataURL, authMethod: authNone, redirectURI: redirectURI}, nil
+		return &clientIdentity{id: o.ClientMetadataURL, authMethod: authNone, redirectURI: redirectURI}, nil
 	}
 	if c := reusableRegistration(known, s.Issuer, redirectURI); c != nil {
 		return c, nil
@@ -91,21 +91,21 @@ func (a *authorizer) dropRegistration(n *Authorization) {
 
 // reusableRegistration returns the client of an earlier dynamic registration; nil if
 // its issuer or redirect URI differs, or if its secret has expired.
-func reusableRegistration(known *Authorization, issuer, redirectURI string) *client {
+func reusableRegistration(known *Authorization, issuer, redirectURI string) *clientIdentity {
 	switch {
 	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirectURI != "" && known.RedirectURL != redirectURI:
 		return nil
 	case !known.ClientSecretExpires.IsZero() && time.Now().After(known.ClientSecretExpires):
 		return nil
 	}
-	return &client{id: known.ClientID, secret: known.ClientSecret, secretExpires: known.ClientSecretExpires, authMethod: known.AuthMethod,
+	return &clientIdentity{id: known.ClientID, secret: known.ClientSecret, secretExpires: known.ClientSecretExpires, authMethod: known.AuthMethod,
 		redirectURI: known.RedirectURL, dynamic: true}
 }
 
 // authMethodFor chooses the method of client authentication. Of the two methods for a
 // secret it takes the one that the server lists first, or client_secret_basic, the
 // default of RFC 8414, section 2.
-func authMethodFor(c *client, supported []string) string {
+func authMethodFor(c *clientIdentity, supported []string) string {
 	switch {
 	case c.privateKey != "":
 		return authPrivateKeyJWT
@@ -126,7 +126,7 @@ func authMethodFor(c *client, supported []string) string {
 // maxUnixTime is the last second of the year 9999. A later time cannot be stored as JSON.
 const maxUnixTime = 253402300799
 
-func (a *authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMeta, redirectURI string, scopes []string) (*client, error) {
+func (a *authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMeta, redirectURI string, scopes []string) (*clientIdentity, error) {
 	name := a.config.ClientName
 	if name == "" {
 		name = "mcpvisor"
@@ -148,7 +148,7 @@ func (a *authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMe
 	if m := s.TokenEndpointAuthMethodsSupported; len(m) == 0 || slices.Contains(m, authNone) {
 		wanted.TokenEndpointAuthMethod = authNone
 	} else {
-		wanted.TokenEndpointAuthMethod = authMethodFor(&client{secret: "any"}, m)
+		wanted.TokenEndpointAuthMethod = authMethodFor(&clientIdentity{secret: "any"}, m)
 	}
 	c, err := a.postRegistration(ctx, s, &wanted)
 	if _, temporary := safehttp.IsTemporary(err); err != nil && !temporary && wanted.Scope != "" {
@@ -160,7 +160,7 @@ func (a *authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMe
 
 // postRegistration sends one registration request (RFC 7591, section 3.1) and reads the
 // answer (sections 3.2.1 and 3.2.2).
-func (a *authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServerMeta, wanted *oauthex.ClientRegistrationMetadata) (*client, error) {
+func (a *authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServerMeta, wanted *oauthex.ClientRegistrationMetadata) (*clientIdentity, error) {
 	body, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (a *authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServer
 	if err != nil {
 		return nil, fmt.Errorf("registering this client at %s failed: %w; register a client there and set ClientID", s.Issuer, err)
 	}
-	c := &client{id: got.ClientID, secret: got.ClientSecret, authMethod: got.AuthMethod, redirectURI: wanted.RedirectURIs[0], dynamic: true}
+	c := &clientIdentity{id: got.ClientID, secret: got.ClientSecret, authMethod: got.AuthMethod, redirectURI: wanted.RedirectURIs[0], dynamic: true}
 	if got.SecretExpiresAt > 0 && got.ClientSecret != "" {
 		c.secretExpires = time.Unix(int64(min(got.SecretExpiresAt, maxUnixTime)), 0).UTC()
 	}

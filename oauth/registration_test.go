@@ -215,7 +215,7 @@ func TestReusableRegistration(t *testing.T) {
 }
 
 // registered returns what a client makes of the answer to its registration.
-func registered(t *testing.T, status int, body string) (*authorizer, *client, error) {
+func registered(t *testing.T, status int, body string) (*authorizer, *clientIdentity, error) {
 	t.Helper()
 	registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, status, body) }))
 	defer registrar.Close()
@@ -255,7 +255,7 @@ func TestPostRegistration_answers(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, client{id: "me", secret: "secret-of-me", secretExpires: time.Unix(4102444800, 0).UTC(), authMethod: authSecretBasic,
+		require.Equal(t, clientIdentity{id: "me", secret: "secret-of-me", secretExpires: time.Unix(4102444800, 0).UTC(), authMethod: authSecretBasic,
 			redirectURI: "http://127.0.0.1:1/callback", dynamic: true}, *got)
 		require.Equal(t, "***", a.Redact("secret-of-me"))
 	}

@@ -36,7 +36,7 @@ const (
 // because the request holds secrets. With a key it asks for tokens that are bound to it (RFC
 // 9449, section 5); the answer may be bearer tokens. If the endpoint demands a nonce, the
 // request is sent once more: the first one has used up nothing (section 8).
-func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *jwt.DPoPKey) (*tokenResponse, error) {
+func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *clientIdentity, form url.Values, key *jwt.DPoPKey) (*tokenResponse, error) {
 	// Stored endpoints are checked again: the network around the server may have changed.
 	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, 
 }
 
 // sendTokenRequest sends one request of requestToken. next is the nonce for the next one.
-func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *jwt.DPoPKey, nonce string) (_ *tokenResponse, next string, _ error) {
+func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer string, c *clientIdentity, form url.Values, key *jwt.DPoPKey, nonce string) (_ *tokenResponse, next string, _ error) {
 	basic, err := a.authenticate(c, issuer, form)
 	if err != nil {
 		return nil, "", err
@@ -90,7 +90,7 @@ func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer stri
 // authenticate adds the client's credentials to a token request: to its form, or as the
 // value of the header Authorization, which it returns. It adds each value that can be used
 // as a credential to the redactor.
-func (a *authorizer) authenticate(c *client, issuer string, form url.Values) (basic string, err error) {
+func (a *authorizer) authenticate(c *clientIdentity, issuer string, form url.Values) (basic string, err error) {
 	switch c.authMethod {
 	case authSecretBasic:
 		// RFC 6749, section 2.3.1: both parts are form-encoded first.

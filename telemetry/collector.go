@@ -37,7 +37,7 @@ func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	now := time.Now()
 	tasks := c.client.Tasks()
 	all := c.client.Status()
-	used, _ := c.usage.Read(now, 0, func() []usage.Server { return usage.Of(all) })
+	used, _ := c.usage.Read(now, 0, func() []usage.Target { return usage.Of(all) })
 	for _, status := range all {
 		o.server(&status, now)
 		o.tasks(&status, tasks, now)

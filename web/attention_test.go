@@ -243,5 +243,5 @@ func TestUsersOf_counts_the_standby_and_copies(t *testing.T) {
 		{Name: "a", Gen: 3, Session: &mcpvisor.SessionInfo{PID: 10}, Standby: &mcpvisor.SessionInfo{PID: 11}, Copies: []int{0, 12, 13}, Calls: mcpvisor.CallCounts{Total: 5, Failed: 2}},
 		{Name: "b", Session: &mcpvisor.SessionInfo{}},
 	})
-	require.Equal(t, []usage.Server{{Name: "a", Gen: 3, PIDs: []int{10, 11, 12, 13}, Calls: 5, Failed: 2}, {Name: "b"}}, users)
+	require.Equal(t, []usage.Target{{Name: "a", Gen: 3, PIDs: []int{10, 11, 12, 13}, Calls: 5, Failed: 2}, {Name: "b"}}, users)
 }

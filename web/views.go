@@ -280,7 +280,7 @@ func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerValue(h, w, r, func() api.Usage {
-		kept, seq := h.usage.Read(time.Now(), 0, func() []usage.Server { return usage.Of(h.client.Status()) })
+		kept, seq := h.usage.Read(time.Now(), 0, func() []usage.Target { return usage.Of(h.client.Status()) })
 		answer := api.Usage{Instance: h.instance, Seq: seq, Servers: make([]api.ServerUsage, 0, len(kept))}
 		for _, name := range h.client.Servers() {
 			if samples := kept[name]; len(samples) > 0 {

@@ -302,7 +302,7 @@ func TestEtcd(t *testing.T) {
 	for _, n := range nodes {
 		n.load("all", f.Names(), callOptions{Timeout: 5 * time.Second})
 	}
-	leader := slices.IndexFunc(f.Etcd, func(s *etcdtest.Server) bool { return s.Leads() })
+	leader := slices.IndexFunc(f.Etcd, func(s *etcdtest.Member) bool { return s.Leads() })
 	require.GreaterOrEqual(t, leader, 0, "etcd has no leader")
 	f.Etcd[leader].Kill()
 	time.Sleep(pick(life+time.Second, 12*time.Second)) // a renewal that has failed would end the life by then

@@ -48,7 +48,7 @@ type Fleet struct {
 	t    *testing.T
 	o    Options
 	dir  string
-	Etcd []*etcdtest.Server
+	Etcd []*etcdtest.Member
 	// Nodes are those that were started, by id; the process of one may have ended.
 	Nodes map[string]*Node
 	// Authority signs the certificates of the nodes.

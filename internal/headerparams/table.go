@@ -173,7 +173,7 @@ func (t *Table) Ambiguous(tool string, params json.RawMessage) (member string) {
 	return ""
 }
 
-func (n *node) ambiguous(object []byte) (member string) {
+func (n *markedValue) ambiguous(object []byte) (member string) {
 	seen := make([]bool, len(n.children))
 	_ = jsonscan.EachMember(object, func(name string, value []byte) error {
 		for i := range n.children {
@@ -193,8 +193,8 @@ func (n *node) ambiguous(object []byte) (member string) {
 }
 
 // has reports whether a marked argument is below a member of that name, or is it.
-func (n *node) has(name string) bool {
-	return slices.ContainsFunc(n.children, func(c node) bool { return c.name == name })
+func (n *markedValue) has(name string) bool {
+	return slices.ContainsFunc(n.children, func(c markedValue) bool { return c.name == name })
 }
 
 // sameInteger reports whether a header has the integer of an argument in another form, as 42.0.
@@ -217,9 +217,9 @@ func tooLong(header string) error {
 
 // read finds the marked values in an object of the parameters. Of duplicate members the last
 // one counts. It reports false if the object is not valid.
-func (n *node) read(object []byte, values [][]byte) (valid bool) {
+func (n *markedValue) read(object []byte, values [][]byte) (valid bool) {
 	err := jsonscan.EachMember(object, func(name string, value []byte) error {
-		i, found := slices.BinarySearchFunc(n.children, name, func(c node, name string) int { return cmp.Compare(c.name, name) })
+		i, found := slices.BinarySearchFunc(n.children, name, func(c markedValue, name string) int { return cmp.Compare(c.name, name) })
 		if !found {
 			return nil
 		}
@@ -321,19 +321,19 @@ func Check(schema json.RawMessage) (kept int, err error) {
 
 // toolMarks are the marked arguments of one tool. They are not changed.
 type toolMarks struct {
-	params  node     // the parameters of tools/call; its only child is "arguments"
-	headers []string // the header of each mark
-	kept    int      // bytes of memory, estimated
+	params  markedValue // the parameters of tools/call; its only child is "arguments"
+	headers []string    // the header of each mark
+	kept    int         // bytes of memory, estimated
 }
 
-// node is a value in the parameters of a call that is marked, or that contains marked
+// markedValue is a value in the parameters of a call that is marked, or that contains marked
 // values. Marked values share the nodes of the objects around them, so that the tree is
 // at most a few times as large as the schema.
-type node struct {
+type markedValue struct {
 	name     string
-	mark     int    // the index of its header; -1: it is not marked
-	under    [2]int // the marks of the node and of its children: from under[0] up to under[1]
-	children []node // sorted by name
+	mark     int           // the index of its header; -1: it is not marked
+	under    [2]int        // the marks of the node and of its children: from under[0] up to under[1]
+	children []markedValue // sorted by name
 }
 
 // nodeBytes is the memory of a node without its texts, in bytes.
@@ -355,25 +355,25 @@ func readMarks(schema json.RawMessage) (*toolMarks, error) {
 		return nil, fmt.Errorf("its schema cannot be read: %w", err)
 	}
 	t, seen := new(toolMarks), make(map[string]bool)
-	arguments := node{name: "arguments", mark: -1}
+	arguments := markedValue{name: "arguments", mark: -1}
 	if err := t.addProperties(&arguments, root.Properties, seen); err != nil || len(t.headers) == 0 {
 		return nil, err
 	}
-	t.params = node{mark: -1, under: arguments.under, children: []node{arguments}}
+	t.params = markedValue{mark: -1, under: arguments.under, children: []markedValue{arguments}}
 	t.kept += 2 * nodeBytes
 	return t, nil
 }
 
 // addProperties adds the marked properties of an object to its node. seen contains the
 // header names so far, in lower case, because header names ignore case.
-func (t *toolMarks) addProperties(to *node, properties map[string]annotatedSchema, seen map[string]bool) error {
+func (t *toolMarks) addProperties(to *markedValue, properties map[string]annotatedSchema, seen map[string]bool) error {
 	to.under[0] = len(t.headers)
 	if to.mark >= 0 {
 		to.under[0] = to.mark
 	}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		p := properties[name]
-		child := node{name: strings.Clone(name), mark: -1}
+		child := markedValue{name: strings.Clone(name), mark: -1}
 		if p.Header != nil {
 			header, err := headerName(name, p, seen)
 			if err != nil {

@@ -18,11 +18,11 @@ import (
 //	for item := i + 1; item < t.Next(i); item = t.Next(item) { … }
 type Tree struct {
 	text  []byte
-	nodes []node
+	nodes []value
 }
 
-// node is one value, or the name of a member.
-type node struct {
+// value is one value, or the name of a member.
+type value struct {
 	start, end uint32 // in the text
 	next       uint32 // the node after those within this one
 	escaped    bool   // a string with escapes
@@ -78,7 +78,7 @@ func (p *treeParser) add() (int, error) {
 		}
 		runtime.Gosched()
 	}
-	p.nodes = append(p.nodes, node{start: uint32(p.scan.Pos)})
+	p.nodes = append(p.nodes, value{start: uint32(p.scan.Pos)})
 	return i, nil
 }
 

@@ -30,8 +30,8 @@ const (
 	shareOfTime = 50
 )
 
-// Server is what is known about a server when a sample is taken.
-type Server struct {
+// Target is what is known about a server when a sample is taken.
+type Target struct {
 	Name string
 	Gen  uint64 // of its registration: counts of another one are not compared
 	// PIDs are the process ids of its sessions; empty for a server that is no process.
@@ -41,10 +41,10 @@ type Server struct {
 }
 
 // Of returns the servers of a client, as a sample needs them.
-func Of(all []mcpvisor.ServerStatus) []Server {
-	servers := make([]Server, 0, len(all))
+func Of(all []mcpvisor.ServerStatus) []Target {
+	servers := make([]Target, 0, len(all))
 	for i := range all {
-		s := Server{Name: all[i].Name, Gen: all[i].Gen, Calls: all[i].Calls.Total, Failed: all[i].Calls.Failed}
+		s := Target{Name: all[i].Name, Gen: all[i].Gen, Calls: all[i].Calls.Total, Failed: all[i].Calls.Failed}
 		for _, session := range []*mcpvisor.SessionInfo{all[i].Session, all[i].Standby} {
 			if session != nil && session.PID > 0 {
 				s.PIDs = append(s.PIDs, session.PID)
@@ -93,7 +93,7 @@ type Recorder struct {
 
 // series is what is known about one server.
 type series struct {
-	last    Server
+	last    Target
 	roots   map[root]time.Duration // the processor time of the last sample, by the process that was started
 	samples []Sample               // oldest first
 }
@@ -114,7 +114,7 @@ type process struct {
 
 // Read takes a sample if it is time for one, and returns the samples of each server after the
 // sample number after, oldest first, and the number of the last sample.
-func (r *Recorder) Read(now time.Time, after uint64, list func() []Server) (samples map[string][]Sample, seq uint64) {
+func (r *Recorder) Read(now time.Time, after uint64, list func() []Target) (samples map[string][]Sample, seq uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !now.Before(r.next) {
@@ -132,9 +132,9 @@ func (r *Recorder) Read(now time.Time, after uint64, list func() []Server) (samp
 	return samples, r.seq
 }
 
-func (r *Recorder) sampleLocked(now time.Time, servers []Server) {
+func (r *Recorder) sampleLocked(now time.Time, servers []Target) {
 	var processes []process
-	if slices.ContainsFunc(servers, func(s Server) bool { return len(s.PIDs) > 0 }) {
+	if slices.ContainsFunc(servers, func(s Target) bool { return len(s.PIDs) > 0 }) {
 		if r.read == nil {
 			r.read = readProcesses
 		}
@@ -194,7 +194,7 @@ func (s *series) measure(sample *Sample, trees map[root][]process) {
 // ownedBy returns, for each server, the processes of each of its sessions: the one that was
 // started, its descendants, and what else is in the process groups that they lead. A process
 // belongs to the nearest server above it.
-func ownedBy(servers []Server, processes []process) []map[root][]process {
+func ownedBy(servers []Target, processes []process) []map[root][]process {
 	byPID := make(map[int]process, len(processes))
 	for _, p := range processes {
 		byPID[p.pid] = p

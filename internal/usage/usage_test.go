@@ -23,8 +23,8 @@ func TestRecorder_counts_descendants_and_groups(t *testing.T) {
 			{pid: 30, parent: 31, group: 31}, {pid: 31, parent: 30, group: 30},
 		}
 	}}
-	samples, seq := r.Read(start, 0, func() []Server {
-		return []Server{{Name: "a", PIDs: []int{10}}, {Name: "b", PIDs: []int{20}}, {Name: "gone", PIDs: []int{99}}, {Name: "http"}}
+	samples, seq := r.Read(start, 0, func() []Target {
+		return []Target{{Name: "a", PIDs: []int{10}}, {Name: "b", PIDs: []int{20}}, {Name: "gone", PIDs: []int{99}}, {Name: "http"}}
 	})
 	require.EqualValues(t, 1, seq)
 	require.Equal(t, map[string][]Sample{
@@ -37,11 +37,11 @@ func TestRecorder_counts_descendants_and_groups(t *testing.T) {
 
 func TestRecorder_measures_what_happened_since_the_sample_before(t *testing.T) {
 	processes := []process{{pid: 10, start: 5, cpu: 3 * time.Second}}
-	server := Server{Name: "a", Gen: 1, PIDs: []int{10}, Calls: 100, Failed: 7}
+	server := Target{Name: "a", Gen: 1, PIDs: []int{10}, Calls: 100, Failed: 7}
 	r := &Recorder{read: func() []process { return processes }}
 	read := func(at time.Duration) Sample {
 		t.Helper()
-		samples, seq := r.Read(start.Add(at), 0, func() []Server { return []Server{server} })
+		samples, seq := r.Read(start.Add(at), 0, func() []Target { return []Target{server} })
 		last := samples["a"][len(samples["a"])-1]
 		require.Equal(t, seq, last.Seq)
 		return last
@@ -72,7 +72,7 @@ func TestRecorder_measures_what_happened_since_the_sample_before(t *testing.T) {
 func TestRecorder_bounds(t *testing.T) {
 	reads := 0
 	r := &Recorder{read: func() []process { reads++; return nil }}
-	list := func() []Server { return []Server{{Name: "a", PIDs: []int{10}}} }
+	list := func() []Target { return []Target{{Name: "a", PIDs: []int{10}}} }
 	for range 100 { // many readers share a sample
 		r.Read(start, 0, list)
 	}
@@ -89,7 +89,7 @@ func TestRecorder_bounds(t *testing.T) {
 	require.Len(t, newer["a"], 2)
 	nothing, _ := r.Read(at, seq, list)
 	require.Empty(t, nothing)
-	r.Read(at.Add(2*window), 0, func() []Server { return nil })
+	r.Read(at.Add(2*window), 0, func() []Target { return nil })
 	require.Empty(t, r.servers, "a server that is gone is forgotten")
 	// After a long pause the difference to the sample before it says little.
 	r.Read(at.Add(3*window), 0, list)
@@ -100,7 +100,7 @@ func TestRecorder_bounds(t *testing.T) {
 
 func TestRecorder_reads_real_processes(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		samples, _ := new(Recorder).Read(start, 0, func() []Server { return []Server{{Name: "a", PIDs: []int{os.Getpid()}}} })
+		samples, _ := new(Recorder).Read(start, 0, func() []Target { return []Target{{Name: "a", PIDs: []int{os.Getpid()}}} })
 		require.False(t, samples["a"][0].Known)
 		return
 	}
@@ -108,7 +108,7 @@ func TestRecorder_reads_real_processes(t *testing.T) {
 	input, err := child.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	samples, _ := new(Recorder).Read(start, 0, func() []Server { return []Server{{Name: "a", PIDs: []int{os.Getpid()}}} })
+	samples, _ := new(Recorder).Read(start, 0, func() []Target { return []Target{{Name: "a", PIDs: []int{os.Getpid()}}} })
 	require.NoError(t, input.Close())
 	require.NoError(t, child.Wait())
 	require.True(t, samples["a"][0].Known)

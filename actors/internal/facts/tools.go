@@ -25,12 +25,12 @@ type Tools struct {
 	closed bool  // guarded by mu: Release was called
 }
 
-// Room bounds how many tools of all registrations of a client have statistics of their
+// ToolRoom bounds how many tools of all registrations of a client have statistics of their
 // own. The zero value has room for 1000.
-type Room struct{ used atomic.Int64 }
+type ToolRoom struct{ used atomic.Int64 }
 
 // take takes one place. It reports false if all are taken.
-func (r *Room) take() bool {
+func (r *ToolRoom) take() bool {
 	for {
 		n := r.used.Load()
 		if n >= retention.ToolStats {
@@ -62,7 +62,7 @@ func (t *Tools) Find(name string) *Tool {
 
 // Of returns the statistics of a tool that the server lists. Without room they are those
 // of monitor.OtherTools.
-func (t *Tools) Of(name string, room *Room) *Tool {
+func (t *Tools) Of(name string, room *ToolRoom) *Tool {
 	if tool := t.Find(name); tool != nil {
 		return tool
 	}
@@ -91,7 +91,7 @@ func (t *Tools) Of(name string, room *Room) *Tool {
 }
 
 // Release returns the places of the tools. Call it when the registration has ended.
-func (t *Tools) Release(room *Room) {
+func (t *Tools) Release(room *ToolRoom) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true

@@ -17,7 +17,7 @@ import (
 
 func TestTools(t *testing.T) {
 	var tools Tools
-	var room Room
+	var room ToolRoom
 	require.Nil(t, tools.Find("a"))
 	require.Nil(t, tools.Stats("s"))
 	a := tools.Of("a", &room)
@@ -48,7 +48,7 @@ func TestTools(t *testing.T) {
 // Beyond the limit of all registrations together, the tools of one share an entry.
 func TestTools_other(t *testing.T) {
 	var first, second Tools
-	var room Room
+	var room ToolRoom
 	for i := range retention.ToolStats {
 		first.Of(fmt.Sprint("tool-", i), &room)
 	}
@@ -67,7 +67,7 @@ func TestTools_other(t *testing.T) {
 
 func TestTools_concurrent(t *testing.T) {
 	var tools Tools
-	var room Room
+	var room ToolRoom
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -44,8 +44,8 @@ func Program(t *testing.T) string {
 	}
 }
 
-// Server is one member of a cluster.
-type Server struct {
+// Member is one member of a cluster.
+type Member struct {
 	Endpoint string // http://127.0.0.1:port
 	args     []string
 	log      string // the file of its stderr
@@ -54,20 +54,20 @@ type Server struct {
 }
 
 // Start runs an etcd of one member, with an empty database, until the test ends.
-func Start(t *testing.T) *Server {
+func Start(t *testing.T) *Member {
 	t.Helper()
 	return StartCluster(t, 1)[0]
 }
 
 // StartCluster runs a cluster with an empty database until the test ends.
-func StartCluster(t *testing.T, members int) []*Server {
+func StartCluster(t *testing.T, members int) []*Member {
 	t.Helper()
 	program := Program(t)
 	heartbeat, election := "50", "500"
 	if members > 1 { // a busy machine must not lose its leader
 		heartbeat, election = "100", "1000"
 	}
-	all := make([]*Server, members)
+	all := make([]*Member, members)
 	peers, cluster := make([]string, members), make([]string, members)
 	for i := range all {
 		peers[i] = "http://" + freeAddress(t)
@@ -75,7 +75,7 @@ func StartCluster(t *testing.T, members int) []*Server {
 	}
 	for i := range all {
 		client := "http://" + freeAddress(t)
-		all[i] = &Server{Endpoint: client, log: filepath.Join(t.TempDir(), "log"), program: program, args: []string{
+		all[i] = &Member{Endpoint: client, log: filepath.Join(t.TempDir(), "log"), program: program, args: []string{
 			"--name", fmt.Sprint("member", i), "--initial-cluster", strings.Join(cluster, ","),
 			"--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
 			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
@@ -90,15 +90,15 @@ func StartCluster(t *testing.T, members int) []*Server {
 	return all
 }
 
-// Run starts the member, again after [Server.Kill], and waits until it is healthy: it has a leader.
-func (s *Server) Run(t *testing.T) {
+// Run starts the member, again after [Member.Kill], and waits until it is healthy: it has a leader.
+func (s *Member) Run(t *testing.T) {
 	t.Helper()
 	s.start(t)
 	s.wait(t)
 }
 
 // RunAll starts those members that were killed, and waits until all are healthy.
-func RunAll(t *testing.T, servers ...*Server) {
+func RunAll(t *testing.T, servers ...*Member) {
 	t.Helper()
 	for _, s := range servers {
 		s.start(t)
@@ -108,7 +108,7 @@ func RunAll(t *testing.T, servers ...*Server) {
 	}
 }
 
-func (s *Server) start(t *testing.T) {
+func (s *Member) start(t *testing.T) {
 	t.Helper()
 	if s.cmd != nil { // it runs: another process could not use its data, and Kill would not end this one
 		return
@@ -122,7 +122,7 @@ func (s *Server) start(t *testing.T) {
 	require.NoError(t, s.cmd.Start())
 }
 
-func (s *Server) wait(t *testing.T) {
+func (s *Member) wait(t *testing.T) {
 	t.Helper()
 	if !assert.Eventually(t, s.healthy, 30*time.Second, 50*time.Millisecond, "etcd does not answer") {
 		said, _ := os.ReadFile(s.log)
@@ -130,13 +130,13 @@ func (s *Server) wait(t *testing.T) {
 	}
 }
 
-func (s *Server) healthy() bool {
+func (s *Member) healthy() bool {
 	_, err := s.ask(http.MethodGet, "/health")
 	return err == nil
 }
 
 // Leads reports whether the member is the leader of its cluster.
-func (s *Server) Leads() bool {
+func (s *Member) Leads() bool {
 	body, err := s.ask(http.MethodPost, "/v3/maintenance/status")
 	if err != nil {
 		return false
@@ -150,7 +150,7 @@ func (s *Server) Leads() bool {
 	return json.Unmarshal(body, &status) == nil && status.Leader != "" && status.Leader == status.Header.Member
 }
 
-func (s *Server) ask(method, path string) ([]byte, error) {
+func (s *Member) ask(method, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, s.Endpoint+path, strings.NewReader("{}"))
@@ -169,7 +169,7 @@ func (s *Server) ask(method, path string) ([]byte, error) {
 }
 
 // Kill ends the member as kill -9 does.
-func (s *Server) Kill() {
+func (s *Member) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()

@@ -46,20 +46,20 @@ type Owner struct {
 	client Client
 
 	mu        sync.Mutex
-	servers   map[string]*server // those that are listened to; guarded by mu, with their fields
+	servers   map[string]*served // those that are listened to; guarded by mu, with their fields
 	listeners int
 	stop      context.CancelFunc // ends the watch; nil without listeners
 }
 
-// server is a server that other nodes listen to.
-type server struct {
+// served is a server that other nodes listen to.
+type served struct {
 	turn    chan struct{} // holds one element while its subscriptions or its level are changed
-	nodes   map[string]*node
+	nodes   map[string]*subscriber
 	leaving int // nodes whose subscriptions are being ended
 }
 
-// node is what one node wants of a server.
-type node struct {
+// subscriber is what one node wants of a server.
+type subscriber struct {
 	listeners map[*listener]bool
 	uris      map[string]bool
 	level     string // empty: whatever the server sends
@@ -72,7 +72,7 @@ type listener struct {
 }
 
 // NewOwner makes an owner.
-func NewOwner(client Client) *Owner { return &Owner{client: client, servers: map[string]*server{}} }
+func NewOwner(client Client) *Owner { return &Owner{client: client, servers: map[string]*served{}} }
 
 // levels are the severities of log messages, lowest first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
@@ -134,7 +134,7 @@ func (o *Owner) task(ctx context.Context, r peer.Request) (json.RawMessage, erro
 }
 
 // enter waits for the turn to change what a node wants of a server. The caller gives it back.
-func (o *Owner) enter(ctx context.Context, r peer.Request) (*server, error) {
+func (o *Owner) enter(ctx context.Context, r peer.Request) (*served, error) {
 	for {
 		o.mu.Lock()
 		s := o.servers[r.Server]
@@ -214,7 +214,7 @@ func (o *Owner) unsubscribe(ctx context.Context, r peer.Request) error {
 }
 
 // wants reports whether a node is subscribed to a resource.
-func (s *server) wants(uri string) bool {
+func (s *served) wants(uri string) bool {
 	for _, n := range s.nodes {
 		if n.uris[uri] {
 			return true
@@ -280,12 +280,12 @@ func (o *Owner) join(r peer.Request, l *listener) {
 	defer o.mu.Unlock()
 	s := o.servers[r.Server]
 	if s == nil {
-		s = &server{turn: make(chan struct{}, 1), nodes: map[string]*node{}}
+		s = &served{turn: make(chan struct{}, 1), nodes: map[string]*subscriber{}}
 		o.servers[r.Server] = s
 	}
 	n := s.nodes[r.Node]
 	if n == nil {
-		n = &node{listeners: map[*listener]bool{}, uris: map[string]bool{}}
+		n = &subscriber{listeners: map[*listener]bool{}, uris: map[string]bool{}}
 		s.nodes[r.Node] = n
 	}
 	n.listeners[l] = true
@@ -322,7 +322,7 @@ func (o *Owner) leave(r peer.Request, l *listener) {
 }
 
 // endSubscriptions ends those of a node that has left which no other node wants.
-func (o *Owner) endSubscriptions(name string, s *server, left *node) {
+func (o *Owner) endSubscriptions(name string, s *served, left *subscriber) {
 	s.turn <- struct{}{} // the goroutine that has it is bounded by the timeouts of its request
 	defer func() { <-s.turn }()
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
@@ -367,7 +367,7 @@ func (o *Owner) watch(ctx context.Context, events <-chan mcpvisor.Event) {
 }
 
 // notify tells the nodes what concerns them. The mutex of the owner is held.
-func (s *server) notify(e mcpvisor.Event) {
+func (s *served) notify(e mcpvisor.Event) {
 	for _, n := range s.nodes {
 		if notice, ok := n.noticeOf(e); ok {
 			for l := range n.listeners {
@@ -378,7 +378,7 @@ func (s *server) notify(e mcpvisor.Event) {
 }
 
 // noticeOf returns what a node is told of an event; ok is false for nothing.
-func (n *node) noticeOf(e mcpvisor.Event) (notice transport.Notice, ok bool) {
+func (n *subscriber) noticeOf(e mcpvisor.Event) (notice transport.Notice, ok bool) {
 	if e.Kind == mcpvisor.EventResourceUpdated { // a part of a resource has a URI of its own, so that the URIs are not compared
 		return transport.Notice{Kind: transport.ResourceUpdated, URI: e.URI}, len(n.uris) > 0
 	}

@@ -47,7 +47,7 @@ type Stream struct {
 	config  Config
 	room    room
 
-	out      *outbox
+	out      *sendQueue
 	began    time.Time
 	lastSeen atomic.Int64 // when the last packet came, in nanoseconds since began
 	unsent   atomic.Int64 // bytes that gRPC has not written yet
@@ -76,7 +76,7 @@ type incoming struct {
 
 // New makes a stream. Messages that are added before [Stream.Start] wait.
 func New(packets Packets, config Config) *Stream {
-	return &Stream{packets: packets, config: config, room: room{limit: config.RoomBytes}, out: newOutbox(), began: time.Now(), ended: make(chan struct{}), incoming: map[uint64]*incoming{}}
+	return &Stream{packets: packets, config: config, room: room{limit: config.RoomBytes}, out: newSendQueue(), began: time.Now(), ended: make(chan struct{}), incoming: map[uint64]*incoming{}}
 }
 
 // Start begins to send and to receive, in two goroutines that loops counts. They end when the stream has
@@ -162,7 +162,7 @@ func (s *Stream) SendNow(m *Message) bool {
 // blocks.
 const maxUnsent = 32 << 10
 
-// transmit hands a packet to gRPC. The caller has claimed the outbox. It reports false if the stream has
+// transmit hands a packet to gRPC. The caller has claimed the queue. It reports false if the stream has
 // ended.
 func (s *Stream) transmit(p *packet) bool {
 	p.unsent = &s.unsent

@@ -41,9 +41,9 @@ func frames(t *testing.T, packet []byte) (all []frame) {
 	return all
 }
 
-// TestOutbox_turns: long messages share the stream with each other and with short ones.
-func TestOutbox_turns(t *testing.T) {
-	o := newOutbox()
+// TestSendQueue_turns: long messages share the stream with each other and with short ones.
+func TestSendQueue_turns(t *testing.T) {
+	o := newSendQueue()
 	for call := range uint64(2) {
 		o.add(&Message{What: kindResult, Call: call + 1, Body: make([]byte, 5*MaxChunk)})
 		o.take(nil)
@@ -64,14 +64,14 @@ func TestOutbox_turns(t *testing.T) {
 	require.True(t, o.grant(1), "late credit is harmless")
 }
 
-// TestOutbox_withdraw: a message that was not taken to its end cannot be executed, so it was not
+// TestSendQueue_withdraw: a message that was not taken to its end cannot be executed, so it was not
 // sent; a begun one is dropped.
-func TestOutbox_withdraw(t *testing.T) {
+func TestSendQueue_withdraw(t *testing.T) {
 	done := 0
 	newMessage := func(size int) *Message {
 		return &Message{What: kindCall, Call: 1, Body: make([]byte, size), Done: func() { done++ }}
 	}
-	o := newOutbox()
+	o := newSendQueue()
 	queued, short, begun, ending := newMessage(10), newMessage(10), newMessage(2*MaxChunk), newMessage(2*MaxChunk)
 	o.add(queued)
 	require.True(t, o.withdraw(queued))
@@ -92,7 +92,7 @@ func TestOutbox_withdraw(t *testing.T) {
 	require.True(t, o.withdraw(ending))
 	require.False(t, o.add(newMessage(1)))
 	require.Equal(t, 4, done, "each once")
-	refused := newOutbox()
+	refused := newSendQueue()
 	again := newMessage(2 * MaxChunk)
 	refused.add(again)
 	refused.take(nil)
@@ -109,9 +109,9 @@ func TestOutbox_withdraw(t *testing.T) {
 	require.Equal(t, 6, done)
 }
 
-// TestOutbox_control: credits of any number go out in whole frames, and their number is bounded.
-func TestOutbox_control(t *testing.T) {
-	o := newOutbox()
+// TestSendQueue_control: credits of any number go out in whole frames, and their number is bounded.
+func TestSendQueue_control(t *testing.T) {
+	o := newSendQueue()
 	n := 0
 	for o.addControl(frameCredit, 1<<62) {
 		n++
@@ -360,9 +360,9 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// TestOutbox_endWhenEmpty_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
-func TestOutbox_endWhenEmpty_waits_for_what_is_being_sent(t *testing.T) {
-	o := newOutbox()
+// TestSendQueue_endWhenEmpty_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
+func TestSendQueue_endWhenEmpty_waits_for_what_is_being_sent(t *testing.T) {
+	o := newSendQueue()
 	answer := &Message{What: kindResult, Call: 1, Done: o.endWhenEmpty}
 	_, claimed := o.claimFor(answer, nil)
 	require.True(t, claimed)

@@ -104,7 +104,7 @@ type Node struct {
 	gatewayChanged bool
 	told           map[string]told
 
-	servers map[string]*server
+	servers map[string]*startedServer
 	refused map[string]bool // what this node cannot run
 	// ended are the highest epochs that have ended here, or never start.
 	ended map[string]uint64
@@ -123,8 +123,8 @@ type Node struct {
 	malformed int
 }
 
-// server is a server that was started here and has not ended.
-type server struct {
+// startedServer is a server that was started here and has not ended.
+type startedServer struct {
 	epoch     uint64
 	exclusive bool
 	ending    bool // EffectEnd was given
@@ -147,7 +147,7 @@ type request struct {
 func New(c Config) *Node {
 	c = c.withDefaults()
 	return &Node{
-		config: c, view: placement.NewView(c.Placement), servers: map[string]*server{}, refused: map[string]bool{},
+		config: c, view: placement.NewView(c.Placement), servers: map[string]*startedServer{}, refused: map[string]bool{},
 		ended: map[string]uint64{}, releasing: map[string]bool{}, releaseAt: map[string]time.Duration{},
 		requests: map[uint64]request{}, specs: map[string]records.Spec{}, placeRest: map[string]records.Rest{},
 		specsChanged: map[string]bool{}, told: map[string]told{},

@@ -45,7 +45,7 @@ func (n *Node) startOwned() {
 			s.epoch = place.Epoch
 			n.do(Effect{Kind: EffectAdopt, Name: name, Epoch: s.epoch})
 		case place.Epoch > n.ended[name] && known:
-			n.servers[name] = &server{epoch: place.Epoch, exclusive: spec.Exclusive}
+			n.servers[name] = &startedServer{epoch: place.Epoch, exclusive: spec.Exclusive}
 			n.do(Effect{Kind: EffectStart, Name: name, Epoch: place.Epoch, Spec: spec})
 		case n.releasing[name]:
 		case n.now < n.releaseAt[name]:
@@ -90,7 +90,7 @@ func (n *Node) endForeign() {
 	}
 }
 
-func (n *Node) end(name string, s *server, now bool) {
+func (n *Node) end(name string, s *startedServer, now bool) {
 	if s.ending && (s.atOnce || !now) {
 		return
 	}

@@ -18,8 +18,8 @@ import (
 // be replaced.
 var ErrConflict = errors.New("another configuration was applied at the same time; apply it again if it is the one that is wanted")
 
-// Server is one server of a configuration.
-type Server struct {
+// ServerRecord is one server of a configuration.
+type ServerRecord struct {
 	Name string
 	placement.Spec
 	Definition json.RawMessage
@@ -53,7 +53,7 @@ const (
 // A server must not become exclusive, or stop being so, under its name: a node that is cut off
 // still runs it as it was. Apply refuses that before it writes anything. It also refuses to change a
 // record that it cannot read, but removes one of a server that is not in the configuration.
-func Apply(ctx context.Context, s store.Store, servers []Server, gateway json.RawMessage) (generation uint64, err error) {
+func Apply(ctx context.Context, s store.Store, servers []ServerRecord, gateway json.RawMessage) (generation uint64, err error) {
 	wanted, gateway, err := check(servers, gateway)
 	if err != nil {
 		return 0, err
@@ -107,8 +107,8 @@ func Apply(ctx context.Context, s store.Store, servers []Server, gateway json.Ra
 }
 
 // check returns the servers by name, and the definition of the gateway without spaces.
-func check(servers []Server, gateway json.RawMessage) (map[string]Server, json.RawMessage, error) {
-	wanted, total := make(map[string]Server, len(servers)), 0
+func check(servers []ServerRecord, gateway json.RawMessage) (map[string]ServerRecord, json.RawMessage, error) {
+	wanted, total := make(map[string]ServerRecord, len(servers)), 0
 	for _, server := range servers {
 		switch _, twice := wanted[server.Name]; {
 		case server.Name == "" || len(server.Name) > maxName || strings.Contains(server.Name, "/"):
@@ -198,7 +198,7 @@ func get(ctx context.Context, s store.Store, key string) (pair store.Pair, exist
 
 // difference returns the changes that make the pairs what is wanted: removals first, each sorted by
 // name.
-func difference(pairs []store.Pair, wanted map[string]Server, next uint64) (changes []store.Change, err error) {
+func difference(pairs []store.Pair, wanted map[string]ServerRecord, next uint64) (changes []store.Change, err error) {
 	current := map[string][]byte{}
 	for _, pair := range pairs {
 		name := strings.TrimPrefix(pair.Key, SpecPrefix)
@@ -234,7 +234,7 @@ func difference(pairs []store.Pair, wanted map[string]Server, next uint64) (chan
 	return changes, nil
 }
 
-func has(wanted map[string]Server, name string) bool { _, ok := wanted[name]; return ok }
+func has(wanted map[string]ServerRecord, name string) bool { _, ok := wanted[name]; return ok }
 
 // partOf is how many of the changes go into the next transaction.
 func partOf(changes []store.Change) int {

@@ -62,12 +62,12 @@ func values(t *testing.T, s store.Store) map[string]string {
 	return values
 }
 
-func server(name, definition string) records.Server {
-	return records.Server{Name: name, Definition: []byte(definition)}
+func server(name, definition string) records.ServerRecord {
+	return records.ServerRecord{Name: name, Definition: []byte(definition)}
 }
 
 // many are servers whose configuration needs several transactions.
-func many(count int, definition string) (servers []records.Server) {
+func many(count int, definition string) (servers []records.ServerRecord) {
 	for i := range count {
 		servers = append(servers, server(fmt.Sprintf("server%04d", i), definition))
 	}
@@ -76,7 +76,7 @@ func many(count int, definition string) (servers []records.Server) {
 
 func TestApply(t *testing.T) {
 	s := newStore(t)
-	apply := func(want uint64, servers ...records.Server) {
+	apply := func(want uint64, servers ...records.ServerRecord) {
 		t.Helper()
 		generation, err := records.Apply(t.Context(), s, servers, nil)
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestApply(t *testing.T) {
 	}
 	apply(0)
 	require.Empty(t, values(t, s))
-	lock := records.Server{Name: "lock", Spec: placement.Spec{Exclusive: true, Labels: map[string]string{"zone": "1"}}, Definition: []byte(`{ "command": "x" }`)}
+	lock := records.ServerRecord{Name: "lock", Spec: placement.Spec{Exclusive: true, Labels: map[string]string{"zone": "1"}}, Definition: []byte(`{ "command": "x" }`)}
 	apply(1, server("a", `{}`), lock, server("none", ``+`null`))
 	require.Equal(t, map[string]string{
 		"generation": `{"v":1,"applied":1}`,
@@ -117,7 +117,7 @@ func TestApply(t *testing.T) {
 // leaves it alone.
 func TestApply_gateway(t *testing.T) {
 	s := newStore(t)
-	apply := func(want uint64, gateway string, servers ...records.Server) {
+	apply := func(want uint64, gateway string, servers ...records.ServerRecord) {
 		t.Helper()
 		generation, err := records.Apply(t.Context(), s, servers, json.RawMessage(gateway))
 		require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestApply_gateway(t *testing.T) {
 	apply(2, `{"on_down":"keep"}`, server("a", `{}`))
 	require.Equal(t, `{"definition":{"on_down":"keep"},"generation":2,"later":"kept","v":1}`, values(t, s)["gateway"])
 
-	generation, err := records.Apply(t.Context(), s, []records.Server{server("a", `{"b":1}`)}, nil)
+	generation, err := records.Apply(t.Context(), s, []records.ServerRecord{server("a", `{"b":1}`)}, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, generation)
 	require.Contains(t, values(t, s)["gateway"], "keep")
@@ -172,7 +172,7 @@ func TestApply_refuses(t *testing.T) {
 	put(t, s, "spec/later", `{"v":2}`)
 	before := values(t, s)
 	labels := map[string]string{"a": strings.Repeat("b", 300<<10)}
-	for problem, servers := range map[string][]records.Server{
+	for problem, servers := range map[string][]records.ServerRecord{
 		`server "lock": exclusive must not change from true to false`:         {server("new", `{}`), server("lock", `{}`)},
 		`server "later" cannot be changed: the record has version 2`:          {server("later", `{}`)},
 		`server "a" is defined twice`:                                         {server("a", `{}`), server("a", `{}`)},
@@ -188,7 +188,7 @@ func TestApply_refuses(t *testing.T) {
 	}
 	_, err := records.Apply(t.Context(), s, many(257, `"`+strings.Repeat("x", 256<<10-2)+`"`), nil)
 	require.ErrorContains(t, err, "the definitions of all servers have more than 67108864 bytes")
-	_, err = records.Apply(t.Context(), s, []records.Server{
+	_, err = records.Apply(t.Context(), s, []records.ServerRecord{
 		{Name: "lock", Spec: placement.Spec{Exclusive: true}}, server("a", `"`+strings.Repeat("<", 256<<10-2)+`"`),
 	}, nil)
 	require.NoError(t, err, "as much as is allowed")
@@ -237,7 +237,7 @@ func TestApply_lastAnswerLost(t *testing.T) {
 	s := newStore(t)
 	put(t, s, "spec/a", `{"v":1,"definition":{},"generation":2}`)
 	put(t, s, "generation", `{"v":1,"applied":1,"next":2}`)
-	generation, err := records.Apply(t.Context(), s, []records.Server{server("a", `{}`)}, nil)
+	generation, err := records.Apply(t.Context(), s, []records.ServerRecord{server("a", `{}`)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), generation)
 	require.Equal(t, `{"v":1,"applied":2}`, values(t, s)["generation"])

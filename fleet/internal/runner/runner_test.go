@@ -343,7 +343,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-func openEtcd(server *etcdtest.Server) func(t *testing.T) store.Store {
+func openEtcd(server *etcdtest.Member) func(t *testing.T) store.Store {
 	return func(t *testing.T) store.Store {
 		t.Helper()
 		s, err := etcd.Open(etcd.Config{Endpoints: []string{server.Endpoint}})

@@ -23,7 +23,7 @@ type Call struct {
 	InputResponses json.RawMessage
 	RequestState   string
 	// Server is the server that the tool runs in.
-	Server Server
+	Server Actions
 	// Streams is nil over HTTP, where tools with NeedsStreams are not offered.
 	Streams Streams
 	// Modern is whether the request is one of 2026-07-28. It is set only with Streams;
@@ -31,8 +31,8 @@ type Call struct {
 	Modern bool
 }
 
-// Server is what a tool can do in its server, over either transport.
-type Server interface {
+// Actions is what a tool can do in its server, over either transport.
+type Actions interface {
 	// Identity returns a random id of the incarnation and the number of its start.
 	Identity() (instance string, start int)
 	// CountExecution records one execution under the key and returns their number.

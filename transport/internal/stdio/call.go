@@ -180,7 +180,7 @@ func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.S
 // table sends exactly one answer: the goroutine that reads, the timer of the deadlines, the
 // caller itself, or the end of the session. Then the caller owns it again.
 type pending struct {
-	line    outgoing // guarded by the mutex of the table while it is in the outbox
+	line    outgoing // guarded by the mutex of the table while it is in the queue of lines
 	conn    *conn
 	entry   jsonrpc.Entry // in the table
 	answer  chan answer   // holds one

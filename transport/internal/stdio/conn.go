@@ -23,7 +23,7 @@ import (
 )
 
 // conn frames messages on one pair of streams and matches responses to requests. Callers
-// write for themselves (see [outbox]). The only caller also reads (see package reader),
+// write for themselves (see [lineQueue]). The only caller also reads (see package reader),
 // so "the goroutine that reads" may be a caller.
 //
 // A response goes straight to the caller that waits for it. Requests and notifications of the
@@ -39,7 +39,7 @@ type conn struct {
 	onReadEnd      func(error)    // is called, once, by the goroutine that reads
 
 	table        jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
-	out          outbox
+	out          lineQueue
 	goWrite      func(write func()) // runs write in a goroutine; called with the mutex of the table
 	onWriteError func(error)        // is called, at most once, by that goroutine
 	pendingPool  sync.Pool          // of *pending; per conn, because their channels must not leave a synctest bubble
@@ -59,7 +59,7 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, o reader.Optio
 		lifetime:      life,
 		maxLine:       o.MaxLine,
 		onReadEnd:     func(error) {},
-		out:           outbox{out: out, tryWrite: pipe.TryWriter(out)},
+		out:           lineQueue{out: out, tryWrite: pipe.TryWriter(out)},
 		goWrite:       func(write func()) { go write() },
 		onWriteError:  func(error) {},
 		notifications: new(jsonrpc.Notifications),

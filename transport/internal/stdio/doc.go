@@ -17,6 +17,6 @@
 //	process_conn.go  one process and the connection to it, until both are gone
 //	conn.go          what is done with each line of the server
 //	call.go          one request, from its line to its answer
-//	outbox.go        who writes, and whether a request counts as sent
+//	line_queue.go    who writes, and whether a request counts as sent
 //	reader/doc.go    who reads
 package stdio

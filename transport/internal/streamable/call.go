@@ -27,7 +27,7 @@ const confirmTimeout = time.Second
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type calls struct {
-	server    *server
+	server    *peer
 	life      *liveness
 	exchanger *exchanger
 	receiver  *receiver

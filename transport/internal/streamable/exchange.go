@@ -29,7 +29,7 @@ var (
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type exchanger struct {
-	server   *server
+	server   *peer
 	life     *liveness
 	receiver *receiver     // gets all that is not the answer to a request
 	table    exchangeTable // has its own mutex

@@ -34,7 +34,7 @@ type sendFunc = func(context.Context, transport.Request) (json.RawMessage, error
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type negotiation struct {
-	server    *server
+	server    *peer
 	life      *liveness
 	exchanger *exchanger
 	receiver  *receiver

@@ -30,7 +30,7 @@ import (
 type session struct {
 	transport.Base
 	dialer      *dialer
-	server      *server      // where requests go, and how they name the session
+	server      *peer        // where requests go, and how they name the session
 	life        *liveness    // whether the session lives, and its tasks
 	receiver    *receiver    // gets the messages of the server
 	exchanger   *exchanger   // sends messages, and reads the responses
@@ -40,7 +40,7 @@ type session struct {
 
 // NewSession implements Dialer.
 func (d *dialer) NewSession() transport.Session {
-	s := &session{dialer: d, server: &server{spec: d.spec, log: d.opts.Logger.With().Str("server", d.spec.Name).Logger()}, life: newLiveness()}
+	s := &session{dialer: d, server: &peer{spec: d.spec, log: d.opts.Logger.With().Str("server", d.spec.Name).Logger()}, life: newLiveness()}
 	s.life.onEnd = func(cause *supervisor.Cause) {
 		s.exchanger.table.endAll(cause)
 		if s.calls.pingRefused.Load() {
@@ -61,9 +61,9 @@ func (d *dialer) NewSession() transport.Session {
 	return s
 }
 
-// server is what the session knows about its server: where requests go, what was agreed, and
+// peer is what the session knows about its server: where requests go, what was agreed, and
 // how requests name the session. Fields without a remark are set by NewSession and not changed afterwards.
-type server struct {
+type peer struct {
 	spec     mcpvisor.ServerSpec
 	log      zerolog.Logger
 	endpoint *endpoint.Endpoint // nil: the URL cannot be parsed
@@ -84,7 +84,7 @@ type agreement struct {
 }
 
 // isModern reports whether the negotiated version is MCP 2026-07-28 or later.
-func (s *server) isModern() bool {
+func (s *peer) isModern() bool {
 	a := s.agreed.Load()
 	return a != nil && a.modern
 }
@@ -93,7 +93,7 @@ func (s *server) isModern() bool {
 // for a session that is not open yet; "" stands for the agreed one. MCP 2025-11-25,
 // Streamable HTTP, "Session Management": clients "MUST include it in the MCP-Session-Id
 // header on all of their subsequent HTTP requests".
-func (s *server) newHeader(version string) http.Header {
+func (s *peer) newHeader(version string) http.Header {
 	h := s.endpoint.NewHeader(8)
 	if a := s.agreed.Load(); version == "" && a != nil {
 		version = a.info.ProtocolVersion
@@ -109,7 +109,7 @@ func (s *server) newHeader(version string) http.Header {
 
 // streamHeader returns the header of a GET that opens an event stream. lastID is the id of
 // the last event of a stream that is resumed. version is as for newHeader.
-func (s *server) streamHeader(version, lastID string) http.Header {
+func (s *peer) streamHeader(version, lastID string) http.Header {
 	h := s.newHeader(version)
 	h["Accept"] = headerEvents
 	if lastID != "" {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Server listens on a loopback address for the redirect of one authorization request (RFC
+// Listener listens on a loopback address for the redirect of one authorization request (RFC
 // 8252, section 7.3). All fields are set by Listen and never change.
-type Server struct {
+type Listener struct {
 	redirectURI string
 	path        string
 	arrived     chan request // unbuffered: from ServeHTTP to Await
@@ -29,12 +29,12 @@ type request struct {
 
 // Listen starts a server at the host and the path of u, an http URL of this
 // machine. port "0" means any free port. Close stops it.
-func Listen(u *url.URL, port string) (*Server, error) {
+func Listen(u *url.URL, port string) (*Listener, error) {
 	l, err := listenTCP(u.Hostname(), port)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{redirectURI: withPort(u, l), path: u.Path, arrived: make(chan request)}
+	s := &Listener{redirectURI: withPort(u, l), path: u.Path, arrived: make(chan request)}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() { _ = s.http.Serve(l) }()
 	return s, nil
@@ -63,10 +63,10 @@ func withPort(u *url.URL, l net.Listener) string {
 }
 
 // RedirectURI returns the URL that the authorization request must name.
-func (s *Server) RedirectURI() string { return s.redirectURI }
+func (s *Listener) RedirectURI() string { return s.redirectURI }
 
 // Close stops the server. The browser gets a second to read its last answer.
-func (s *Server) Close() {
+func (s *Listener) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
@@ -75,9 +75,9 @@ func (s *Server) Close() {
 }
 
 // ServeHTTP implements http.Handler. Any program on this machine may connect, so it
-// refuses all requests but a GET of the redirect URI. [Server.Await] checks the
+// refuses all requests but a GET of the redirect URI. [Listener.Await] checks the
 // state.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
@@ -114,7 +114,7 @@ var errForeignState = errors.New("the state belongs to another authorization req
 // its whole URL to complete and returns the error of complete. Requests with
 // another state are refused, and the wait continues. opened delivers the error of
 // opening the browser; an error ends the wait.
-func (s *Server) Await(ctx context.Context, state string, opened <-chan error, complete func(redirect string) error) error {
+func (s *Listener) Await(ctx context.Context, state string, opened <-chan error, complete func(redirect string) error) error {
 	for {
 		select {
 		case req := <-s.arrived:

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func listen(t *testing.T) *Server {
+func listen(t *testing.T) *Listener {
 	t.Helper()
 	s, err := Listen(&url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/callback"}, "0")
 	require.NoError(t, err)

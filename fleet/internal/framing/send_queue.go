@@ -28,10 +28,10 @@ const (
 	messageGone // withdrawn, dropped, or the stream has ended
 )
 
-// outbox holds the messages and control frames of one stream until they are sent. Any goroutine may add some.
-// The goroutine that has claimed the outbox takes packets from it, and then releases it. Messages share the
+// sendQueue holds the messages and control frames of one stream until they are sent. Any goroutine may add some.
+// The goroutine that has claimed the queue takes packets from it, and then releases it. Messages share the
 // stream: in turn, one chunk of each is sent.
-type outbox struct {
+type sendQueue struct {
 	wake chan struct{} // has room for one
 
 	mu       sync.Mutex
@@ -39,23 +39,23 @@ type outbox struct {
 	noMore   byte                // the kind of messages that is refused; 0: none
 	last     uint64              // number of the last message that has begun
 	ending   bool                // the stream ends when everything is sent
-	sending  bool                // a goroutine has claimed the outbox
+	sending  bool                // a goroutine has claimed the queue
 	control  []byte              // control frames
 	controls int                 // number of these
 	ready    []*Message          // the next chunk of each may be sent, in this order
 	waiting  map[uint64]*Message // without credit, by number
 
-	done []*Message // memory for take; owned by the goroutine that has claimed the outbox
+	done []*Message // memory for take; owned by the goroutine that has claimed the queue
 }
 
 // maxKept bounds the lists whose memory is kept for the next packet.
 const maxKept = 1 << 10
 
-func newOutbox() *outbox {
-	return &outbox{wake: make(chan struct{}, 1), waiting: map[uint64]*Message{}}
+func newSendQueue() *sendQueue {
+	return &sendQueue{wake: make(chan struct{}, 1), waiting: map[uint64]*Message{}}
 }
 
-func (o *outbox) signal() {
+func (o *sendQueue) signal() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -63,7 +63,7 @@ func (o *outbox) signal() {
 }
 
 // add queues a message. It reports false if the stream has ended, or refuses its kind.
-func (o *outbox) add(m *Message) bool {
+func (o *sendQueue) add(m *Message) bool {
 	o.mu.Lock()
 	if o.closed || o.noMore != 0 && m.What == o.noMore {
 		o.mu.Unlock()
@@ -76,8 +76,8 @@ func (o *outbox) add(m *Message) bool {
 }
 
 // claim lets the caller take packets, until release. It reports false if there is nothing to send, or if
-// another goroutine has claimed the outbox.
-func (o *outbox) claim() bool {
+// another goroutine has claimed the queue.
+func (o *sendQueue) claim() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sending || len(o.ready) == 0 && len(o.control) == 0 {
@@ -87,9 +87,9 @@ func (o *outbox) claim() bool {
 	return true
 }
 
-// claimFor claims the outbox for a message that is not added, and appends its packet to b. It reports
+// claimFor claims the queue for a message that is not added, and appends its packet to b. It reports
 // false if other messages wait or are being sent.
-func (o *outbox) claimFor(m *Message, b []byte) ([]byte, bool) {
+func (o *sendQueue) claimFor(m *Message, b []byte) ([]byte, bool) {
 	o.mu.Lock()
 	if o.closed || o.noMore != 0 && m.What == o.noMore || o.sending || len(o.ready) > 0 || len(o.control) > 0 {
 		o.mu.Unlock()
@@ -105,7 +105,7 @@ func (o *outbox) claimFor(m *Message, b []byte) ([]byte, bool) {
 }
 
 // release ends a claim.
-func (o *outbox) release() {
+func (o *sendQueue) release() {
 	o.mu.Lock()
 	o.sending = false
 	more := o.ending || len(o.ready) > 0 || len(o.control) > 0
@@ -116,7 +116,7 @@ func (o *outbox) release() {
 }
 
 // addControl queues a control frame. It reports false if too many wait.
-func (o *outbox) addControl(kind byte, message uint64) bool {
+func (o *sendQueue) addControl(kind byte, message uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.controls >= maxControl {
@@ -129,7 +129,7 @@ func (o *outbox) addControl(kind byte, message uint64) bool {
 }
 
 // withdraw gives up a message, and reports whether the peer does not get all of it.
-func (o *outbox) withdraw(m *Message) bool {
+func (o *sendQueue) withdraw(m *Message) bool {
 	o.mu.Lock()
 	state := m.state
 	if state == messageTaken {
@@ -157,7 +157,7 @@ func (m *Message) callDone() {
 }
 
 // grant handles a credit. It reports false if the message has never begun.
-func (o *outbox) grant(message uint64) bool {
+func (o *sendQueue) grant(message uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if m := o.waiting[message]; m != nil {
@@ -170,7 +170,7 @@ func (o *outbox) grant(message uint64) bool {
 }
 
 // refused gives up a message that the receiver does not want.
-func (o *outbox) refused(message uint64) {
+func (o *sendQueue) refused(message uint64) {
 	o.mu.Lock()
 	m := o.waiting[message]
 	if m == nil {
@@ -194,7 +194,7 @@ func (o *outbox) refused(message uint64) {
 }
 
 // take appends the next packet to b. It is empty if there is nothing to send.
-func (o *outbox) take(b []byte) []byte {
+func (o *sendQueue) take(b []byte) []byte {
 	o.mu.Lock()
 	done := o.done[:0]
 	if len(o.control) > 0 {
@@ -268,14 +268,14 @@ func wholeFrames(b []byte) int {
 }
 
 // sendNoMore makes add refuse messages of a kind.
-func (o *outbox) sendNoMore(what byte) {
+func (o *sendQueue) sendNoMore(what byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.noMore = what
 }
 
 // endWhenEmpty ends the stream when everything is sent.
-func (o *outbox) endWhenEmpty() {
+func (o *sendQueue) endWhenEmpty() {
 	o.mu.Lock()
 	o.ending = true
 	o.mu.Unlock()
@@ -283,14 +283,14 @@ func (o *outbox) endWhenEmpty() {
 }
 
 // isFinished reports whether the stream has to end because everything is sent.
-func (o *outbox) isFinished() bool {
+func (o *sendQueue) isFinished() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ending && !o.sending && len(o.ready) == 0 && len(o.control) == 0 && len(o.waiting) == 0
 }
 
 // close gives up all messages that wait.
-func (o *outbox) close() {
+func (o *sendQueue) close() {
 	o.mu.Lock()
 	o.closed = true
 	var lost []*Message

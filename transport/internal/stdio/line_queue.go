@@ -41,14 +41,14 @@ const (
 	lineDirect                  // being written from its own memory
 )
 
-// outbox holds the lines that are to be written. The mutex of the table of requests
+// lineQueue holds the lines that are to be written. The mutex of the table of requests
 // guards the queue, so that a request enters the table and the queue in one step.
 //
 // There is one writer at a time. A caller that finds no writer becomes the writer. It
 // writes its own line as far as the pipe takes it at once, together with the lines that
 // others have queued meanwhile. When the pipe is full, a goroutine becomes the writer until
 // the queue is empty. So a server that does not read blocks only that goroutine.
-type outbox struct {
+type lineQueue struct {
 	out io.Writer
 	// tryWrite writes as much as the pipe takes without blocking; nil where the
 	// operating system offers no such write.
@@ -65,7 +65,7 @@ type outbox struct {
 }
 
 // add queues a line. It reports whether the caller becomes the writer.
-func (o *outbox) add(line *outgoing) bool {
+func (o *lineQueue) add(line *outgoing) bool {
 	line.state = lineUnsent
 	o.queue = append(o.queue, line)
 	if o.writing {
@@ -76,7 +76,7 @@ func (o *outbox) add(line *outgoing) bool {
 }
 
 // withdraw removes a line that is still queued.
-func (o *outbox) withdraw(line *outgoing) {
+func (o *lineQueue) withdraw(line *outgoing) {
 	if i := slices.Index(o.queue, line); i >= 0 {
 		o.queue = slices.Delete(o.queue, i, i+1)
 	}
@@ -84,7 +84,7 @@ func (o *outbox) withdraw(line *outgoing) {
 
 // takeBatch takes the next batch off the queue. An empty batch means that the queue is
 // empty, and that the caller is no longer the writer.
-func (o *outbox) takeBatch() (batch []byte) {
+func (o *lineQueue) takeBatch() (batch []byte) {
 	o.scratch = o.scratch[:0]
 	o.batch++
 	n := 0
@@ -114,7 +114,7 @@ func (o *outbox) takeBatch() (batch []byte) {
 }
 
 // notifyWritten wakes the goroutines that wait for lines of the current batch.
-func (o *outbox) notifyWritten() {
+func (o *lineQueue) notifyWritten() {
 	for i, done := range o.waiting {
 		close(done)
 		o.waiting[i] = nil

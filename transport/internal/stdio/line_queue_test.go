@@ -23,9 +23,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// TestOutbox_concurrent_callers: with many callers, short and long lines, and a slow
+// TestLineQueue_concurrent_callers: with many callers, short and long lines, and a slow
 // reader, every line arrives whole and once. The lines of one caller arrive in order.
-func TestOutbox_concurrent_callers(t *testing.T) {
+func TestLineQueue_concurrent_callers(t *testing.T) {
 	const callers, each = 8, 300
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
@@ -66,12 +66,12 @@ func TestOutbox_concurrent_callers(t *testing.T) {
 	}
 }
 
-// TestOutbox_takeBatch: the batches together are the queue without withdrawn lines, cut
+// TestLineQueue_takeBatch: the batches together are the queue without withdrawn lines, cut
 // into pieces of bounded size.
-func TestOutbox_takeBatch(t *testing.T) {
+func TestLineQueue_takeBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(maxBatchBytes-100, maxBatchBytes+100)), 1, 40).Draw(t, "sizes")
-		o := &outbox{}
+		o := &lineQueue{}
 		var all, got []byte
 		var lines []*outgoing
 		for i, size := range sizes {
@@ -111,9 +111,9 @@ func TestOutbox_takeBatch(t *testing.T) {
 	})
 }
 
-// TestOutbox_full_pipe: while the server does not read, callers return when their
+// TestLineQueue_full_pipe: while the server does not read, callers return when their
 // context ends, and lines that were not written are withdrawn.
-func TestOutbox_full_pipe(t *testing.T) {
+func TestLineQueue_full_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, pipe, 1<<20)
@@ -153,8 +153,8 @@ func TestOutbox_full_pipe(t *testing.T) {
 	}
 }
 
-// TestOutbox_broken_pipe: a write that fails is reported, and the writing goroutine ends.
-func TestOutbox_broken_pipe(t *testing.T) {
+// TestLineQueue_broken_pipe: a write that fails is reported, and the writing goroutine ends.
+func TestLineQueue_broken_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
 			in, out, err := pipe()
@@ -170,19 +170,19 @@ func TestOutbox_broken_pipe(t *testing.T) {
 	}
 }
 
-// TestOutbox_end_of_the_connection: nothing is sent once the connection has ended, although its
+// TestLineQueue_end_of_the_connection: nothing is sent once the connection has ended, although its
 // requests in flight have not failed yet. The end also ends the handlers of the host, and a
 // server that got their errors could answer a call that is about to fail.
-func TestOutbox_end_of_the_connection(t *testing.T) {
+func TestLineQueue_end_of_the_connection(t *testing.T) {
 	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
 	c.goWrite = func(func()) { t.Error("a write begins") }
 	c.lifetime.RecordEnd(&supervisor.Cause{Kind: supervisor.CauseClosed})
 	c.sendResponse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"canceled"}}`))
 }
 
-// TestOutbox_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
+// TestLineQueue_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
 // batches, however many lines others queue.
-func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
+func TestLineQueue_caller_stops_flushing_for_others(t *testing.T) {
 	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
 	rounds := 0
 	handedOver := 0

@@ -77,7 +77,7 @@ var arrows = map[string]arrow{
 	"transport/internal/transporttest":        {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 	"actors":                                  {". supervisor internal/ messages transport transport/discovery actors/ monitor", []string{proto, "github.com/orcaman/concurrent-map", zerolog, "golang.org/x/time/rate"}},
 	"facade":                                  {". supervisor internal/ transport transport/dial actors monitor", []string{sdk, zerolog}},
-	"facade/relay":                            {". supervisor facade internal/ transport transport/dial", nil},
+	"facade/relay":                            {". supervisor facade internal/ monitor transport transport/dial", nil},
 	"gateway":                                 {". supervisor facade facade/relay internal/ gateway/internal/ gateway/clients gateway/settings", []string{sdk}},
 	"gateway/internal/sessionid":              {folders: "internal/ownfile"},
 	"gateway/internal/seal":                   {},

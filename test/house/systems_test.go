@@ -3,6 +3,7 @@ package house
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,9 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// everything runs the tests that take long because they read or build all modules: .ci/run vet does.
+var everything = flag.Bool("everything", false, "also compile for other systems, and search for code that nothing reaches")
+
 // TestSystems_compile: the code and its tests have no type errors on Windows and macOS. That takes a tenth of the time of go
 // vet, which compiles all dependencies for each system: of packages of others only the declarations are read.
 func TestSystems_compile(t *testing.T) {
+	if !*everything {
+		t.Skip("needs -everything")
+	}
 	for _, system := range []string{"windows", "darwin"} {
 		t.Run(system, func(t *testing.T) {
 			checked, problems := typeErrors(t, system)

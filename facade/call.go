@@ -119,7 +119,8 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		}
 		o.keyed = k
 	}
-	ctx = c.begin(ctx, q, view, "tools/call", name, view.Catalog.FindTool(name) != nil)
+	offered := view.Catalog.FindTool(name)
+	ctx = c.begin(ctx, q, view, "tools/call", name, offered != nil)
 	switch {
 	case o.Relay && (o.HasKey || o.detached):
 		o.err = errRelayOnly
@@ -132,11 +133,12 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
-	offered, err := c.checkTool(view, tool, name)
-	if err != nil {
-		return response{}, err
+	if view != q.view || offered == nil {
+		if offered, err = c.checkTool(view, tool, name); err != nil {
+			return response{}, err
+		}
+		q.listed = offered != nil
 	}
-	q.listed = offered != nil
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err == nil && !o.WithoutValidation {

@@ -15,13 +15,13 @@ import (
 )
 
 // request sends one request of a caller and waits for its response.
-func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMessage) (json.RawMessage, error) {
+func (c *conn) request(ctx context.Context, r *transport.Request, meta json.RawMessage) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, jsonrpc.RequestError(ctx, c.lifetime.Cause(), mcpvisor.OutcomeNotSent, nil)
 	}
 	p := c.pendingPool.Get().(*pending)
-	p.entry.Start(&r)
-	p.entry.Progress = jsonrpc.NewProgressQueue(&r)
+	p.entry.Start(r)
+	p.entry.Progress = jsonrpc.NewProgressQueue(r)
 	p.stream, p.remarks = r.Stream != nil, c.remarks.Count()
 	c.encodeAndLock(p, r, meta)
 	if c.table.Ended() != nil {
@@ -62,7 +62,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 			}
 		}
 	}
-	a.settleShare(r)
+	a.settleShare(r.Held)
 	if a.err == nil {
 		c.recyclePending(p)
 		return a.result, nil
@@ -96,12 +96,12 @@ func (c *conn) postRequest(p *pending) bool {
 
 // encodeAndLock gives p an id and encodes its line. It returns with the mutex of the
 // table locked, so that no other request takes the same id before p is entered.
-func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessage) {
+func (c *conn) encodeAndLock(p *pending, r *transport.Request, meta json.RawMessage) {
 	for {
 		id, used := c.table.IDs.Next()
 		p.entry.ID = id
-		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, &r, meta)
-		jsonrpc.NotifySent(&r, id)
+		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, r, meta)
+		jsonrpc.NotifySent(r, id)
 		c.table.Mu.Lock()
 		if !used || c.table.Open.Get(id) == nil {
 			return
@@ -121,7 +121,7 @@ func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
 		if !answered {
 			a = c.endWait(ctx, p)
 		}
-		a.settleShare(transport.Request{})
+		a.settleShare(nil)
 		if a.needsCancel {
 			c.notifyCancelled(p.entry.ID, false)
 		}
@@ -165,7 +165,7 @@ func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.S
 	}
 	select {
 	case a := <-p.answer:
-		a.settleShare(transport.Request{})
+		a.settleShare(nil)
 	case <-time.After(stream.CancelGrace):
 		if a := c.endWait(ctx, p); a.needsCancel {
 			return answer{err: a.err} // the server has been notified above
@@ -201,7 +201,7 @@ func (p *pending) end(a answer) {
 		return
 	}
 	p.late(a.err == nil)
-	a.settleShare(transport.Request{})
+	a.settleShare(nil)
 }
 
 // answer ends a request: with a result, or with err.
@@ -321,13 +321,13 @@ func (c *conn) failAll() {
 	}
 }
 
-// settleShare moves the memory that an answer holds to the caller, if the caller decodes
-// the result and asked for that. Otherwise it releases the memory.
-func (a *answer) settleShare(r transport.Request) {
+// settleShare moves the memory that an answer holds to held, the share of the caller, if there is one and
+// the result is decoded. Otherwise it releases the memory.
+func (a *answer) settleShare(held *budget.Share) {
 	switch {
 	case a.share == nil:
-	case r.Held != nil && a.err == nil:
-		r.Held.TakeOver(a.share)
+	case held != nil && a.err == nil:
+		held.TakeOver(a.share)
 	default:
 		a.share.Release()
 	}

@@ -48,7 +48,7 @@ func FuzzConn(f *testing.F) {
 		c.goWrite = writes.Go
 		for range 3 {
 			go func() {
-				result, err := c.request(context.Background(), transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
+				result, err := c.request(context.Background(), &transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
 				ends <- end{result, err}
 			}()
 		}

@@ -133,7 +133,7 @@ type outcome struct {
 func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
-		result, err := p.request(ctx, r, nil)
+		result, err := p.request(ctx, &r, nil)
 		var e *mcpvisor.Error
 		errors.As(err, &e)
 		ended <- outcome{string(result), e}

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -87,7 +86,7 @@ func (h *handshake) call(ctx context.Context, r *sdkrpc.Request, text []byte) (*
 		}
 		a = <-p.answer
 	}
-	defer a.settleShare(transport.Request{})
+	defer a.settleShare(nil)
 	var died *supervisor.Cause
 	if a.err != nil && errors.As(a.err, &died) {
 		return nil, died

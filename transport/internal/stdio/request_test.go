@@ -432,7 +432,7 @@ func TestProgress_callback_panics(t *testing.T) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = p.request(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
+		_, _ = p.request(t.Context(), &transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
 			if calls++; calls == 1 {
 				close(received)
 				<-leave
@@ -501,7 +501,7 @@ func TestProgress_panic_at_the_end_of_a_request(t *testing.T) {
 					reports, proceed, ended := 0, make(chan struct{}), make(chan any, 1)
 					go func() {
 						defer func() { ended <- recover() }()
-						_, _ = p.request(ctx, transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
+						_, _ = p.request(ctx, &transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
 							if reports++; reports == 1 {
 								<-proceed
 								return

@@ -58,13 +58,17 @@ func (s *session) newOpenState(p *processConn, meta json.RawMessage) *openState 
 }
 
 func (o *openState) send(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	return o.conn.request(ctx, r, jsonrpc.CallMeta(o.meta, r.Caller))
+	return o.conn.request(ctx, &r, jsonrpc.CallMeta(o.meta, r.Caller))
 }
 
 // Request implements [transport.Session].
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if o := s.open.Load(); o != nil {
-		return o.sender.Request(ctx, &r)
+		if o.sender.Modern {
+			return o.sender.Request(ctx, &r)
+		}
+		result, err := o.conn.request(ctx, &r, nil)
+		return o.sender.ObserveLegacy(&r, result, err)
 	}
 	if cause := s.Cause(); cause != nil {
 		return nil, transport.DeathError(cause, mcpvisor.OutcomeNotSent)

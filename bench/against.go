@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,9 +19,12 @@ import (
 // processes make the same calls in turn, in the same minutes, on one processor each.
 
 const (
-	// pairRounds are the paired rounds of a comparison, and pairCalls the calls of a round.
+	// pairRounds are the paired rounds of a comparison. In each, both programs make pairSlices slices of pairCalls
+	// calls in turn, and the lower quartile of its slices is what a call costs: it leaves out those that other load
+	// of the machine has disturbed.
 	pairRounds = 15
-	pairCalls  = 20_000
+	pairSlices = 12
+	pairCalls  = 2_500
 	// pairTries are how often a comparison that fails is made again: other load of the machine must not fail it.
 	pairTries = 3
 	// dearer is how much more CPU time a call may cost than at the commit.
@@ -95,19 +99,21 @@ func compareWith(ctx context.Context, commit, before, now, kind string) error {
 	}
 }
 
-// pairedRatio is the median of the ratios of b to a, and the median cost of b. The one that begins takes turns.
+// pairedRatio is the median of the ratios of b to a over the rounds, and the median cost of b.
 func pairedRatio(a, b *pairDriver, kind string) (ratio, micros float64, err error) {
 	var ratios, costs []float64
 	for round := range pairRounds + 1 {
-		first, second := a, b
-		if round%2 == 1 {
-			first, second = b, a
+		var before, now []float64
+		for range pairSlices {
+			if err := errors.Join(a.slice(kind), b.slice(kind)); err != nil {
+				return 0, 0, err
+			}
+			before, now = append(before, a.micros), append(now, b.micros)
 		}
-		if err := errors.Join(first.round(kind), second.round(kind)); err != nil {
-			return 0, 0, err
-		}
+		slices.Sort(before)
+		slices.Sort(now)
 		if round > 0 { // the first one warms up
-			ratios, costs = append(ratios, b.micros/a.micros), append(costs, b.micros)
+			ratios, costs = append(ratios, now[pairSlices/4]/before[pairSlices/4]), append(costs, now[pairSlices/4])
 		}
 	}
 	return median(ratios), median(costs), nil
@@ -118,7 +124,7 @@ type pairDriver struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
-	micros float64 // of a call of the last round
+	micros float64 // of a call of the last slice
 }
 
 func startPair(ctx context.Context, program string) (*pairDriver, error) {
@@ -135,7 +141,7 @@ func startPair(ctx context.Context, program string) (*pairDriver, error) {
 	return &pairDriver{cmd: cmd, in: in, out: bufio.NewScanner(out)}, cmd.Start()
 }
 
-func (p *pairDriver) round(kind string) (err error) {
+func (p *pairDriver) slice(kind string) (err error) {
 	if _, err := fmt.Fprintf(p.in, "%d%s\n", pairCalls, kind); err != nil {
 		return err
 	}

@@ -48,11 +48,11 @@ func (g *Group) send(m *member, o Order, why *supervisor.Cause) {
 }
 
 // drain marks members that must end before anything starts. restart: because of the strategy, which does not
-// start temporary members again.
+// start temporary members again that were started.
 func (g *Group) drain(members []*member, o Order, restart bool, why *supervisor.Cause) {
 	for _, m := range members {
 		goal := o
-		if restart && m.Restart == Temporary {
+		if restart && m.Restart == Temporary && rules[m.state()].live {
 			goal = OrderEnd
 		}
 		if m.ending && orders[m.goal].rank >= orders[goal].rank || !m.ending && m.hasEnded(goal) {
@@ -74,7 +74,7 @@ func (m *member) hasEnded(o Order) bool {
 	case OrderHold:
 		return !rules[s].live && (m.report.Held || s == StateFailed || s == StateGivenUp || s == StateUnknown)
 	case OrderEnd:
-		return s == StateGivenUp || s == StateStopped
+		return s == StateGivenUp || s == StateStopped || s == StateFailed
 	case OrderEvict:
 		return s == StateStopped && m.report.Held || s == StateGivenUp && (m.Restart == Temporary || m.report.Order == OrderEvict)
 	default:
@@ -117,7 +117,7 @@ func (g *Group) startNext() {
 			default:
 			}
 		}
-		m.passed = m.passed || m.late || rules[m.state()].settled
+		m.passed = m.passed || m.late || !m.wants() && (m.gone() || rules[m.state()].settled)
 		up = up && m.passed
 	}
 	g.up = g.up || up
@@ -129,8 +129,10 @@ func (m *member) wants() bool {
 		return false
 	}
 	switch m.report.State {
-	case StateWaiting, StateFailed:
+	case StateWaiting:
 		return true
+	case StateFailed:
+		return m.renew || m.Restart != Temporary
 	case StateDown:
 		return m.report.Held || m.renew
 	case StateGivenUp:
@@ -147,9 +149,13 @@ func (g *Group) gate(i int) verdict {
 	var needed []*thing
 	judge := func(t *thing, s State) {
 		v := rules[s].need
-		if p := g.member(t.name); p != nil && s == StateWaiting && !p.stuck || v == bounded && !t.late {
-			v = bounded // one that waits for one that starts needs no timer of its own
-		} else if v == bounded {
+		switch p := g.member(t.name); {
+		case p != nil && p.wants() && p.stuck:
+			v = stay
+		case p != nil && p.wants(): // it waits for one that starts
+			worst = max(worst, bounded)
+			return
+		case v == bounded && t.late:
 			v = pass
 		}
 		if worst = max(worst, v); v == bounded || v == wake {

@@ -110,7 +110,10 @@ func (m *member) state() State {
 }
 
 // gone reports whether the member is a temporary one that has ended: the others do not notice.
-func (m *member) gone() bool { return m.Restart == Temporary && m.state() == StateGivenUp && !m.renew }
+func (m *member) gone() bool {
+	s := m.state()
+	return m.Restart == Temporary && (s == StateGivenUp || s == StateFailed) && !m.renew
+}
 
 // Group is the state machine of one group. It is not safe for concurrent use.
 type Group struct {
@@ -353,14 +356,14 @@ func (g *Group) Report() Report {
 }
 
 func (g *Group) state() State {
-	live, free, stuck := false, false, false
+	ending, free, stuck := false, false, false
 	for _, m := range g.members {
-		live = live || m.ending || rules[m.state()].live
+		ending = ending || m.ending
 		free = free || !m.passed && !m.stuck
 		stuck = stuck || m.stuck
 	}
 	switch {
-	case (g.spent != "" || g.held) && live:
+	case (g.spent != "" || g.held) && ending:
 		return StateEnding
 	case g.spent == OrderEvict:
 		return StateGivenUp
@@ -373,7 +376,7 @@ func (g *Group) state() State {
 	case g.up:
 		return StateReady
 	case stuck && !free:
-		return StateStopped
+		return StateBlocked
 	}
 	return StateStarting
 }

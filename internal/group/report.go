@@ -21,8 +21,10 @@ const (
 	StateDown State = "down"
 	// StateWaiting: nothing runs; the member would start, and is held.
 	StateWaiting State = "waiting"
-	// StateStopped: the operator stopped the member or must authorize it, or a group waits for such a one.
+	// StateStopped: the operator stopped the member, or must authorize it.
 	StateStopped State = "stopped"
+	// StateBlocked: what is left to start of a group waits for one that is stopped. Its other members may run.
+	StateBlocked State = "blocked"
 	// StateAsleep: nothing wants the member.
 	StateAsleep State = "asleep"
 	// StateResting: the member exited after its work.
@@ -61,6 +63,7 @@ var rules = map[State]rule{
 	StateDown:     {need: bounded},
 	StateWaiting:  {need: stay},
 	StateStopped:  {settled: true, need: stay},
+	StateBlocked:  {runs: true, live: true, settled: true, need: stay},
 	StateAsleep:   {settled: true, need: wake},
 	StateResting:  {settled: true, need: wake},
 	StateFailed:   {need: bounded},

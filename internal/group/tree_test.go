@@ -28,10 +28,10 @@ func TestValidate_names_what_is_wrong(t *testing.T) {
 		`with the strategy one_for_all, members start`: {{Name: "g", Root: true, Strategy: group.OneForAll, Parallel: true}},
 		`"a" → "b" → "a" wait for each other`:          {{Name: "g", Root: true, Parallel: true, Members: []group.Member{server("a", "b"), server("b", "a")}}},
 		`"a" → "a" wait for each other`:                {{Name: "g", Root: true, Members: []group.Member{server("a", "a")}}},
-		`"g" → "h" → "g" wait for each other`:          {{Name: "g", Members: []group.Member{nested("h")}}, {Name: "h", Members: []group.Member{nested("g")}}},
+		`"h" → "g" → "h" wait for each other`:          {{Name: "g", Members: []group.Member{nested("h")}}, {Name: "h", Members: []group.Member{nested("g")}}},
 		`"g" → "a" → "g" wait for each other`:          {{Name: "g", Root: true, Members: []group.Member{server("a", "g")}}},
-		`"b" → "a" → "b" wait for each other`:          {{Name: "g", Root: true, Members: []group.Member{server("a", "b"), server("b")}}},
-		`"h" → "b" → "a" → "h" wait for each other`: {{Name: "g", Root: true, Parallel: true, Members: []group.Member{server("a", "h"), nested("h")}},
+		`"x" → "y" → "x" wait for each other`:          {{Name: "g", Root: true, Members: []group.Member{server("x", "y"), server("y")}}},
+		`"a" → "h" → "b" → "a" wait for each other`: {{Name: "g", Root: true, Parallel: true, Members: []group.Member{server("a", "h"), nested("h")}},
 			{Name: "h", Members: []group.Member{server("b", "a")}}},
 	} {
 		err := group.Validate(tree)

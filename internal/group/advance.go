@@ -38,11 +38,13 @@ func (g *Group) setTimer(d time.Duration) uint64 {
 
 func (g *Group) send(m *member, o Order, why *supervisor.Cause) {
 	g.seq++
-	m.seq, m.order = g.seq, o
-	if o.ends() {
-		m.known = 0
-	} else {
-		m.late, m.token, m.renew = false, 0, false
+	m.seq, m.sent = g.seq, o
+	switch {
+	case o == OrderKeep:
+	case o.ends():
+		m.order, m.known = o, 0
+	default:
+		m.order, m.late, m.token, m.renew = o, false, 0, false
 	}
 	g.emit(Effect{Kind: EffectOrder, Name: m.name, Order: o, Seq: m.seq, Cause: why})
 }
@@ -60,7 +62,7 @@ func (g *Group) drain(members []*member, o Order, restart bool, why *supervisor.
 			continue
 		}
 		// An order of the same kind that is under way is not repeated.
-		m.ordered = m.order == goal && (m.pending() || m.report.State == StateEnding && m.report.Held)
+		m.ordered = m.pending() && m.sent == goal || m.order == goal && m.report.State == StateEnding && m.report.Held
 		m.ending, m.goal, m.why, m.passed = true, goal, why, false
 	}
 }
@@ -204,13 +206,13 @@ func (g *Group) stateOf(t *thing) State {
 // add takes a member in, with its report.
 func (g *Group) add(now time.Time, in Input) {
 	m := g.member(in.Member.Name)
-	if m == nil {
+	again := m != nil
+	if !again {
 		m = &member{thing: thing{name: in.Member.Name}}
 		g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
 	}
-	m.Member, m.report, m.seq, m.order, m.woken = in.Member, in.Report, 0, in.Report.Order, false
-	m.known = in.Report.Failures
-	m.ordered = false
+	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
+	m.known, m.ordered = in.Report.Failures, false
 	if delete(g.missing, m.name); len(g.missing) > 0 {
 		return
 	}
@@ -218,32 +220,37 @@ func (g *Group) add(now time.Time, in Input) {
 		g.recover(now)
 		return
 	}
-	g.join(m)
+	if g.join(m); again || !m.report.Grouped {
+		g.keep(m)
+	}
 }
 
-// join brings a member in line with the group.
+// join brings a member in line with a group that is held or has failed.
 func (g *Group) join(m *member) {
-	r := m.report
 	switch {
 	case g.spent != "":
 		g.drain([]*member{m}, g.spent, false, g.cause)
 	case g.held:
 		g.drain([]*member{m}, OrderHold, false, nil)
-	case r.Grouped || r.Held || m.ending:
-	case rules[r.State].runs:
-		g.send(m, OrderClear, nil) // it is in a group from now on
 	default:
-		g.send(m, OrderHold, nil)
 	}
-	m.renew = m.renew || r.State == StateGivenUp && m.Restart != Temporary
+	m.renew = m.renew || m.report.State == StateGivenUp && m.Restart != Temporary
+}
+
+// keep puts a member in this group, and makes the orders of an earlier one that are still on their way too late.
+func (g *Group) keep(m *member) {
+	if !m.ending && g.spent == "" {
+		g.send(m, OrderKeep, nil)
+	}
 }
 
 // recover continues what the members report, when all have reported: either the group is new, and they wait, or
 // the group before this one has panicked, in the middle of anything.
 func (g *Group) recover(now time.Time) {
+	again := g.seq > 0
 	var last *member // the one with the newest order
 	for _, m := range g.members {
-		if last == nil || m.report.Seq > last.report.Seq {
+		if last == nil || m.report.OrderSeq > last.report.OrderSeq {
 			last = m
 		}
 	}
@@ -257,6 +264,9 @@ func (g *Group) recover(now time.Time) {
 	}
 	for i, m := range g.members {
 		r := m.report
+		if r.State == StateEnding && r.Order.ends() { // it is being ended
+			m.ending, m.ordered, m.goal = true, true, r.Order
+		}
 		g.join(m)
 		m.renew = m.renew || r.Order == OrderPark || r.Order == OrderEvict
 		if r.State == StateGivenUp && r.Order != "" && r.Order != OrderEvict && m.Restart != Temporary {
@@ -274,11 +284,17 @@ func (g *Group) recover(now time.Time) {
 			if g.config.Strategy == RestForOne {
 				rest = g.members[i:]
 			}
-			for _, o := range rest {
-				if !o.report.Held && o.report.Seq < r.Seq {
-					g.drain([]*member{o}, OrderHold, true, g.restartCause(m))
-				}
+			// One without an order was made again, too, and a temporary one may have been started by the operator. They
+			// are as new, unless others show that the restart is not over.
+			older := slices.DeleteFunc(slices.Clone(rest), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
+			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
+				g.drain(older, OrderHold, true, g.restartCause(m))
 			}
+		}
+	}
+	for _, m := range g.members {
+		if again || !m.report.Grouped {
+			g.keep(m)
 		}
 	}
 }

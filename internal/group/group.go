@@ -83,7 +83,8 @@ type member struct {
 	Member
 
 	seq    uint64 // of the last order
-	order  Order
+	sent   Order  // that order
+	order  Order  // the last that was not OrderKeep
 	known  uint64 // failures that were counted
 	renew  bool   // its next start is afresh
 	passed bool   // it was ready or settled since the group started: the order is kept
@@ -101,12 +102,12 @@ func (m *member) pending() bool { return m.report.Seq < m.seq }
 // state is what the member reported, or what the order that is under way makes of it.
 func (m *member) state() State {
 	switch {
-	case m.pending() && m.order.ends():
+	case !m.pending() || m.sent == OrderKeep:
+		return m.report.State
+	case m.sent.ends():
 		return StateEnding
-	case m.pending():
-		return StateStarting
 	}
-	return m.report.State
+	return StateStarting
 }
 
 // gone reports whether the member is a temporary one that has ended: the others do not notice.
@@ -127,8 +128,9 @@ type Group struct {
 	parkToken uint64
 	ends      []time.Time // of the intensity, oldest first
 
-	held      bool // by the parent
-	order     Order
+	held      bool  // by the parent
+	order     Order // the last that was not OrderKeep
+	orderSeq  uint64
 	parentSeq uint64
 	up        bool // all members were settled since the group started
 
@@ -298,7 +300,10 @@ func (g *Group) obey(in Input) {
 		g.stale++
 		return
 	}
-	g.parentSeq, g.order = in.Seq, in.Order
+	if g.parentSeq = in.Seq; in.Order == OrderKeep {
+		return
+	}
+	g.order, g.orderSeq = in.Order, in.Seq
 	switch {
 	case in.Order == OrderHold || in.Order == OrderPark:
 		g.held, g.up, g.failures = true, false, 0
@@ -352,7 +357,7 @@ func (g *Group) fire(token uint64) {
 
 // Report is what the group reports to its parent.
 func (g *Group) Report() Report {
-	return Report{Seq: g.parentSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
+	return Report{Seq: g.parentSeq, OrderSeq: g.orderSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
 }
 
 func (g *Group) state() State {

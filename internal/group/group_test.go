@@ -223,12 +223,12 @@ func TestAfter(t *testing.T) {
 // Members come and go: one that runs is not restarted, and one that waits takes its place.
 func TestAddAndRemove(t *testing.T) {
 	b := ready(t, config(group.RestForOne, "a", "c"))
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("clear b")
+	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("keep b")
 	b.report("b", group.StateReady).does().fails("a", 1).does("hold c", "hold a").report("a", group.StateWaiting).does()
 	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does("hold b")
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "d"}, At: 9, Report: group.Report{State: group.StateAsleep}}).does("hold d")
+	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "d"}, At: 9, Report: group.Report{State: group.StateAsleep}}).does("keep d")
 	b.report("b", group.StateWaiting).does("clear a").report("a", group.StateReady).does("clear b").report("b", group.StateReady).in(group.StateReady)
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "e"}, At: 9, Report: group.Report{State: group.StateGivenUp}}).does("hold e")
+	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "e"}, At: 9, Report: group.Report{State: group.StateGivenUp}}).does("keep e")
 	b.report("d", group.StateAsleep).report("e", group.StateGivenUp).does("wake d").report("d", group.StateWaiting).does("clear d").report("d", group.StateReady).does("renew e")
 	b.step(group.Input{Kind: group.InputParent, Order: group.OrderHold, Seq: 1})
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "f"}, At: 9, Report: group.Report{State: group.StateReady}}).does("hold f")
@@ -244,25 +244,37 @@ func rebuilt(t *testing.T, c group.Config, reports ...group.Report) *bench {
 		b.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: reports[i]})
 		require.True(t, i == len(reports)-1 || len(b.out) == 0, "it waits for all reports")
 	}
-	for _, e := range b.out {
-		require.True(t, e.Kind != group.EffectOrder || e.Seq > 1<<32)
+	// Every member is ordered to continue, so that older orders are too late. That is answered, and not shown.
+	var shown []group.Effect
+	for queue := b.out; len(queue) > 0; queue = queue[1:] {
+		e := queue[0]
+		if e.Kind != group.EffectOrder || e.Order != group.OrderKeep {
+			shown = append(shown, e)
+			continue
+		}
+		require.Greater(t, e.Seq, uint64(1<<32))
+		i := slices.IndexFunc(c.Members, func(m group.Member) bool { return m.Name == e.Name })
+		b.order[e.Name], reports[i].Seq = reports[i].Order, e.Seq
+		b.step(group.Input{Kind: group.InputReport, Name: e.Name, Report: reports[i]})
+		queue = append(queue, b.out...)
 	}
+	b.out = shown
 	return b
 }
 
 // A group that panics in the middle of anything, and is made again, continues.
 func TestRebuild(t *testing.T) {
 	run := func(seq uint64) group.Report {
-		return group.Report{Seq: seq, Order: group.OrderClear, State: group.StateReady}
+		return group.Report{Seq: seq, OrderSeq: seq, Order: group.OrderClear, State: group.StateReady}
 	}
 	down := func(seq uint64, o group.Order) group.Report {
-		return group.Report{Seq: seq, Order: o, State: group.StateWaiting, Held: true}
+		return group.Report{Seq: seq, OrderSeq: seq, Order: o, State: group.StateWaiting, Held: true}
 	}
 	gone := func(seq uint64, o group.Order) group.Report {
-		return group.Report{Seq: seq, Order: o, State: group.StateGivenUp}
+		return group.Report{Seq: seq, OrderSeq: seq, Order: o, State: group.StateGivenUp}
 	}
 	failed := func(seq uint64) group.Report {
-		return group.Report{Seq: seq, Order: group.OrderClear, State: group.StateEnding, Failures: 1}
+		return group.Report{Seq: seq, OrderSeq: seq, Order: group.OrderClear, State: group.StateEnding, Failures: 1}
 	}
 	all, rest, one := config(group.OneForAll, "a", "b", "c"), config(group.RestForOne, "a", "b", "c"), config(group.OneForOne, "a", "b", "c")
 	rebuilt(t, all, run(1), run(2), run(3)).does().in(group.StateReady)

@@ -40,6 +40,7 @@ type rule struct {
 	runs    bool // it is to be ended when its turn comes
 	live    bool // something is left of it: those in front of it do not end before
 	settled bool // for the order of the group: the next one may start
+	rests   bool // it starts when somebody asks for it
 	// need is what one that comes after it does.
 	need verdict
 }
@@ -62,10 +63,10 @@ var rules = map[State]rule{
 	StateEnding:   {live: true, need: bounded},
 	StateDown:     {need: bounded},
 	StateWaiting:  {need: stay},
-	StateStopped:  {settled: true, need: stay},
+	StateStopped:  {settled: true, rests: true, need: stay},
 	StateBlocked:  {runs: true, live: true, settled: true, need: stay},
-	StateAsleep:   {settled: true, need: wake},
-	StateResting:  {settled: true, need: wake},
+	StateAsleep:   {settled: true, rests: true, need: wake},
+	StateResting:  {settled: true, rests: true, need: wake},
 	StateFailed:   {need: bounded},
 	StateGivenUp:  {settled: true, need: stay},
 }
@@ -86,6 +87,8 @@ const (
 	OrderEnd Order = "end"
 	// OrderEvict: end as planned; the group is evicted.
 	OrderEvict Order = "evict"
+	// OrderKeep: continue as you are, in this group; orders of an earlier group are too late from now on.
+	OrderKeep Order = "keep"
 )
 
 // orders says which input of a lifecycle an order is, and which order replaces another one of a drain.
@@ -102,10 +105,11 @@ func (o Order) ends() bool { return orders[o].rank > 0 }
 // Report is the whole of what a group knows of a member. A member sends one whenever it changes, and after
 // each order. A report of one order replaces all earlier ones; none must overtake another one.
 type Report struct {
-	// Seq and Order are those of the last order that the member has taken.
-	Seq   uint64
-	Order Order
-	State State
+	// Seq is the number of the last order that the member has taken. Order is the last one that was not
+	// OrderKeep, and OrderSeq its number.
+	Seq, OrderSeq uint64
+	Order         Order
+	State         State
 	// Held: the member starts only when ordered. Grouped: it holds itself when it comes to rest.
 	Held, Grouped bool
 	// Failures since the last order that ended the member.
@@ -115,9 +119,9 @@ type Report struct {
 
 // Link is the end of a member: which orders it has taken. A member that moves to another group begins a new one.
 type Link struct {
-	seq   uint64
-	order Order
-	base  uint64 // the failures that the group knows
+	seq, orderSeq uint64
+	order         Order
+	base          uint64 // the failures that the group knows
 }
 
 // Take returns the input of the lifecycle for an order of the group. An order that is older than the last one
@@ -126,7 +130,14 @@ func (k *Link) Take(l *lifecycle.Lifecycle, e Effect) (lifecycle.Input, bool) {
 	if e.Seq <= k.seq {
 		return lifecycle.Input{}, false
 	}
-	k.seq, k.order = e.Seq, e.Order
+	k.seq = e.Seq
+	if e.Order == OrderKeep {
+		if l.Held() || rules[stateOf(l)].rests {
+			return lifecycle.Input{Kind: lifecycle.InputHold}, true
+		}
+		return lifecycle.Input{Kind: lifecycle.InputClear}, true
+	}
+	k.order, k.orderSeq = e.Order, e.Seq
 	if e.Order.ends() {
 		k.base = l.Failures()
 	}
@@ -135,7 +146,7 @@ func (k *Link) Take(l *lifecycle.Lifecycle, e Effect) (lifecycle.Input, bool) {
 
 // ReportOf describes a server to its group.
 func ReportOf(l *lifecycle.Lifecycle, k *Link) Report {
-	return Report{Seq: k.seq, Order: k.order, State: stateOf(l), Held: l.Held(), Grouped: l.Grouped(), Failures: l.Failures() - k.base, Cause: l.Cause()}
+	return Report{Seq: k.seq, OrderSeq: k.orderSeq, Order: k.order, State: stateOf(l), Held: l.Held(), Grouped: l.Grouped(), Failures: l.Failures() - k.base, Cause: l.Cause()}
 }
 
 func stateOf(l *lifecycle.Lifecycle) State {

@@ -226,7 +226,7 @@ func (g *simGroup) step(in group.Input) {
 		switch e.Kind {
 		case group.EffectOrder:
 			g.sent[e.Name] = e.Seq
-			if s.onEnd != nil && e.Order != group.OrderClear && e.Order != group.OrderRenew {
+			if s.onEnd != nil && e.Order != group.OrderClear && e.Order != group.OrderRenew && e.Order != group.OrderKeep {
 				s.onEnd(g, e)
 			}
 			if child := s.groups[e.Name]; child != nil {

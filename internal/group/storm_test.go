@@ -23,8 +23,8 @@ type storm struct {
 	members map[string]group.Member
 	configs map[string]group.Config
 	event   int
-	ready   map[string]int // the last event at which a group knew of another that it was ready
-	held    map[string]int // the event at which a server was held last
+	ready   map[string]int       // the last event at which a group knew of another that it was ready
+	held    map[string]int       // the event at which a server was held last
 	left    map[string]time.Time // when that was
 	began   time.Time
 	log     []string

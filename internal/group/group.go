@@ -77,6 +77,12 @@ type thing struct {
 	woken  bool   // and has not reported since
 }
 
+func (t *thing) take(r Report) {
+	if t.report, t.woken = r, false; r.State == StateReady {
+		t.late, t.token = false, 0
+	}
+}
+
 // member is one member and what was ordered.
 type member struct {
 	thing
@@ -177,9 +183,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 			g.recover(now)
 		}
 	case InputOutside:
-		t := g.thing(in.Name)
-		t.report, t.woken = in.Report, false
-		t.late = t.late && in.Report.State != StateReady
+		g.thing(in.Name).take(in.Report)
 	case InputParent:
 		g.obey(in)
 	case InputTimer:
@@ -219,10 +223,7 @@ func (g *Group) take(now time.Time, m *member, r Report) {
 		g.stale++
 		return
 	}
-	m.report, m.woken = r, false
-	if r.State == StateReady {
-		m.late, m.token = false, 0
-	}
+	m.thing.take(r)
 	failed := r.Failures > m.known
 	n := r.Failures - m.known
 	m.known = r.Failures

@@ -148,6 +148,25 @@ func TestStartBound(t *testing.T) {
 	require.EqualValues(t, 1, b.Stale())
 }
 
+// The timer of an earlier wait does not count for a later one.
+func TestStartBoundOfAnEarlierWait(t *testing.T) {
+	c := config(group.OneForOne, "a")
+	c.StartBound, c.Members[0].After = time.Minute, []string{"db"}
+	db := func(s group.State) group.Input {
+		return group.Input{Kind: group.InputOutside, Name: "db", Report: group.Report{State: s}}
+	}
+	b := newBench(t, c, false, 0).step(db(group.StateStarting)).add(c).does("timer 1m0s")
+	old := b.out
+	b.step(db(group.StateReady)).does("clear a").report("a", group.StateReady).step(db(group.StateDown)).does()
+	b.step(group.Input{Kind: group.InputParent, Order: group.OrderHold, Seq: 1}).report("a", group.StateWaiting)
+	b.step(group.Input{Kind: group.InputParent, Order: group.OrderClear, Seq: 2}).does("timer 1m0s")
+	timer := b.out
+	b.out = old
+	b.fire().does()
+	b.out = timer
+	b.fire().does("clear a")
+}
+
 func TestStaleReportIsIgnored(t *testing.T) {
 	b := ready(t, config(group.OneForAll, "a", "b"))
 	old := group.Report{Seq: b.seqs["b"], Order: group.OrderClear, State: group.StateReady, Grouped: true}

@@ -276,7 +276,7 @@ func (g *Group) recover(now time.Time) {
 		if g.config.Strategy != RestForOne && g.config.Strategy != OneForAll || m.Restart == Temporary {
 			continue
 		}
-		if r.Failures > 0 && !r.Order.ends() { // nobody has dealt with it
+		if r.Failures > 0 && !r.Order.ends() { // the group before this one has not dealt with it
 			g.fail(now, m, r.Failures)
 		}
 		if r.Order == OrderHold && r.Held { // the restart that it was held for may not have reached all

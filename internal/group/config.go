@@ -34,7 +34,7 @@ type WhenSpent string
 const (
 	// Park ends all members, and starts them afresh after Config.ParkEvery.
 	Park WhenSpent = "park"
-	// Evict gives all members up until somebody renews the group.
+	// Evict gives all members up until the group is renewed.
 	Evict WhenSpent = "evict"
 	// Parent ends all members and leaves the rest to the parent, for which a member has failed. At the root it
 	// is Evict. It is the zero value, too.

@@ -57,7 +57,7 @@
 //	                                                     | Parallel all at once; StartBound bounds the wait
 //	8 a transient supervisor that terminates with        | a group is permanent or temporary
 //	  shutdown is not restarted                          |
-//	9 the specification of a temporary child is deleted  | it stays in the group, given up; somebody may restart
-//	  when it terminates                                 | it, and it starts again when its group starts afresh
+//	9 the specification of a temporary child is deleted  | it stays in the group, given up; it may be restarted,
+//	  when it terminates                                 | and it starts again when its group starts afresh
 //	10 the top supervisor terminates                     | a root that has failed is evicted as one and announced
 package group

@@ -133,7 +133,7 @@ func TestParallelMembersStartAtOnce(t *testing.T) {
 	newBench(t, c, false, 0).add(c).does("clear a", "clear c").report("c", group.StateReady).does("clear b")
 }
 
-// The bound counts while somebody waits; a member that is late after all is no failure.
+// The bound counts while a member waits; a member that is late after all is no failure.
 func TestStartBound(t *testing.T) {
 	c := config(group.RestForOne, "a", "b")
 	c.StartBound = time.Minute
@@ -224,6 +224,13 @@ func TestAfter(t *testing.T) {
 	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).does()                               // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
 
+	c = config(group.RestForOne, "s", "a", "b")
+	b = newBench(t, c, false, 0)
+	for i, s := range []group.State{group.StateStopped, group.StateAsleep, group.StateWaiting} {
+		b.step(group.Input{Kind: group.InputAdded, Member: c.Members[i], At: i, Report: group.Report{State: s, Held: true, Grouped: true}})
+	}
+	b.does() // what cannot start wakes nothing
+
 	c = config(group.OneForOne, "a", "b")
 	b = newBench(t, c, false, 0)
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
@@ -304,6 +311,8 @@ func TestRebuild(t *testing.T) {
 	// In the middle of the end.
 	rebuilt(t, all, run(1), down(5, group.OrderHold), down(4, group.OrderHold)).does("hold a").report("a", group.StateWaiting).does("clear a")
 	rebuilt(t, rest, run(1), down(4, group.OrderHold), run(3)).does("hold c").report("c", group.StateWaiting).does("clear b")
+	ending := group.Report{Seq: 4, OrderSeq: 4, Order: group.OrderHold, State: group.StateEnding, Held: true}
+	rebuilt(t, all, down(6, group.OrderHold), down(5, group.OrderHold), ending).does().report("c", group.StateWaiting).does("clear a")
 	// In the middle of the start.
 	rebuilt(t, all, run(7), down(5, group.OrderHold), down(4, group.OrderHold)).does("clear b")
 	rebuilt(t, one, run(1), down(5, group.OrderHold), run(3)).does("clear b")

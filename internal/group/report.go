@@ -40,7 +40,7 @@ type rule struct {
 	runs    bool // it is to be ended when its turn comes
 	live    bool // something is left of it: those in front of it do not end before
 	settled bool // for the order of the group: the next one may start
-	rests   bool // it starts when somebody asks for it
+	rests   bool // it starts when it is wanted, or the operator starts it
 	// need is what one that comes after it does.
 	need verdict
 }
@@ -52,7 +52,7 @@ const (
 	pass    verdict = iota // start
 	bounded                // wait until it is ready, or the bound is over
 	wake                   // wake it, and wait until it is ready
-	stay                   // wait for somebody outside: no bound, and no failure
+	stay                   // wait for the operator, or a group: no bound, and no failure
 )
 
 // rules is the table of the states.
@@ -124,8 +124,8 @@ type Link struct {
 	base          uint64 // the failures that the group knows
 }
 
-// Take returns the input of the lifecycle for an order of the group. An order that is older than the last one
-// is none. The member answers each order that it takes with a report.
+// Take returns the input of the lifecycle for an order of the group. It takes no order
+// that is older than the last one. The member answers each order that it takes with a report.
 func (k *Link) Take(l *lifecycle.Lifecycle, e Effect) (lifecycle.Input, bool) {
 	if e.Seq <= k.seq {
 		return lifecycle.Input{}, false

@@ -133,7 +133,7 @@ func (w *storm) observe() {
 // was ready meanwhile, or the bound has passed.
 func (w *storm) started(x *simServer) {
 	require.False(w.t, x.halted, "%s starts and is stopped\n%s", x.name, w.describe())
-	require.False(w.t, x.unwanted, "%s starts and nobody wants it\n%s", x.name, w.describe())
+	require.False(w.t, x.unwanted, "%s starts and is not wanted\n%s", x.name, w.describe())
 	bound := w.configs[w.parent[x.name]].StartBound
 	if w.held[x.name] == 0 {
 		return
@@ -216,7 +216,7 @@ func (w *storm) run(steps int, counts map[string]int) {
 	}
 }
 
-// rest checks that nobody waits for nothing, when all messages are delivered and no server exits.
+// rest checks that each member that waits has a reason, when all messages are delivered and no server exits.
 func (w *storm) rest(counts map[string]int) {
 	for i := 0; w.deliver() || w.fire(); i++ {
 		require.Less(w.t, i, 100_000, "it does not come to rest\n%s", w.describe())
@@ -231,7 +231,7 @@ func (w *storm) rest(counts map[string]int) {
 		case x != nil && x.halted && r.State != group.StateGivenUp:
 			require.Equal(w.t, group.StateStopped, r.State, "%s\n%s", name, w.describe())
 		case r.State == group.StateReady, r.State == group.StateAsleep, r.State == group.StateResting, r.State == group.StateGivenUp, r.State == group.StateStopped:
-		case r.State == group.StateBlocked: // its members say for whom they wait
+		case r.State == group.StateBlocked: // its members say what they wait for
 		case r.State == group.StateFailed && w.members[name].Restart == group.Temporary:
 		default:
 			require.Contains(w.t, []group.State{group.StateWaiting, group.StateFailed}, r.State, "%s hangs\n%s", name, w.describe())

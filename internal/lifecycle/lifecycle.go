@@ -166,7 +166,7 @@ func (l *Lifecycle) setFlags(in Input) {
 		l.halted, l.unwanted, l.rested = false, false, false
 	case InputUnwanted:
 		l.unwanted = true
-		if l.restartRequested { // the session is being released for a restart that nobody wants now
+		if l.restartRequested { // the session is being released for a restart that is not wanted now
 			l.restartRequested, l.planned = false, true
 		}
 	case InputWanted, InputRestart:
@@ -192,7 +192,7 @@ func (l *Lifecycle) revive() {
 	l.givenUp = false
 }
 
-// atRest reports whether the server has no session as planned, and starts only when somebody asks for it.
+// atRest reports whether the server has no session as planned, and starts only when it is wanted or the operator starts it.
 func (l *Lifecycle) atRest() bool {
 	return l.state == StateStopped || l.state == StateAsleep || l.state == StateResting
 }

@@ -59,6 +59,16 @@ func TestPlannedEndIsNoFailure(t *testing.T) {
 	require.EqualValues(t, 2, s.Failures())
 }
 
+// A server whose standby takes over stays in service: for its group that is no failure.
+func TestTakeoverIsNoFailure(t *testing.T) {
+	s := reach(t, supervisor.StateReady)
+	s.step(lifecycle.Input{Kind: lifecycle.InputDied, Epoch: s.Epoch(), Standby: s.NextEpoch(), Cause: exitCause()})
+	s.in(supervisor.StateReady)
+	require.Zero(t, s.Failures())
+	s.crash()
+	require.EqualValues(t, 1, s.Failures())
+}
+
 // Only a start wakes a server that the operator has stopped.
 func TestOnlyStartWakesAStoppedServer(t *testing.T) {
 	for _, from := range []supervisor.State{supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked,

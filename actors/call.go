@@ -139,7 +139,7 @@ func (v *View) unavailable() *mcpvisor.Error {
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}
-	case supervisor.StateStopping, supervisor.StateStopped:
+	case supervisor.StateStopping, supervisor.StateUnregistered:
 		e.Kind, e.Cause = mcpvisor.KindClosed, errors.New("the server is being unregistered")
 	case supervisor.StateBackoff, supervisor.StateParked:
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)

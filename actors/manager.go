@@ -367,7 +367,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		r.supervisor = msg.from
 		m.sendDecided(c, r)
 	}
-	if msg.view.State == supervisor.StateStopped {
+	if msg.view.State == supervisor.StateUnregistered {
 		m.remove(c, msg.name, r, msg.view.Cause, msg.events...)
 		return
 	}

@@ -288,7 +288,7 @@ func TestMessagesOfAnOldRegistrationAreStale(t *testing.T) {
 			h.send(old, m)
 		}
 		dead := *before
-		dead.State, dead.Catalog = supervisor.StateStopped, nil
+		dead.State, dead.Catalog = supervisor.StateUnregistered, nil
 		h.rt.post(&report{name: "fs", gen: before.Gen, view: &dead})
 		h.rt.post(&supervisorEnded{name: "fs", gen: before.Gen, released: true})
 		h.rt.post(&supervisorStarted{name: "fs", gen: before.Gen, pid: old})

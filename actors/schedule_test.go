@@ -233,7 +233,7 @@ func (p *schedulePlayer) fence(ctx context.Context, name string) {
 		return // it is another registration, or none
 	}
 	over := func(s supervisor.State) bool {
-		return s == supervisor.StateEvicted || s == supervisor.StateStopping || s == supervisor.StateStopped
+		return s == supervisor.StateEvicted || s == supervisor.StateStopping || s == supervisor.StateUnregistered
 	}
 	if !over(v.State) || v.State == supervisor.StateEvicted && v.current != nil && !isClosed(v.current.session.Released()) {
 		p.fail("%s was fenced, and is %s", name, v.State)

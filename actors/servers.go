@@ -102,7 +102,7 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 	if err != nil {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
 		s.rt.post(&report{name: spec.Name, gen: m.Gen,
-			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: spec, State: supervisor.StateStopped, Cause: cause, stats: s.rt.statsOf(m.Gen)},
+			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: spec, State: supervisor.StateUnregistered, Cause: cause, stats: s.rt.statsOf(m.Gen)},
 			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}

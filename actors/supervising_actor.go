@@ -196,7 +196,7 @@ func (s *supervisingActor) step(c actor.Context, in lifecycle.Input) {
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn, Cause: s.lifecycle.Cause()})
 	}
 	s.report(t.events, false)
-	if s.lifecycle.State() == supervisor.StateStopped {
+	if s.lifecycle.State() == supervisor.StateUnregistered {
 		c.Stop(c.Self())
 	}
 }
@@ -326,7 +326,7 @@ func (s *supervisingActor) announceGone(t *transition, e lifecycle.Effect) {
 	case supervisor.StateEvicted:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause, Attempt: s.lifecycle.Attempt(),
 			MaxAttempts: s.spec.Policy.MaxAttempts})
-	case supervisor.StateStopped:
+	case supervisor.StateUnregistered:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
 	default:
 	}

@@ -130,7 +130,7 @@ func errNoServer(name string) error {
 // isGivenUp reports whether a registered server has ended for good, so that its copies must not run
 // either.
 func isGivenUp(s *mcpvisor.ServerStatus) bool {
-	return s.State == supervisor.StateEvicted || s.State == supervisor.StateStopped
+	return s.State == supervisor.StateEvicted || s.State == supervisor.StateUnregistered
 }
 
 // seatOf returns the seat of a server, with or without a copy.

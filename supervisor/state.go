@@ -29,12 +29,12 @@ const (
 	StateEvicted State = "evicted"
 	// StateStopping: the registration is being removed, and its session released.
 	StateStopping State = "stopping"
-	// StateStopped: the registration has ended. No input leads out of this state.
-	StateStopped State = "stopped"
+	// StateUnregistered: the registration has ended. No input leads out of this state.
+	StateUnregistered State = "unregistered"
 )
 
 // States lists every state that a registered server can be in, in the order
 // in which a life usually passes through them.
 func States() []State {
-	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateStopped}
+	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateUnregistered}
 }

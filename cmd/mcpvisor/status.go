@@ -464,7 +464,7 @@ func waitEnds(condition string, names []string, servers []mcpvisor.ServerStatus)
 		switch s.State {
 		case supervisor.StateReady:
 			ready++
-		case supervisor.StateEvicted, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateStopped:
+		case supervisor.StateEvicted, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateUnregistered:
 			lost++
 		default:
 		}

@@ -28,6 +28,25 @@ const (
 	// InputStop: the registration ends.
 	InputStop InputKind = "stop"
 
+	// InputHalt: the operator stops the server and keeps it: it is halted until InputStart.
+	InputHalt InputKind = "halt"
+	// InputStart: the operator starts the server. It is wanted and not halted, and its budget is fresh.
+	InputStart InputKind = "start"
+	// InputUnwanted: nothing wants the server: it was registered to start when wanted, or was idle.
+	InputUnwanted InputKind = "unwanted"
+	// InputWanted: a call or another server wants the server. It does not wake one that is halted.
+	InputWanted InputKind = "wanted"
+	// InputHold: the group holds the server: a running incarnation ends as planned, and no other one starts.
+	InputHold InputKind = "hold"
+	// InputClear: the group holds the server no longer. A server that is stopped, asleep or resting remains
+	// held, so that its next start waits for its group; one that leaves its group ([Input.Leave]) does not.
+	InputClear InputKind = "clear"
+	// InputRenew: like InputClear, and the budget is fresh: a server that was given up starts again.
+	InputRenew InputKind = "renew"
+	// InputGiveUp: the group gives the server up: a running incarnation ends as planned, and the server is
+	// evicted.
+	InputGiveUp InputKind = "give up"
+
 	// InputServing: for the standby only. The lifecycle has published a session that
 	// it had dialled.
 	InputServing InputKind = "serving"
@@ -54,11 +73,15 @@ type Input struct {
 	// Standby, in InputDied, is the epoch of a standby that can take over; 0 means
 	// that there is no such standby.
 	Standby uint64
+	// Busy, in InputDied, says that calls were in flight. The end is no rest then.
+	Busy bool
+	// Leave, in InputClear, says that the server is in no group from now on.
+	Leave bool
 	// Attempt, in InputTakenOver, is [Lifecycle.Attempt]. It sets the delay before the
 	// next standby.
 	Attempt int
-	// Cause explains InputFailed and InputDied and, optionally, InputStop, InputRestart,
-	// InputFence and InputWithdrawn. A missing one is filled in, so that every EffectEndSession and
+	// Cause explains InputFailed and InputDied and, optionally, InputStop, InputRestart, InputFence,
+	// InputHalt, InputUnwanted, InputHold, InputGiveUp and InputWithdrawn. A missing one is filled in, so that every EffectEndSession and
 	// EffectAnnounceGone has a cause.
 	Cause *supervisor.Cause
 }
@@ -79,6 +102,14 @@ func (in Input) causeOrDefault() *supervisor.Cause {
 		return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
 	case InputFence:
 		return &supervisor.Cause{Kind: supervisor.CauseFenced, Permanent: true, Message: "fenced"}
+	case InputHalt:
+		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "stopped by the operator; start it again"}
+	case InputUnwanted:
+		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "not wanted now; it starts when it is"}
+	case InputHold:
+		return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "held by its group"}
+	case InputGiveUp:
+		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "given up with its group"}
 	case InputWithdrawn:
 		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is not in service"}
 	default:

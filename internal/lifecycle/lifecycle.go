@@ -31,6 +31,16 @@ type Lifecycle struct {
 	ends    window
 	tooMany bool
 
+	// What the operator, the users and the group of the server want. [Lifecycle.setFlags] writes them.
+	halted   bool // stopped by the operator
+	unwanted bool // nothing wants the server
+	rested   bool // exited after its work, and not wanted since
+	held     bool // by the group
+	grouped  bool // in a group: when the server comes to rest, it is held
+	givenUp  bool // by the group; no longer when it starts again
+	planned  bool // the session was ended as planned
+	failures uint64
+
 	restartRequested bool              // dial when the session is released
 	fenced           bool              // no further session is started
 	cause            *supervisor.Cause // why the last session ended; nil if none has
@@ -105,6 +115,17 @@ func (l *Lifecycle) MayTakeOver(now time.Time) bool {
 	return l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
 }
 
+// Held reports whether the group of the server holds it.
+func (l *Lifecycle) Held() bool { return l.held }
+
+// Grouped reports whether the server is in a group.
+func (l *Lifecycle) Grouped() bool { return l.grouped }
+
+// Failures counts the incarnations that ended by themselves, and the starts that failed. It does not count
+// planned ends, the exit of a transient server after its work, limits of the host, and incarnations whose
+// standby took over.
+func (l *Lifecycle) Failures() uint64 { return l.failures }
+
 // Step takes one input at time now and returns the effects that the caller must carry
 // out, in order. A stale input, and an input without a row in the current state, return
 // nil.
@@ -114,6 +135,7 @@ func (l *Lifecycle) Step(now time.Time, in Input) []Effect {
 		return nil
 	}
 	in.Cause = in.causeOrDefault()
+	l.setFlags(in)
 	for i := range table {
 		if t := &table[i]; t.From == l.state && t.On == in.Kind && l.holds(now, t.When, in) {
 			return l.apply(now, t, in)
@@ -133,12 +155,75 @@ func (l *Lifecycle) isStale(in Input) bool {
 	return false
 }
 
+// setFlags sets what an input says about the wishes of operator, users and group, in every state. A fence
+// overrides them all.
+func (l *Lifecycle) setFlags(in Input) {
+	switch in.Kind {
+	case InputHalt:
+		l.halted = true
+	case InputStart:
+		l.revive()
+		l.halted, l.unwanted, l.rested = false, false, false
+	case InputUnwanted:
+		l.unwanted = true
+		if l.restartRequested { // the session is being released for a restart that is not wanted now
+			l.restartRequested, l.planned = false, true
+		}
+	case InputWanted, InputRestart:
+		l.unwanted, l.rested = false, false
+	case InputHold:
+		l.held, l.grouped = true, true
+	case InputClear, InputRenew:
+		l.grouped = !in.Leave
+		l.held = l.grouped && l.atRest()
+		if in.Kind == InputRenew && l.givenUp {
+			l.revive()
+		}
+	default:
+	}
+}
+
+// revive lets a session that is being released, because the server was halted or given up, be followed by a
+// fresh start.
+func (l *Lifecycle) revive() {
+	if l.state == supervisor.StateClosing && !l.fenced && (l.halted || l.givenUp) {
+		l.restartRequested = true
+	}
+	l.givenUp = false
+}
+
+// atRest reports whether the server has no session as planned, and starts only when it is wanted or the operator starts it.
+func (l *Lifecycle) atRest() bool {
+	return l.state == StateStopped || l.state == StateAsleep || l.state == StateResting
+}
+
 func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	switch g {
 	case GuardRestartRequested:
 		return l.restartRequested
 	case GuardFenced:
 		return l.fenced
+	case GuardFinished:
+		code := in.Cause.ExitCode
+		return l.policy.Transient && !in.Busy && in.Cause.Kind == supervisor.CauseExit && code != nil && *code == 0
+	case GuardHalted:
+		return l.halted && !l.fenced
+	case GuardGivenUp:
+		return l.givenUp && !l.fenced
+	case GuardRested:
+		return l.rested
+	case GuardUnwanted:
+		return l.unwanted
+	case GuardHeld:
+		return l.held
+	case GuardRestartHeld:
+		return l.restartRequested && l.held
+	case GuardPlannedUnwanted:
+		return l.planned && l.unwanted
+	case GuardPlannedHeld:
+		return l.planned && l.held
+	case GuardPlanned:
+		return l.planned
 	case GuardFirstStart:
 		return !l.everReady && !l.supervised
 	case GuardAuthRequired:
@@ -167,16 +252,31 @@ func (l *Lifecycle) budgetLeft() bool {
 func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	switch in.Kind {
 	case InputFailed, InputDied:
-		if !in.Cause.Host {
+		switch {
+		case t.When == GuardFinished:
+			l.rested, l.planned = true, true
+		case !in.Cause.Host:
 			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+			if t.To == supervisor.StateClosing {
+				l.failures++
+			}
 		}
 	case InputRestart:
-		l.restartRequested = t.To == supervisor.StateClosing && !l.fenced
+		l.restartRequested = t.To == supervisor.StateClosing && !l.fenced && !l.halted
+		l.givenUp = l.givenUp && !l.restartRequested
 	case InputFence:
-		l.restartRequested = false
+		l.restartRequested, l.planned, l.rested = false, false, false
 		if !l.fenced {
 			l.fenced, l.cause = true, in.Cause
 		}
+	case InputHalt, InputGiveUp:
+		l.restartRequested = false
+		l.givenUp = l.givenUp || in.Kind == InputGiveUp
+		if !l.fenced {
+			l.cause, l.planned = in.Cause, true
+		}
+	case InputUnwanted, InputHold:
+		l.planned = true
 	case InputStop:
 		l.stopCause = in.Cause
 	case InputTimer:
@@ -188,6 +288,9 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	}
 	if t.To == supervisor.StateReady {
 		l.everReady = true
+	}
+	if l.grouped && l.atRest() {
+		l.held = true
 	}
 	effects := make([]Effect, 0, len(t.Do))
 	for _, kind := range t.Do {
@@ -205,7 +308,7 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 			l.restarts++
 		}
 		l.dialled = true
-		l.restartRequested = false
+		l.restartRequested, l.givenUp, l.planned = false, false, false
 	case EffectTakeOver:
 		l.epoch = in.Standby
 		l.restarts++
@@ -217,6 +320,9 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 	case EffectAnnounceGone:
 		if e.Cause = l.cause; l.stopCause != nil {
 			e.Cause = l.stopCause
+		}
+		if e.Cause == nil { // it was never started
+			e.Cause = Input{Kind: InputUnwanted}.causeOrDefault()
 		}
 	case EffectArmRetry: // a session has ended, and so there is a cause
 		l.attempt++

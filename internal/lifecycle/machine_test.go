@@ -44,13 +44,13 @@ func (m *machine) feed(ev lifecycle.Input) {
 	m.seen[after]++
 	require.Equal(m.t, m.model.state(), after, "after %q in %s", ev.Kind, before)
 	require.Equal(m.t, m.stale, m.lc.Stale())
-	if stale || before == supervisor.StateStopped {
+	if stale || before == supervisor.StateUnregistered {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
 	if (before == supervisor.StateEvicted || before == supervisor.StateUnauthorized) && ev.Kind != lifecycle.InputRestart && ev.Kind != lifecycle.InputFence && ev.Kind != lifecycle.InputStop {
 		require.Nil(m.t, effects, "%q restarted an evicted server", ev.Kind)
 	}
-	out := after == supervisor.StateEvicted || after == supervisor.StateUnauthorized || after == supervisor.StateParked || after == supervisor.StateStopped
+	out := after == supervisor.StateEvicted || after == supervisor.StateUnauthorized || after == supervisor.StateParked || after == supervisor.StateUnregistered
 	gone := slices.Contains(kinds(effects), lifecycle.EffectAnnounceGone)
 	require.Equal(m.t, out && before != after, gone, "gone is announced on entering %s", after)
 	if before == after {
@@ -352,7 +352,7 @@ func (m *model) judge() {
 func (m *model) state() supervisor.State {
 	switch s := m.session; {
 	case m.over:
-		return supervisor.StateStopped
+		return supervisor.StateUnregistered
 	case s == nil && m.registered:
 		return m.resting
 	case s == nil:
@@ -488,7 +488,11 @@ func (w *world) carryOut(now time.Time, ev lifecycle.Input, effects []lifecycle.
 		require.Equal(w.t, w.current(), e.Epoch, "%s of another epoch", e.Kind)
 		switch e.Kind {
 		case lifecycle.EffectArmRetry, lifecycle.EffectArmPark, lifecycle.EffectArmStable:
-			w.arm(now, e, delay(e.Kind))
+			want := e.Delay
+			if delay != nil {
+				want = delay(e.Kind)
+			}
+			w.arm(now, e, want)
 		case lifecycle.EffectCancelTimer:
 			w.cancel(e)
 		case lifecycle.EffectAnnounceGone:

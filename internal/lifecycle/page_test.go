@@ -45,7 +45,7 @@ unregistered. The package ` + "`internal/lifecycle`" + ` decides it as a pure fu
 the time go in, effects come out, and the supervising actor carries them out. This
 page is generated from the tables that the code runs on.
 
-Four rules hold beside the table:
+Five rules hold beside the table:
 
 - **Stale inputs are dropped and counted.** Each incarnation of a server has a
   number, its *epoch*, and each timer has a *token*. An input about any other
@@ -58,6 +58,12 @@ Four rules hold beside the table:
   resets the budget. Sessions that end by themselves count towards the restart
   intensity, where the policy sets one; only time, or a restart on request, resets
   that count.
+- **A planned end is no failure.** Operator, users and group set flags: *halt* and *start* (halted), *unwanted*
+  and *wanted*, *hold* and *clear* (held). Each input sets its flag in every state, also where it has no row. The
+  flags are read when an incarnation would start. An incarnation that they end spends no attempt and counts
+  towards no intensity. Halted comes before unwanted, and unwanted before held; a fence comes before all. A
+  server in a group is held whenever it is *stopped*, *asleep* or *resting*, so that its next start waits for
+  the group. No server uses these inputs yet.
 - **` + "`Retry-After`" + ` is respected**: the delay of a retry is the longer of the policy's
   and the server's.
 
@@ -114,7 +120,7 @@ func lifecyclePage(t *testing.T) string {
 	words := glossary(t)
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("\n## State diagram\n\n```mermaid\n" + diagram(lifecycleRows(), string(lifecycle.StateNew), string(supervisor.StateStopped)) + "```\n")
+	b.WriteString("\n## State diagram\n\n```mermaid\n" + diagram(lifecycleRows(), string(lifecycle.StateNew), string(supervisor.StateUnregistered)) + "```\n")
 	b.WriteString("\n## Transitions\n" + tableLead + grid(lifecycleRows()))
 	b.WriteString(section(t, words, "States", "State", "The state of a server, as `Status` and the events show it."))
 	b.WriteString(standbyIntro)
@@ -229,6 +235,9 @@ func glossary(t *testing.T) map[string][]word {
 				return true
 			}
 			kind, typed := spec.Type.(*ast.Ident)
+			if other, ok := spec.Type.(*ast.SelectorExpr); ok && spec.Names[0].Name != "StateNew" {
+				kind, typed = other.Sel, true
+			}
 			value, literal := spec.Values[0].(*ast.BasicLit)
 			if !typed || !literal || value.Kind != token.STRING {
 				return true
@@ -276,6 +285,9 @@ func TestGlossaryCoversTheTables(t *testing.T) {
 	collect("StandbyState", standbyTableRows())
 	listed := map[string]bool{"": true}
 	for _, s := range supervisor.States() {
+		listed[string(s)] = true
+	}
+	for _, s := range plannedStates {
 		listed[string(s)] = true
 	}
 	require.Equal(t, used["State"], listed)

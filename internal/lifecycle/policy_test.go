@@ -111,7 +111,7 @@ func TestFence(t *testing.T) {
 		}
 		s.in(supervisor.StateEvicted).on(lifecycle.InputRestart).on(lifecycle.InputFence).in(supervisor.StateEvicted)
 		require.Equal(t, supervisor.CauseFenced, s.Cause().Kind, "%s", state)
-		s.on(lifecycle.InputStop).in(supervisor.StateStopped)
+		s.on(lifecycle.InputStop).in(supervisor.StateUnregistered)
 	}
 	reach(t, supervisor.StateReady).on(lifecycle.InputRestart).on(lifecycle.InputFence).on(lifecycle.InputReleased).in(supervisor.StateEvicted)
 }

@@ -5,6 +5,20 @@ import "github.com/mcpvisor/mcpvisor/supervisor"
 // StateNew is the state of a lifecycle before its first input.
 const StateNew supervisor.State = ""
 
+// The states of planned rest. They are here, and not in package supervisor, until servers use them.
+const (
+	// StateStopped: the operator has stopped the server, and its registration remains. Only a start wakes it.
+	StateStopped supervisor.State = "stopped"
+	// StateAsleep: nothing wants the server, and it has no session. It starts when it is wanted.
+	StateAsleep supervisor.State = "asleep"
+	// StateResting: the server exited with 0 after its work ([supervisor.Policy.Transient]). It starts when it
+	// is wanted.
+	StateResting supervisor.State = "resting"
+	// StateWaiting: the server would start, and its group holds it: what it comes after is not ready, or the
+	// group is restarting.
+	StateWaiting supervisor.State = "waiting"
+)
+
 // Guard names the condition under which a row of a table is taken.
 type Guard string
 
@@ -32,6 +46,26 @@ const (
 	GuardStandbyReady Guard = "standby ready, budget left"
 	// GuardMayPark: the policy parks the server instead of evicting it.
 	GuardMayPark Guard = "budget spent, policy parks"
+	// GuardFinished: the policy is transient, the process exited with 0, and no call was in flight.
+	GuardFinished Guard = "transient, exit 0, no call in flight"
+	// GuardHalted: the operator has stopped the server, and it is not fenced.
+	GuardHalted Guard = "halted"
+	// GuardGivenUp: the group has given the server up.
+	GuardGivenUp Guard = "given up by its group"
+	// GuardRested: the server exited after its work, and is not wanted since.
+	GuardRested Guard = "rested"
+	// GuardUnwanted: nothing wants the server.
+	GuardUnwanted Guard = "unwanted"
+	// GuardHeld: the group holds the server.
+	GuardHeld Guard = "held"
+	// GuardRestartHeld: the user asked for a restart, and the group holds the server.
+	GuardRestartHeld Guard = "restart requested, held"
+	// GuardPlannedUnwanted: the session was ended as planned, and nothing wants the server.
+	GuardPlannedUnwanted Guard = "planned end, unwanted"
+	// GuardPlannedHeld: the session was ended as planned, and the group holds the server.
+	GuardPlannedHeld Guard = "planned end, held"
+	// GuardPlanned: the session was ended as planned, and since then the reason is gone.
+	GuardPlanned Guard = "planned end"
 	// GuardDraining: for the standby only. The session that the last standby replaced is
 	// not released yet.
 	GuardDraining Guard = "replaced session not released"
@@ -50,16 +84,24 @@ type Transition struct {
 }
 
 // table is the lifecycle. For one state and input the first row whose guard holds is
-// taken; an input without a row is ignored in that state.
+// taken; an input without a row is ignored in that state. Before the rows are tried, an input sets
+// the flags that the guards read ([Lifecycle.setFlags]), in every state.
 var table = []Transition{
+	{StateNew, InputRegister, GuardHalted, StateStopped, do(EffectAnnounceGone)},
+	{StateNew, InputRegister, GuardUnwanted, StateAsleep, do(EffectAnnounceGone)},
+	{StateNew, InputRegister, GuardHeld, StateWaiting, nil},
 	{StateNew, InputRegister, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
-	{StateNew, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{StateNew, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 
 	{supervisor.StateConnecting, InputOpened, GuardAlways, supervisor.StateDiscovering, do(EffectDiscover)},
 	{supervisor.StateConnecting, InputFailed, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputDied, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputFence, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateConnecting, InputHalt, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateConnecting, InputUnwanted, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateConnecting, InputHold, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateConnecting, InputGiveUp, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputStop, GuardAlways, supervisor.StateStopping, do(EffectEndSession)},
 
 	{supervisor.StateDiscovering, InputDiscovered, GuardAlways, supervisor.StateReady, do(EffectPublish, EffectArmStable)},
@@ -67,17 +109,33 @@ var table = []Transition{
 	{supervisor.StateDiscovering, InputDied, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputFence, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateDiscovering, InputHalt, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateDiscovering, InputUnwanted, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateDiscovering, InputHold, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateDiscovering, InputGiveUp, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputStop, GuardAlways, supervisor.StateStopping, do(EffectEndSession)},
 
 	{supervisor.StateReady, InputTimer, GuardAlways, supervisor.StateReady, do(EffectResetBudget)},
+	{supervisor.StateReady, InputDied, GuardFinished, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputDied, GuardStandbyReady, supervisor.StateReady, do(EffectCancelTimer, EffectWithdraw, EffectEndSession, EffectTakeOver, EffectPublish, EffectArmStable)},
 	{supervisor.StateReady, InputDied, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputFence, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{supervisor.StateReady, InputHalt, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{supervisor.StateReady, InputUnwanted, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{supervisor.StateReady, InputHold, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{supervisor.StateReady, InputGiveUp, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputStop, GuardAlways, supervisor.StateStopping, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 
+	{supervisor.StateClosing, InputReleased, GuardHalted, StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardGivenUp, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardRestartHeld, StateWaiting, do(EffectResetBudget)},
 	{supervisor.StateClosing, InputReleased, GuardRestartRequested, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
-	{supervisor.StateClosing, InputReleased, GuardFirstStart, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardRested, StateResting, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardPlannedUnwanted, StateAsleep, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardPlannedHeld, StateWaiting, nil},
+	{supervisor.StateClosing, InputReleased, GuardPlanned, supervisor.StateConnecting, do(EffectDial)},
+	{supervisor.StateClosing, InputReleased, GuardFirstStart, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardAuthRequired, supervisor.StateUnauthorized, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardPermanent, supervisor.StateEvicted, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardHost, supervisor.StateParked, do(EffectAnnounceGone, EffectArmPark)},
@@ -86,28 +144,101 @@ var table = []Transition{
 	{supervisor.StateClosing, InputReleased, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputRestart, GuardAlways, supervisor.StateClosing, nil},
 	{supervisor.StateClosing, InputFence, GuardAlways, supervisor.StateClosing, nil},
+	{supervisor.StateClosing, InputHalt, GuardAlways, supervisor.StateClosing, nil},
+	{supervisor.StateClosing, InputGiveUp, GuardAlways, supervisor.StateClosing, nil},
 	{supervisor.StateClosing, InputStop, GuardAlways, supervisor.StateStopping, nil},
 
+	{supervisor.StateBackoff, InputTimer, GuardUnwanted, StateAsleep, do(EffectAnnounceGone)},
+	{supervisor.StateBackoff, InputTimer, GuardHeld, StateWaiting, nil},
 	{supervisor.StateBackoff, InputTimer, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{supervisor.StateBackoff, InputRestart, GuardHeld, StateWaiting, do(EffectCancelTimer, EffectResetBudget)},
 	{supervisor.StateBackoff, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateBackoff, InputStart, GuardHeld, StateWaiting, do(EffectCancelTimer, EffectResetBudget)},
+	{supervisor.StateBackoff, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateBackoff, InputRenew, GuardUnwanted, StateAsleep, do(EffectCancelTimer, EffectResetBudget, EffectAnnounceGone)},
+	{supervisor.StateBackoff, InputRenew, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
 	{supervisor.StateBackoff, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
-	{supervisor.StateBackoff, InputStop, GuardAlways, supervisor.StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateBackoff, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateBackoff, InputHalt, GuardAlways, StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateBackoff, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectCancelTimer, EffectAnnounceGone)},
 
+	{supervisor.StateParked, InputTimer, GuardUnwanted, StateAsleep, do(EffectAnnounceGone)},
+	{supervisor.StateParked, InputTimer, GuardHeld, StateWaiting, nil},
 	{supervisor.StateParked, InputTimer, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{supervisor.StateParked, InputRestart, GuardHeld, StateWaiting, do(EffectCancelTimer, EffectResetBudget)},
 	{supervisor.StateParked, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateParked, InputStart, GuardHeld, StateWaiting, do(EffectCancelTimer, EffectResetBudget)},
+	{supervisor.StateParked, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateParked, InputRenew, GuardUnwanted, StateAsleep, do(EffectCancelTimer, EffectResetBudget, EffectAnnounceGone)},
+	{supervisor.StateParked, InputRenew, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
 	{supervisor.StateParked, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
-	{supervisor.StateParked, InputStop, GuardAlways, supervisor.StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateParked, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateParked, InputHalt, GuardAlways, StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
+	{supervisor.StateParked, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectCancelTimer, EffectAnnounceGone)},
 
+	{supervisor.StateUnauthorized, InputRestart, GuardHeld, StateWaiting, do(EffectResetBudget)},
 	{supervisor.StateUnauthorized, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{supervisor.StateUnauthorized, InputStart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{supervisor.StateUnauthorized, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
 	{supervisor.StateUnauthorized, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
-	{supervisor.StateUnauthorized, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateUnauthorized, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{supervisor.StateUnauthorized, InputHalt, GuardAlways, StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateUnauthorized, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 
 	{supervisor.StateEvicted, InputRestart, GuardFenced, supervisor.StateEvicted, nil},
+	{supervisor.StateEvicted, InputRestart, GuardHeld, StateWaiting, do(EffectResetBudget)},
 	{supervisor.StateEvicted, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{supervisor.StateEvicted, InputStart, GuardFenced, supervisor.StateEvicted, nil},
+	{supervisor.StateEvicted, InputStart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{supervisor.StateEvicted, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{supervisor.StateEvicted, InputRenew, GuardFenced, supervisor.StateEvicted, nil},
+	{supervisor.StateEvicted, InputRenew, GuardUnwanted, StateAsleep, do(EffectResetBudget, EffectAnnounceGone)},
+	{supervisor.StateEvicted, InputRenew, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
 	{supervisor.StateEvicted, InputFence, GuardAlways, supervisor.StateEvicted, nil},
-	{supervisor.StateEvicted, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateEvicted, InputHalt, GuardFenced, supervisor.StateEvicted, nil},
+	{supervisor.StateEvicted, InputHalt, GuardAlways, StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateEvicted, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 
-	{supervisor.StateStopping, InputReleased, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{StateStopped, InputStart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{StateStopped, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateStopped, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateStopped, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
+
+	{StateAsleep, InputWanted, GuardHeld, StateWaiting, nil},
+	{StateAsleep, InputWanted, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{StateAsleep, InputRestart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{StateAsleep, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateAsleep, InputStart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{StateAsleep, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateAsleep, InputRenew, GuardAlways, StateAsleep, do(EffectResetBudget)},
+	{StateAsleep, InputHalt, GuardAlways, StateStopped, do(EffectAnnounceGone)},
+	{StateAsleep, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateAsleep, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateAsleep, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
+
+	{StateResting, InputWanted, GuardHeld, StateWaiting, nil},
+	{StateResting, InputWanted, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{StateResting, InputRestart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{StateResting, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateResting, InputStart, GuardHeld, StateWaiting, do(EffectResetBudget)},
+	{StateResting, InputStart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateResting, InputRenew, GuardAlways, StateResting, do(EffectResetBudget)},
+	{StateResting, InputHalt, GuardAlways, StateStopped, do(EffectAnnounceGone)},
+	{StateResting, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateResting, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateResting, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
+
+	{StateWaiting, InputClear, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{StateWaiting, InputRenew, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateWaiting, InputRestart, GuardAlways, StateWaiting, do(EffectResetBudget)},
+	{StateWaiting, InputStart, GuardAlways, StateWaiting, do(EffectResetBudget)},
+	{StateWaiting, InputUnwanted, GuardAlways, StateAsleep, do(EffectAnnounceGone)},
+	{StateWaiting, InputHalt, GuardAlways, StateStopped, do(EffectAnnounceGone)},
+	{StateWaiting, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateWaiting, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{StateWaiting, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
+
+	{supervisor.StateStopping, InputReleased, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 }
 
 func do(kinds ...EffectKind) []EffectKind { return kinds }

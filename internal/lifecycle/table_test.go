@@ -162,7 +162,7 @@ func reach(t *testing.T, state supervisor.State) *script {
 		s.on(lifecycle.InputReleased)
 	case supervisor.StateStopping:
 		s.on(lifecycle.InputRegister).on(lifecycle.InputStop)
-	case supervisor.StateStopped:
+	case supervisor.StateUnregistered:
 		s.on(lifecycle.InputRegister).on(lifecycle.InputStop).on(lifecycle.InputReleased)
 	}
 	return s.in(state)

@@ -38,6 +38,7 @@ var arrows = map[string]arrow{
 	"internal/defaults":     {},
 	"internal/retention":    {},
 	"internal/lifecycle":    {folders: "supervisor internal/defaults"},
+	"internal/group":        {folders: "supervisor internal/lifecycle"},
 	"internal":              {folders: "internal/"},
 	"internal/decisive":     {folders: "supervisor internal/display"},
 	".":                     {"supervisor internal/", []string{sdk}},

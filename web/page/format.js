@@ -8,7 +8,7 @@ export const states = {
 	discovering: ["◐", "discovering", "busy"],
 	closing: ["◌", "closing", "busy"],
 	stopping: ["◌", "stopping", "busy"],
-	stopped: ["○", "stopped", "off"],
+	unregistered: ["○", "unregistered", "off"],
 	backoff: ["↻", "backoff", "warn"],
 	parked: ["◷", "parked", "warn"],
 	unauthorized: ["◇", "unauthorized", "bad"],

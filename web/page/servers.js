@@ -9,7 +9,7 @@ export function nameOf(server) { return h("a", { href: link(server), class: "nam
 
 function cell(style, ...children) { return h("span", { role: "cell", class: style }, children); }
 
-const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "stopped", "ready"];
+const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "unregistered", "ready"];
 
 // showSummary counts the servers by state. Each count is a button that shows only these.
 export function showSummary(el, servers, chosen) {

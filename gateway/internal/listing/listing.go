@@ -533,7 +533,7 @@ func mayReturn(s supervisor.State) bool {
 	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
 		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
 		return true
-	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
+	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateUnregistered:
 	}
 	return false
 }

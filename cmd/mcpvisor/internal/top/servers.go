@@ -276,7 +276,7 @@ func firstEntries(title string, all []entry, most, total int, where string) (lin
 // needs attention says. Its state changes too often to be read.
 func (m *model) flapping(s *mcpvisor.ServerStatus) bool {
 	switch s.State {
-	case supervisor.StateEvicted, supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateStopped:
+	case supervisor.StateEvicted, supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateUnregistered:
 		return false // which lasts
 	default:
 	}

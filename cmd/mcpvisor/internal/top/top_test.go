@@ -790,7 +790,7 @@ func TestGlyph(t *testing.T) {
 	want := map[supervisor.State]string{
 		supervisor.StateConnecting: "◐", supervisor.StateDiscovering: "◐", supervisor.StateReady: "●", supervisor.StateClosing: "◌",
 		supervisor.StateBackoff: "↻", supervisor.StateParked: "◷", supervisor.StateUnauthorized: "◇", supervisor.StateEvicted: "✗",
-		supervisor.StateStopping: "◌", supervisor.StateStopped: "○",
+		supervisor.StateStopping: "◌", supervisor.StateUnregistered: "○",
 	}
 	require.Len(t, supervisor.States(), len(want))
 	for _, s := range supervisor.States() {

@@ -1,0 +1,300 @@
+package group
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// advance does what the facts allow: it ends members in reverse order; when all that must end have ended, it
+// starts members in order.
+func (g *Group) advance(now time.Time) {
+	switch {
+	case g.endNext():
+	case g.spent != "":
+		if !g.failed {
+			g.failed = true
+			g.failures++
+			g.emit(Effect{Kind: EffectAnnounce, Order: g.spent, Cause: g.cause})
+			if g.spent == OrderPark && g.config.WhenSpent == Park {
+				g.parkToken = g.setTimer(g.config.ParkEvery)
+			}
+		}
+	case !g.held:
+		g.startNext()
+	}
+	if r := g.Report(); g.reported == nil || *g.reported != r {
+		g.reported = &r
+		g.emit(Effect{Kind: EffectReport, Report: r})
+	}
+}
+
+func (g *Group) setTimer(d time.Duration) uint64 {
+	g.lastToken++
+	g.emit(Effect{Kind: EffectSetTimer, Token: g.lastToken, Delay: d})
+	return g.lastToken
+}
+
+func (g *Group) send(m *member, o Order, why *supervisor.Cause) {
+	g.seq++
+	m.seq, m.sent = g.seq, o
+	switch {
+	case o == OrderKeep:
+	case o.ends():
+		m.order, m.known = o, 0
+	default:
+		m.order, m.late, m.token, m.renew = o, false, 0, false
+	}
+	g.emit(Effect{Kind: EffectOrder, Name: m.name, Order: o, Seq: m.seq, Cause: why})
+}
+
+// drain marks members that must end before anything starts. restart: because of the strategy, which does not
+// start temporary members again that were started.
+func (g *Group) drain(members []*member, o Order, restart bool, why *supervisor.Cause) {
+	for _, m := range members {
+		goal := o
+		if restart && m.Restart == Temporary && rules[m.state()].live {
+			goal = OrderEnd
+		}
+		if m.ending && orders[m.goal].rank >= orders[goal].rank || !m.ending && m.hasEnded(goal) {
+			m.passed = false
+			continue
+		}
+		// An order of the same kind that is under way is not repeated.
+		m.ordered = m.pending() && m.sent == goal || m.order == goal && m.report.State == StateEnding && m.report.Held
+		m.ending, m.goal, m.why, m.passed = true, goal, why, false
+	}
+}
+
+// hasEnded reports whether the order would change nothing: nothing runs, and nothing starts without an order.
+func (m *member) hasEnded(o Order) bool {
+	if m.pending() {
+		return false
+	}
+	switch s := m.report.State; o {
+	case OrderHold:
+		return !rules[s].live && (m.report.Held || s == StateFailed || s == StateGivenUp || s == StateUnknown)
+	case OrderEnd:
+		return s == StateGivenUp || s == StateStopped || s == StateFailed
+	case OrderEvict:
+		return s == StateStopped && m.report.Held || s == StateGivenUp && (m.Restart == Temporary || m.report.Order == OrderEvict)
+	default:
+		return m.report.State == StateStopped && m.report.Held
+	}
+}
+
+// endNext orders the end of members, from the last to the first: one that runs when all behind it have ended,
+// one that does not run at once. It reports whether members are still ending.
+func (g *Group) endNext() (busy bool) {
+	for _, m := range slices.Backward(g.members) {
+		if !m.ending {
+			continue
+		}
+		if !m.ordered && (!busy || !rules[m.state()].runs) {
+			m.ordered = true
+			g.send(m, m.goal, m.why)
+		}
+		m.ending = !m.ordered || m.pending() || m.report.State == StateEnding
+		busy = busy || m.ending
+	}
+	return busy
+}
+
+// startNext orders the start of each member that waits and may start, in order.
+func (g *Group) startNext() {
+	up := true
+	for i, m := range g.members {
+		m.stuck = false
+		if m.wants() {
+			switch g.gate(i) {
+			case pass:
+				o := OrderClear
+				if m.renew || m.report.State == StateFailed {
+					o = OrderRenew
+				}
+				g.send(m, o, nil)
+			case stay:
+				m.stuck = true
+			default:
+			}
+		}
+		m.passed = m.passed || m.late || !m.wants() && (m.gone() || rules[m.state()].settled)
+		up = up && m.passed
+	}
+	g.up = g.up || up
+}
+
+// wants reports whether the member would start and only the group can let it.
+func (m *member) wants() bool {
+	if m.pending() {
+		return false
+	}
+	switch m.report.State {
+	case StateWaiting:
+		return true
+	case StateFailed:
+		return m.renew || m.Restart != Temporary
+	case StateDown:
+		return m.report.Held || m.renew
+	case StateGivenUp:
+		return m.renew
+	default:
+	}
+	return false
+}
+
+// gate says whether the member at index i may start, and else wakes what it comes after, and sets the timers of
+// the bound.
+func (g *Group) gate(i int) verdict {
+	m, worst := g.members[i], pass
+	var needed []*thing
+	judge := func(t *thing, s State) {
+		v := rules[s].need
+		switch p := g.member(t.name); {
+		case p != nil && p.wants() && p.stuck:
+			v = stay
+		case p != nil && p.wants(): // it waits for one that starts
+			worst = max(worst, bounded)
+			return
+		case v == bounded && t.late:
+			v = pass
+		}
+		if worst = max(worst, v); v == bounded || v == wake {
+			needed = append(needed, t)
+		}
+	}
+	for _, p := range g.members[:i] {
+		switch {
+		case p.gone():
+		case g.config.Strategy == RestForOne || g.config.Strategy == OneForAll:
+			judge(&p.thing, p.state())
+		case g.config.Parallel || p.passed || p.stuck:
+		default:
+			judge(&p.thing, p.state())
+		}
+	}
+	for _, name := range m.After {
+		if p := g.member(name); p == nil {
+			t := g.thing(name)
+			judge(t, t.report.State)
+		} else if !p.gone() {
+			judge(&p.thing, p.state())
+		}
+	}
+	if worst == stay {
+		return stay
+	}
+	for _, t := range needed {
+		if s := g.stateOf(t); rules[s].need == wake && !t.woken {
+			t.woken = true
+			g.emit(Effect{Kind: EffectWake, Name: t.name})
+		} else if rules[s].need == bounded && t.token == 0 && g.config.StartBound > 0 {
+			t.token = g.setTimer(g.config.StartBound)
+		}
+	}
+	return worst
+}
+
+func (g *Group) stateOf(t *thing) State {
+	if m := g.member(t.name); m != nil {
+		return m.state()
+	}
+	return t.report.State
+}
+
+// add takes a member in, with its report.
+func (g *Group) add(now time.Time, in Input) {
+	m := g.member(in.Member.Name)
+	again := m != nil
+	if !again {
+		m = &member{thing: thing{name: in.Member.Name}}
+		g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
+	}
+	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
+	m.known, m.ordered = in.Report.Failures, false
+	if delete(g.missing, m.name); len(g.missing) > 0 {
+		return
+	}
+	if g.reported == nil {
+		g.recover(now)
+		return
+	}
+	if g.join(m); again || !m.report.Grouped {
+		g.keep(m)
+	}
+}
+
+// join brings a member in line with a group that is held or has failed.
+func (g *Group) join(m *member) {
+	switch {
+	case g.spent != "":
+		g.drain([]*member{m}, g.spent, false, g.cause)
+	case g.held:
+		g.drain([]*member{m}, OrderHold, false, nil)
+	default:
+	}
+	m.renew = m.renew || m.report.State == StateGivenUp && m.Restart != Temporary
+}
+
+// keep puts a member in this group, and makes the orders of an earlier one that are still on their way too late.
+func (g *Group) keep(m *member) {
+	if !m.ending && g.spent == "" {
+		g.send(m, OrderKeep, nil)
+	}
+}
+
+// recover continues what the members report, when all have reported: either the group is new, and they wait, or
+// the group before this one has panicked, in the middle of anything.
+func (g *Group) recover(now time.Time) {
+	again := g.seq > 0
+	var last *member // the one with the newest order
+	for _, m := range g.members {
+		if last == nil || m.report.OrderSeq > last.report.OrderSeq {
+			last = m
+		}
+	}
+	if last != nil && (last.report.Order == OrderPark || last.report.Order == OrderEvict) {
+		g.giveUp(last, "has failed")
+		if g.spent != last.report.Order {
+			g.spent = last.report.Order
+			g.drain(g.members, g.spent, false, g.cause)
+		}
+		return
+	}
+	for i, m := range g.members {
+		r := m.report
+		if r.State == StateEnding && r.Order.ends() { // it is being ended
+			m.ending, m.ordered, m.goal = true, true, r.Order
+		}
+		g.join(m)
+		m.renew = m.renew || r.Order == OrderPark || r.Order == OrderEvict
+		if r.State == StateGivenUp && r.Order != "" && r.Order != OrderEvict && m.Restart != Temporary {
+			g.giveUp(m, "is given up")
+			return
+		}
+		if g.config.Strategy != RestForOne && g.config.Strategy != OneForAll || m.Restart == Temporary {
+			continue
+		}
+		if r.Failures > 0 && !r.Order.ends() { // the group before this one has not dealt with it
+			g.fail(now, m, r.Failures)
+		}
+		if r.Order == OrderHold && r.Held { // the restart that it was held for may not have reached all
+			rest := g.members
+			if g.config.Strategy == RestForOne {
+				rest = g.members[i:]
+			}
+			// One without an order was made again, too, and a temporary one may have been started by the operator. They
+			// are as new, unless others show that the restart is not over.
+			older := slices.DeleteFunc(slices.Clone(rest), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
+			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
+				g.drain(older, OrderHold, true, g.restartCause(m))
+			}
+		}
+	}
+	for _, m := range g.members {
+		if again || !m.report.Grouped {
+			g.keep(m)
+		}
+	}
+}

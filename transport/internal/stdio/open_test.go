@@ -323,30 +323,6 @@ func TestMemoryServer_started_for_each_session(t *testing.T) {
 	}
 }
 
-// TestMemoryServer_reads_nothing: opening a session fails in time, and the session is
-// released.
-func TestMemoryServer_reads_nothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
-			Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
-				<-ctx.Done()
-				return ctx.Err()
-			}}}, transporttest.MemoryOptions)
-		require.NoError(t, err)
-		s := d.NewSession()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		err = s.Open(ctx)
-		cause := testutil.AsError[*supervisor.Cause](t, err)
-		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
-		require.Same(t, cause, s.Cause())
-		<-s.Released()
-		const cancelTimeout = 5 * time.Second // the go-sdk may take so long to cancel its request
-		require.LessOrEqual(t, time.Since(start), time.Minute+cancelTimeout+defaults.ShutdownTimeout)
-	})
-}
-
 // TestMemoryServer_ignores_shutdown: a server that ignores the end of its stdin and of
 // its context does not delay the release beyond the shutdown timeout.
 func TestMemoryServer_ignores_shutdown(t *testing.T) {

@@ -147,25 +147,21 @@ func TestRedactor_inherited_variables(t *testing.T) {
 	}
 }
 
-// TestRedactor_of_the_dialer: the dialer hides what its server was given.
-func TestRedactor_of_the_dialer(t *testing.T) {
-	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": transporttest.Secret}}}
-	d := newDialer(spec, transport.Options{})
-	require.Equal(t, "***", d.redactor.Text(transporttest.Secret))
-}
-
 // TestRedactor_secrets_of_the_specification: what the host declares as a secret is
 // hidden on every transport, though neither its name nor its form shows that it is one.
 func TestRedactor_secrets_of_the_specification(t *testing.T) {
 	const text = "correct horse"
 	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{text}}},
+		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{text}, Env: map[string]string{"API_KEY": transporttest.Secret}}},
 		"memory": {InMemory: &mcpvisor.InMemory{}},
 	} {
 		spec.Secrets = []string{text}
 		d, err := dialPipes(spec, transport.Options{})
 		require.NoError(t, err)
 		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+text), name)
+		if spec.Stdio != nil {
+			require.Equal(t, "***", d.(*dialer).redactor.Text(transporttest.Secret), "a variable of the environment")
+		}
 	}
 }
 

@@ -476,6 +476,7 @@ func TestNotifyCancelled_bounded(t *testing.T) {
 		require.Equal(t, ended, time.Now(), "the release waited for the notification")
 		for _, notice := range web.requests("notifications/cancelled") {
 			require.Contains(t, notice.body, `"reason":"timed out"`)
+			require.Contains(t, notice.body, `"requestId":`)
 		}
 		require.Len(t, web.requests("notifications/cancelled"), 2)
 	})

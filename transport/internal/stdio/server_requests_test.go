@@ -152,19 +152,6 @@ func TestServerRequests_ids(t *testing.T) {
 	})
 }
 
-// TestServerRequests_over_bounds: a request with too many values is refused with the
-// reason, and later requests are served.
-func TestServerRequests_over_bounds(t *testing.T) {
-	p := newPartner(t, false)
-	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
-	p.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.BroadObject(30_000))
-	m := p.Next("")
-	require.Equal(t, `"q"`, string(m.ID))
-	require.Contains(t, string(m.Error), "the parameters hold more than 50000 values")
-	p.Send(`{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
-	require.NotEmpty(t, p.Next("").Result)
-}
-
 // TestServerRequests_invalid_params: a request with invalid parameters is refused and
 // does not end the session. The go-sdk would panic on some of them.
 func TestServerRequests_invalid_params(t *testing.T) {

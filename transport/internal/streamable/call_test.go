@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
-	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -242,18 +240,4 @@ func TestBatch(t *testing.T) {
 			require.Equal(t, c.discarded, r.discarded.Malformed.Load()+r.discarded.Unmatched.Load())
 		})
 	}
-}
-
-// The largest possible Limits.MaxMessageBytes works over HTTP and over pipes.
-func TestMaxMessageBytes_maxInt(t *testing.T) {
-	web := newHTTPServer(t)
-	spec := specFor(web.URL)
-	spec.Limits.MaxMessageBytes = math.MaxInt
-	requireServing(t, openSession(t, spec))
-
-	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
-		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)
-	s := transporttest.OpenSession(t, d)
-	_, err := s.Request(transporttest.Context(t), transporttest.TinyCall("any"))
-	require.NoError(t, err)
 }

@@ -164,10 +164,13 @@ func TestSSE_behind_stripped_prefix(t *testing.T) {
 }
 
 // newest returns the key of the exchange that began last and is not on the call channel.
-func (t *exchangeTable) newest() int64 {
+func (t *exchangeTable) newest() (key int64) {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
-	return t.requests.Newest()
+	for e := range t.requests.Open.All() {
+		key = min(key, e.ID)
+	}
+	return key
 }
 
 // contains reports whether an exchange is in the table.

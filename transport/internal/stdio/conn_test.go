@@ -289,10 +289,9 @@ func TestBatch_malformed(t *testing.T) {
 // other call.
 func TestSplitMessage(t *testing.T) {
 	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
-		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+		d := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
 			return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
 		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-		require.NoError(t, err)
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		began := time.Now()
@@ -429,10 +428,9 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.discarded.Counts())
 	})
 	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
-		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
+		d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
 			return parseError
 		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-		require.NoError(t, err)
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		began := time.Now()

@@ -56,11 +56,10 @@ func TestOpen_failure_names_stderr_and_redacts(t *testing.T) {
 // failingOpen returns the cause of a start that fails, of a server that serve is.
 func failingOpen(t *testing.T, serve func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser)) *supervisor.Cause {
 	t.Helper()
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+	d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		serve(ctx, stdin, stdout)
 		return nil
 	}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-	require.NoError(t, err)
 	s := d.NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -101,12 +100,11 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 		"stdout": {"Please log in first\n", "Server running on stdio\n", `the server wrote to its stdout what is not JSON-RPC: "Please log in first" (`},
 	} {
 		testutil.RunInBubble(t, name, func(t *testing.T) {
-			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+			d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 				_, _ = io.WriteString(stderr, c.stderr)
 				_, _ = io.WriteString(stdout, c.stdout)
 				return nil
 			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-			require.NoError(t, err)
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
 			cause := testutil.AsError[*supervisor.Cause](t, s.Open(t.Context()))
@@ -306,12 +304,11 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 func TestMemoryServer_started_for_each_session(t *testing.T) {
 	calls := make(chan context.Context, 10)
 	serve := transporttest.LegacyServer(nil)
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
+	d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			calls <- ctx
 			return serve(ctx, stdin, stdout, stderr)
 		}}}, transporttest.MemoryOptions)
-	require.NoError(t, err)
 	for range 3 {
 		s := d.NewSession()
 		require.Empty(t, calls, "a session that is not opened starts nothing")

@@ -233,7 +233,7 @@ func TestServerMessages_drops_refusals_unread_by_the_server(t *testing.T) {
 	require.LessOrEqual(t, len(p.conn.out.queue), 2*maxServerRequests, "responses, and refusals")
 }
 
-// TestNotifications_params_pass: no notification that the protocol allows counts as malformed.
+// TestNotifications_params_pass: what the protocol allows as parameters passes, and all else counts as malformed.
 func TestNotifications_params_pass(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for _, message := range []string{
@@ -247,6 +247,14 @@ func TestNotifications_params_pass(t *testing.T) {
 	p.writeLine(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.EqualValues(t, 1, p.readMessage().ID)
 	require.Zero(t, p.discarded.Counts())
+	invalid := []string{`"notifications/elicitation/complete"`, `"notifications/elicitation/complete","params":null`, `"notifications/of/others","params":["x"]`,
+		`"notifications/of/others","params":[]`, `"notifications/of/others","params":"x"`, `"notifications/of/others","params":7`}
+	for _, message := range invalid {
+		p.writeLine(`{"jsonrpc":"2.0","method":%s}`, message)
+	}
+	p.writeLine(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	require.EqualValues(t, 2, p.readMessage().ID)
+	require.Equal(t, mcpvisor.Discarded{Malformed: uint64(len(invalid))}, p.discarded.Counts())
 }
 
 // TestNotifications_over_the_rate_limit: log messages over the limit are dropped and
@@ -292,7 +300,7 @@ func TestRoots_changed(t *testing.T) {
 func TestRoots_changed_in_the_handshake(t *testing.T) {
 	roots := transport.NewRoots(nil)
 	received := make(chan struct{}, 1)
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+	d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
 		switch string(e.Method) {
 		case `"initialize"`:
 			roots.Set(nil)
@@ -302,7 +310,6 @@ func TestRoots_changed_in_the_handshake(t *testing.T) {
 		}
 		return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + transporttest.UnknownMethod + `}`
 	})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: transport.Handlers{Roots: roots}, Logger: zerolog.Nop()})
-	require.NoError(t, err)
 	transporttest.OpenSession(t, d)
 	select {
 	case <-received:

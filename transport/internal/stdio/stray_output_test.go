@@ -54,13 +54,12 @@ func TestStrayOutput(t *testing.T) {
 		"several_lines":            {"{\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"x\"\n}\n", "{", reasonSplit},
 	} {
 		testutil.RunInBubble(t, name, func(t *testing.T) {
-			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+			d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 				go func() { _, _ = io.Copy(io.Discard, stdin) }()
 				_, _ = io.WriteString(stdout, tc.output)
 				<-ctx.Done()
 				return nil
 			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-			require.NoError(t, err)
 			d.(*dialer).redactor = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
@@ -156,8 +155,7 @@ func TestRedactor_secrets_of_the_specification(t *testing.T) {
 		"memory": {InMemory: &mcpvisor.InMemory{}},
 	} {
 		spec.Secrets = []string{text}
-		d, err := dialPipes(spec, transport.Options{})
-		require.NoError(t, err)
+		d := NewDialer(spec, transport.Options{})
 		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+text), name)
 		if spec.Stdio != nil {
 			require.Equal(t, "***", d.(*dialer).redactor.Text(transporttest.Secret), "a variable of the environment")

@@ -22,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -228,13 +229,11 @@ func TestSecrets_errorDataVerbatim(t *testing.T) {
 // LastReceived has a monotonic reading, so that a change of the wall clock does not matter.
 // Virtual time has no monotonic reading, so this test runs in real time.
 func TestLastReceived_monotonic(t *testing.T) {
-	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"memory": {Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
-		"HTTP":   newMemoryTransport(t).spec(),
+	for name, d := range map[string]transport.Dialer{
+		"memory": stdio.NewDialer(mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}, transporttest.MemoryOptions),
+		"HTTP":   newTestDialer(newMemoryTransport(t).spec()),
 	} {
-		dialer, err := newDialer(spec, transport.Options{ClientInfo: transporttest.ClientInfo})
-		require.NoError(t, err)
-		s := dialer.NewSession()
+		s := d.NewSession()
 		require.Zero(t, s.LastReceived(), name)
 		began := time.Now()
 		require.NoError(t, s.Open(t.Context()))

@@ -368,27 +368,33 @@ func TestStandaloneStream_notOpenedAgain(t *testing.T) {
 	}
 }
 
-// If the server keeps no session, a 404 after a stream was open ends the stream and not the
-// session.
-func TestStandaloneStream_endsWithoutSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		web := newMemoryTransport(t)
-		web.session = ""
-		n := 0
-		web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			if n++; n == 1 {
-				replyEvents("data: {}\n\n")(w, r, id)
+// A 404 after a stream was open ends the session, or only the stream if the server keeps no session.
+func TestStandaloneStream_notFoundAgain(t *testing.T) {
+	for id, ends := range map[string]bool{"session-1": true, "": false} {
+		testutil.RunInBubble(t, "id "+id, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			web.session = id
+			n := 0
+			web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				if n++; n == 1 {
+					replyEvents("data: {}\n\n")(w, r, id)
+					return
+				}
+				w.WriteHeader(http.StatusNotFound)
+			})
+			s := openSession(t, web.spec())
+			time.Sleep(time.Hour)
+			require.Len(t, web.requests("GET"), 2)
+			if ends {
+				require.NotNil(t, s.Cause(), "the loss is not detected")
+				require.Contains(t, s.Cause().Message, "forgot the session")
 				return
 			}
-			w.WriteHeader(http.StatusNotFound)
+			requireServing(t, s)
+			synctest.Wait() // the body is closed after its answer
+			require.Empty(t, web.unclosed())
 		})
-		s := openSession(t, web.spec())
-		time.Sleep(time.Hour)
-		require.Len(t, web.requests("GET"), 2)
-		requireServing(t, s)
-		synctest.Wait() // the body is closed after its answer
-		require.Empty(t, web.unclosed())
-	})
+	}
 }
 
 // The response body of an exchange is closed after the exchange, however that ended.

@@ -19,7 +19,6 @@ import (
 // TestQuickstart builds the two programs of docs/quickstart.md unchanged, runs the
 // service, kills its server and waits for the recovery.
 func TestQuickstart(t *testing.T) {
-	t.Parallel() // beside TestHost_stopped, which waits
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)
 	programs := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllSubmatch(page, -1)

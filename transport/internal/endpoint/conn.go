@@ -66,9 +66,8 @@ func (t *ConnTrace) neverWritten() bool {
 // its end. Without it net/http might keep idle connections longer. Safe for concurrent
 // use.
 type connTracker struct {
-	mu     sync.Mutex                // guards the other fields
-	open   map[*trackedConn]struct{} // nil after closeAll
-	closed bool                      // closeAll was called
+	mu   sync.Mutex                // guards open
+	open map[*trackedConn]struct{} // nil after closeAll
 }
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -90,7 +89,7 @@ func (t *connTracker) track(dial dialFunc) dialFunc {
 		c := &trackedConn{Conn: conn, tracker: t}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.closed { // the session ended while this connection was made
+		if t.open == nil { // the session ended while this connection was made
 			_ = conn.Close()
 			return nil, net.ErrClosed
 		}
@@ -99,18 +98,10 @@ func (t *connTracker) track(dial dialFunc) dialFunc {
 	}
 }
 
-// OpenConns returns how many connections of the session are open.
-func (e *Endpoint) OpenConns() int {
-	e.conns.mu.Lock()
-	defer e.conns.mu.Unlock()
-	return len(e.conns.open)
-}
-
 // closeAll closes the open connections. A connection that is still being made is closed
 // when it is complete.
 func (t *connTracker) closeAll() {
 	t.mu.Lock()
-	t.closed = true
 	left := t.open
 	t.open = nil
 	t.mu.Unlock()

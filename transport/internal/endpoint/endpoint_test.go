@@ -96,7 +96,7 @@ func TestDo_reuses_connection(t *testing.T) {
 	}
 	require.Equal(t, clients[0], clients[1])
 	e.Close()
-	require.Zero(t, e.OpenConns())
+	require.Empty(t, e.conns.open)
 }
 
 // testCredential adds a header.

@@ -124,9 +124,9 @@ func applyDefaults(content map[string]any, schema any) map[string]any {
 	return whole
 }
 
-// HandleNotification runs the Elicited handler of the host in a goroutine of its own, for a notification that
+// handleNotification runs the Elicited handler of the host in a goroutine of its own, for a notification that
 // has one.
-func (h *Handler) HandleNotification(r *sdkrpc.Request) {
+func (h *Handler) handleNotification(r *sdkrpc.Request) {
 	var p mcp.ElicitationCompleteParams
 	if r.Method != MethodElicited || h.Pool.Handlers.Elicited == nil || json.Unmarshal(r.Params, &p) != nil {
 		return

@@ -70,7 +70,7 @@ func TestCheckForm_invalid(t *testing.T) {
 	for _, schema := range []string{
 		`[]`, `"object"`, `true`,
 		`{"properties":[]}`, `{"additionalProperties":{}}`, `{"required":{}}`, `{"required":[["a"]]}`, `{"title":{}}`,
-		`{"$id":"x"}`, `{"$anchor":"x"}`, `{"definitions":{}}`, `{"not":{}}`, `{"if":{}}`, `{"patternProperties":{}}`, `{"ALLOF":[]}`, `{"$Ref":"#"}`,
+		`{"$ref":"#"}`, `{"allOf":[{"$ref":"#"}]}`, `{"$dynamicRef":"#n"}`, `{"$id":"x"}`, `{"$anchor":"x"}`, `{"definitions":{}}`, `{"not":{}}`, `{"if":{}}`, `{"patternProperties":{}}`, `{"ALLOF":[]}`, `{"$Ref":"#"}`,
 		`{"dependentSchemas":{}}`, `{"propertyNames":{}}`, `{"unevaluatedProperties":false}`, `{"oneOf":[]}`, `{"items":{}}`,
 		transporttest.FormWith(`"a":null`), transporttest.FormWith(`"a":true`), transporttest.FormWith(`"a":{"properties":{}}`), transporttest.FormWith(`"a":{"$ref":"#"}`), transporttest.FormWith(`"a":{"allOf":[]}`),
 		transporttest.FormWith(`"a":{"not":{}}`), transporttest.FormWith(`"a":{"prefixItems":[]}`), transporttest.FormWith(`"a":{"contains":{}}`), transporttest.FormWith(`"a":{"additionalItems":{}}`),

@@ -23,8 +23,8 @@ const serverRequestMax = 16 << 20
 
 const (
 	methodPing = "ping"
-	// MethodCancelled is the method of a cancellation as JSON, with its quotes.
-	MethodCancelled = `"notifications/cancelled"`
+	// methodCancelled is the method of a cancellation as JSON, with its quotes.
+	methodCancelled = `"notifications/cancelled"`
 )
 
 // Requests serves the JSON-RPC requests of the server of one session: ping, sampling,
@@ -82,19 +82,39 @@ type request struct {
 	withdrawn bool
 }
 
-// AcceptResult is the outcome of [Requests.Accept].
-type AcceptResult uint8
+// admission says what becomes of a request of the server.
+type admission uint8
 
 const (
-	// Accepted: the request is being served or gets an error as its answer.
-	Accepted AcceptResult = iota
-	// MalformedRequest: the message is not a valid JSON-RPC request.
-	MalformedRequest
-	// IDInUse: a request with the same id is being served.
-	IDInUse
-	// NoRoom: too many requests, or too many bytes of requests, are being served.
-	NoRoom
+	admitted  admission = iota // it is being served, or gets an error as its answer
+	malformed                  // it is no valid JSON-RPC request, or its id is that of one that is being served
+	noRoom                     // too many requests, or too many bytes of requests, are being served
 )
+
+// Receive handles a message of the server that is no answer and that Dispatch of
+// [jsonrpc.Notifications] does not know: a request, a cancellation, or a notification that needs
+// the handlers of the host. It does not block. text is the whole message; nothing of it is kept.
+// call is the id of the call to which a request belongs, or 0 if that is not known. refused says
+// that there was no room for the request.
+func (q *Requests) Receive(text []byte, env *jsonrpc.Envelope, call int64, d *jsonrpc.Discarded) (refused bool) {
+	ok := true
+	switch {
+	case IsRequest(env):
+		result := q.accept(text, env, call)
+		ok, refused = result != malformed, result == noRoom
+	case string(env.Method) == methodCancelled:
+		ok = !env.Malformed && q.handleCancelled(env.Params)
+	default:
+		r := jsonrpc.ReadNotification(text, env)
+		if ok = r != nil && CheckParams(env.Params) == nil; ok && q.Handler != nil {
+			q.Handler.handleNotification(r)
+		}
+	}
+	if !ok {
+		d.Malformed.Add(1)
+	}
+	return refused
+}
 
 // IsRequest reports whether a message is a request. With a null id it counts as a
 // notification, as in the go-sdk.
@@ -102,14 +122,12 @@ func IsRequest(env *jsonrpc.Envelope) bool {
 	return env.Method != nil && env.ID != nil && string(env.ID) != "null"
 }
 
-// Accept checks a request and starts the goroutine that serves it. It does not block. line
-// is the whole message; nothing of it is kept. call is the id of the call that the request
-// belongs to, or 0 if that is not known.
-func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) AcceptResult {
+// accept checks a request and starts the goroutine that serves it.
+func (q *Requests) accept(line []byte, env *jsonrpc.Envelope, call int64) admission {
 	key, ok := idKey(env.ID)
 	method, err := jsonscan.ReadString(env.Method)
 	if !ok || err != nil || env.Malformed || len(env.ID) > MaxRefusal || !jsonrpc.IsVersion2(line) {
-		return MalformedRequest // perhaps a JSON log line with the members id and method
+		return malformed // perhaps a JSON log line with the members id and method
 	}
 	r := &request{key: key, method: strings.Clone(method), size: len(line), call: call}
 	refusal := q.attribute(r)
@@ -119,11 +137,11 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 	if refusal != nil || method == methodPing {
 		r.size = 0 // the parameters are not kept
 	}
-	// HandleCancelled and CancelOfCall cancel the request. The handler also ends with the
+	// handleCancelled and CancelOfCall cancel the request. The handler also ends with the
 	// session; see runHandler.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel = cancel
-	if result := q.admit(r); result != Accepted {
+	if result := q.admit(r); result != admitted {
 		cancel(nil)
 		return result
 	}
@@ -135,7 +153,7 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 		q.finish(r)()
 		cancel(nil)
 	}
-	return Accepted
+	return admitted
 }
 
 // attribute finds who answers a request, and the call that it belongs to. The error refuses a
@@ -177,20 +195,20 @@ func (q *Requests) checkRequest(r *request) error {
 }
 
 // admit adds a request to open. Its id must be free, and there must be room.
-func (q *Requests) admit(r *request) AcceptResult {
+func (q *Requests) admit(r *request) admission {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.open[r.key] != nil:
-		return IDInUse
+		return malformed
 	case !q.Room.Acquire(r.size):
-		return NoRoom
+		return noRoom
 	}
 	if q.open == nil {
 		q.open = make(map[string]*request)
 	}
 	q.open[r.key] = r
-	return Accepted
+	return admitted
 }
 
 // finish frees the id of a request, which the server may use again when it has read the
@@ -266,10 +284,10 @@ func (q *Requests) isWithdrawn(r *request) bool {
 	return r.withdrawn
 }
 
-// HandleCancelled ends the request that a notifications/cancelled names (MCP, utilities,
+// handleCancelled ends the request that a notifications/cancelled names (MCP, utilities,
 // cancellation). It reports whether the notification is valid. An unknown id is valid, because
 // the answer may have been sent already.
-func (q *Requests) HandleCancelled(params []byte) bool {
+func (q *Requests) handleCancelled(params []byte) bool {
 	key, ok := "", true
 	err := jsonscan.EachMember(params, func(name string, value []byte) error {
 		if name == "requestId" {

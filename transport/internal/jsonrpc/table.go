@@ -141,10 +141,6 @@ func (t *Table) nextIDLocked(request bool) int64 {
 	}
 }
 
-// Newest returns the id of the newest entry that is not a request; 0 if there was none. The
-// caller holds Mu.
-func (t *Table) Newest() int64 { return t.lastKey }
-
 // HastenLocked makes an entry expire at a time, unless its deadline is earlier. Progress,
 // and a handler that begins to work for the call, undo that. The deadline stays. The caller
 // holds Mu.
@@ -371,10 +367,6 @@ type RequestIDs struct{ assigned atomic.Int64 }
 
 // Last returns the id that was assigned last.
 func (r *RequestIDs) Last() int64 { return FirstID + r.assigned.Load()%(EndID-FirstID) }
-
-// Skip moves the counter so that the next left ids are new and the id after them wraps
-// around. Only tests call it.
-func (r *RequestIDs) Skip(left int64) { r.assigned.Store(EndID - FirstID - 1 - left) }
 
 // Next returns the next id. used is true after the ids have wrapped around: then the caller
 // must check that no request in flight has the id.

@@ -60,6 +60,9 @@ func endTable(table *Table, cause error) {
 // TimerStopped stops the timer and reports whether it was stopped already.
 func (t *Table) TimerStopped() bool { return !t.timer.Stop() }
 
+// Skip moves the counter so that the next left ids are new and the id after them wraps around.
+func (r *RequestIDs) Skip(left int64) { r.assigned.Store(EndID - FirstID - 1 - left) }
+
 var errTableEnded = errors.New("the session ended")
 
 func TestTable_Add(t *testing.T) {
@@ -70,7 +73,7 @@ func TestTable_Add(t *testing.T) {
 		require.GreaterOrEqual(t, first.ID, FirstID)
 		require.Equal(t, first.ID+1, second.ID)
 		require.ElementsMatch(t, []*Entry{first, second}, slices.Collect(table.Open.All()))
-		require.Zero(t, table.Newest(), "no entry that is not a request")
+		require.Zero(t, table.lastKey, "no entry that is not a request")
 	})
 	t.Run("other exchanges count down from -1", func(t *testing.T) {
 		var table Table
@@ -78,7 +81,7 @@ func TestTable_Add(t *testing.T) {
 			e := &Entry{Owner: new(tableOwner)}
 			require.NoError(t, table.Add(e, false, &transport.Request{}))
 			require.Equal(t, want, e.ID)
-			require.Equal(t, want, table.Newest())
+			require.Equal(t, want, table.lastKey)
 			require.Same(t, e, table.Open.Get(want))
 		}
 	})

@@ -25,8 +25,7 @@ import (
 // openWithSmallBuffer opens a session whose buffer has room for one large message.
 func openWithSmallBuffer(p *transporttest.Partner) (*session, *budget.Budget) {
 	spec := mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.Serve}, Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20}}
-	d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-	require.NoError(p.T, err)
+	d := NewDialer(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
 	s := d.NewSession().(*session)
 	require.NoError(p.T, s.Open(p.T.Context()))
 	return s, d.(*dialer).buffer
@@ -146,8 +145,7 @@ func TestBuffer_released_after_crash(t *testing.T) {
 				<-p.Stdout
 				return nil
 			}}}
-		d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Buffer: client})
-		require.NoError(t, err)
+		d := NewDialer(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Buffer: client})
 		for range 3 {
 			s := d.NewSession()
 			require.NoError(t, s.Open(t.Context()))

@@ -126,40 +126,14 @@ func (c *conn) ReceiveLine(line []byte) {
 		}
 		return
 	}
-	if !c.notifications.Dispatch(&env, 0, &c.table, &c.discarded) {
-		c.receiveFromServer(trimmed, &env)
+	if !c.notifications.Dispatch(&env, 0, &c.table, &c.discarded) && c.serverRequests.Receive(trimmed, &env, 0, &c.discarded) {
+		c.refuseRequest(env.ID, inbound.ErrTooMany)
 	}
 }
 
-// maxServerRequests bounds the requests of the server that are not answered yet; further ones are
-// refused. inbound.MaxHeldBytes bounds their bytes.
+// maxServerRequests bounds the requests of the server that are not answered yet, each of which has a
+// goroutine until the server has read the response; further ones are refused. inbound.MaxHeldBytes bounds their bytes.
 const maxServerRequests = 1024
-
-// receiveFromServer handles a request of the server, which has a goroutine until the server has read
-// the response, and a notification that Dispatch does not know.
-func (c *conn) receiveFromServer(line []byte, env *jsonrpc.Envelope) {
-	switch {
-	case inbound.IsRequest(env):
-		switch c.serverRequests.Accept(line, env, 0) {
-		case inbound.Accepted:
-		case inbound.MalformedRequest, inbound.IDInUse:
-			c.discarded.Malformed.Add(1)
-		case inbound.NoRoom:
-			c.refuseRequest(env.ID, inbound.ErrTooMany)
-		}
-	case string(env.Method) == inbound.MethodCancelled:
-		if env.Malformed || !c.serverRequests.HandleCancelled(env.Params) {
-			c.discarded.Malformed.Add(1)
-		}
-	default:
-		switch r := jsonrpc.ReadNotification(line, env); {
-		case r == nil, inbound.CheckParams(env.Params) != nil:
-			c.discarded.Malformed.Add(1)
-		case c.serverRequests.Handler != nil:
-			c.serverRequests.Handler.HandleNotification(r)
-		}
-	}
-}
 
 // refuseRequest answers a request of the server with an error. If the server does not
 // read its responses, the request is dropped and counted instead.

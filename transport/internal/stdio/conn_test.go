@@ -48,26 +48,6 @@ func TestConn_matches_responses(t *testing.T) {
 	require.NotZero(t, p.lastReceived.Time())
 }
 
-// TestConn_skips_malformed_lines: lines that are not messages are counted and affect no
-// call.
-func TestConn_skips_malformed_lines(t *testing.T) {
-	p := newPeer(t, osPipe, 4<<10)
-	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
-	id := p.readMessage().ID
-	for _, malformed := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
-		p.writeLine("%s", malformed)
-	}
-	p.writeLine("\n  \r\n\t") // empty lines are not counted
-	p.writeLine(`{"id":%d,"result":0}`, id+1000)
-	p.writeLine(`{"id":%d,"result":1}`, id)
-	require.Equal(t, outcome{result: "1"}, <-ended)
-	p.writeLine(`{"id":%d,"result":2}`, id) // a second response
-	p.writeLine("%s", strings.Repeat("x", 5<<10))
-	require.Eventually(t, func() bool {
-		return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
-	}, 10*time.Second, time.Millisecond)
-}
-
 // TestConn_ids_of_the_handshake: responses to the go-sdk, calls, and requests of the server with
 // the same ids do not disturb each other.
 func TestConn_ids_of_the_handshake(t *testing.T) {
@@ -196,23 +176,6 @@ func TestConn_responses(t *testing.T) {
 	require.Equal(t, mcpvisor.Discarded{Malformed: 3, Oversize: 3}, p.discarded.Counts())
 }
 
-// TestConn_empty_response: a response with neither a result nor an error fails its call
-// at once.
-func TestConn_empty_response(t *testing.T) {
-	p := newPeer(t, osPipe, 1<<20)
-	for _, rest := range []string{``, `,"error":null`, `,"jsonrpc":"2.0"`} {
-		ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
-		id := p.readMessage().ID
-		p.writeLine(`{"id":%d%s}`, id, rest)
-		got := <-ended
-		require.NotNil(t, got.err)
-		require.Equal(t, mcpvisor.KindProtocol, got.err.Kind)
-		require.Equal(t, mcpvisor.OutcomeAnswered, got.err.Outcome)
-		p.writeLine(`{"id":%d%s}`, id, rest) // malformed: the request has ended
-	}
-	require.Eventually(t, func() bool { return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 3} }, transporttest.Patience, transporttest.TimeStep)
-}
-
 // TestConn_result_is_not_overwritten: lines that are read later do not overwrite a
 // result, large or small.
 func TestConn_result_is_not_overwritten(t *testing.T) {
@@ -322,53 +285,13 @@ func TestBatch_malformed(t *testing.T) {
 	}
 }
 
-// TestBatch_allocations checks that a long batch of small values is not decoded into
-// memory, where it would take ten times its length.
-func TestBatch_allocations(t *testing.T) {
-	const items = 1 << 16
-	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
-	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
-	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { c.ReceiveLine(batch); c.ReceiveLine(nested) }), 10.0)
-	require.EqualValues(t, 2*2*items, c.discarded.Counts().Malformed)
-}
-
 // TestSplitMessage: a response over several lines fails its own call at once, and no
 // other call.
 func TestSplitMessage(t *testing.T) {
-	pretty := func(v any) string {
-		text, err := json.MarshalIndent(v, "", "  ")
-		require.NoError(t, err)
-		return string(text)
-	}
-	t.Run("in_a_call", func(t *testing.T) {
-		p := newPeer(t, osPipe, 1<<20)
-		first, second := p.startRequest(t.Context(), transport.Request{Method: "m"}), p.startRequest(t.Context(), transport.Request{Method: "m"})
-		a, b := p.readMessage(), p.readMessage()
-		if a.ID > b.ID {
-			first, second = second, first
-		}
-		ids := []int64{min(a.ID, b.ID), max(a.ID, b.ID)}
-		if id := ids[0]; id != jsonrpc.FirstID+1 {
-			require.FailNow(t, "ids")
-		}
-		p.writeLine("%s", pretty(map[string]any{"jsonrpc": "2.0", "id": a.ID, "result": map[string]any{"text": "a } \" b", "list": []any{1, map[string]any{}}}}))
-		p.writeLine(`{"id":%d,"result":2}`, b.ID)
-		got := []outcome{<-first, <-second}
-		failed, served := got[0], got[1]
-		if failed.err == nil {
-			failed, served = served, failed
-		}
-		require.ErrorContains(t, failed.err, "over several lines")
-		require.Equal(t, mcpvisor.KindProtocol, failed.err.Kind)
-		require.Equal(t, mcpvisor.OutcomeAnswered, failed.err.Outcome)
-		require.Equal(t, outcome{result: "2"}, served)
-	})
 	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
-		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+		d := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
 			return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
 		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-		require.NoError(t, err)
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		began := time.Now()
@@ -505,10 +428,9 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.discarded.Counts())
 	})
 	testutil.RunInBubble(t, "in_the_handshake", func(t *testing.T) {
-		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
+		d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
 			return parseError
 		})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-		require.NoError(t, err)
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		began := time.Now()

@@ -35,11 +35,6 @@ func newPartner(t *testing.T, modern bool) *transporttest.Partner {
 	return transporttest.NewPartner(t, modern, NewDialer)
 }
 
-// dialPipes makes the dialer of a specification.
-func dialPipes(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
-	return NewDialer(spec, opts), nil
-}
-
 // newPipeHandler makes the handler that serves the requests of a server.
 func newPipeHandler() *inbound.Handler {
 	return inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
@@ -201,21 +196,19 @@ func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transport
 func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *dialer, started *atomic.Int64) {
 	t.Helper()
 	started = new(atomic.Int64)
-	made, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
+	made := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			n := int(started.Add(1)) - 1
 			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
 		}}}, transporttest.MemoryOptions)
-	require.NoError(t, err)
 	return made.(*dialer), started
 }
 
 // openMemory opens a session with a server in memory and ends it with the test.
 func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	t.Helper()
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
+	d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
 		Timeouts: mcpvisor.Timeouts{Shutdown: 100 * time.Millisecond}}, transporttest.MemoryOptions)
-	require.NoError(t, err)
 	s := transporttest.OpenSession(t, d)
 	return s
 }

@@ -38,8 +38,7 @@ func TestSession_footprint(t *testing.T) {
 		Stdio: &mcpvisor.Stdio{Command: "sh", Args: []string{"-c", "read line; echo '" + answer + "'; echo ready >&2; while read line; do :; done"}}}
 	var sessions []transport.Session
 	open := func() {
-		d, err := dialPipes(spec, testOptions())
-		require.NoError(t, err)
+		d := NewDialer(spec, testOptions())
 		s := d.NewSession()
 		sessions = append(sessions, s)
 		require.NoError(t, s.Open(t.Context()))

@@ -407,19 +407,17 @@ func TestProgress_unknown_or_malformed_token(t *testing.T) {
 // TestProgress_text_is_cleaned: control characters and secrets are removed from
 // messages.
 func TestProgress_text_is_cleaned(t *testing.T) {
-	t.Run("stdio", func(t *testing.T) {
-		p := newPeer(t, memoryPipe, 1<<20)
-		p.notifications.Redact = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
-		var message string
-		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
-		id := p.readMessage().ID
-		text, err := json.Marshal(transporttest.ProgressText + "canary-header")
-		require.NoError(t, err)
-		p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1,"message":%s}}`, id, text)
-		p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
-		require.Nil(t, (<-ended).err)
-		require.Equal(t, "step [31mone of two with ***", message)
-	})
+	p := newPeer(t, memoryPipe, 1<<20)
+	p.notifications.Redact = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
+	var message string
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
+	id := p.readMessage().ID
+	text, err := json.Marshal(transporttest.ProgressText + "canary-header")
+	require.NoError(t, err)
+	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1,"message":%s}}`, id, text)
+	p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+	require.Nil(t, (<-ended).err)
+	require.Equal(t, "step [31mone of two with ***", message)
 }
 
 // TestProgress_callback_panics: after a panic of the callback, no more reports are

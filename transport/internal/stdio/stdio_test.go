@@ -31,8 +31,7 @@ func testOptions() transport.Options {
 func stdioSession(t *testing.T, spec mcpvisor.ServerSpec) (transport.Session, error) {
 	t.Helper()
 	spec.Name = "fixture"
-	d, err := dialPipes(spec, testOptions())
-	require.NoError(t, err)
+	d := NewDialer(spec, testOptions())
 	s := d.NewSession()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)

@@ -54,13 +54,12 @@ func TestStrayOutput(t *testing.T) {
 		"several_lines":            {"{\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"x\"\n}\n", "{", reasonSplit},
 	} {
 		testutil.RunInBubble(t, name, func(t *testing.T) {
-			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+			d := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 				go func() { _, _ = io.Copy(io.Discard, stdin) }()
 				_, _ = io.WriteString(stdout, tc.output)
 				<-ctx.Done()
 				return nil
 			}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
-			require.NoError(t, err)
 			d.(*dialer).redactor = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
@@ -147,25 +146,20 @@ func TestRedactor_inherited_variables(t *testing.T) {
 	}
 }
 
-// TestRedactor_of_the_dialer: the dialer hides what its server was given.
-func TestRedactor_of_the_dialer(t *testing.T) {
-	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": transporttest.Secret}}}
-	d := newDialer(spec, transport.Options{})
-	require.Equal(t, "***", d.redactor.Text(transporttest.Secret))
-}
-
 // TestRedactor_secrets_of_the_specification: what the host declares as a secret is
 // hidden on every transport, though neither its name nor its form shows that it is one.
 func TestRedactor_secrets_of_the_specification(t *testing.T) {
 	const text = "correct horse"
 	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{text}}},
+		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{text}, Env: map[string]string{"API_KEY": transporttest.Secret}}},
 		"memory": {InMemory: &mcpvisor.InMemory{}},
 	} {
 		spec.Secrets = []string{text}
-		d, err := dialPipes(spec, transport.Options{})
-		require.NoError(t, err)
+		d := NewDialer(spec, transport.Options{})
 		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+text), name)
+		if spec.Stdio != nil {
+			require.Equal(t, "***", d.(*dialer).redactor.Text(transporttest.Secret), "a variable of the environment")
+		}
 	}
 }
 

@@ -1,14 +1,11 @@
 package streamable
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,96 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// An error with the id of the request is its answer, whatever the status. The session
-// continues, and the outcome is OutcomeAnswered.
-func TestErrorStatus_errorWithRequestID(t *testing.T) {
-	rows := []struct {
-		status, code int
-		message      string
-	}{
-		{400, -32000, "database session expired"},
-		{400, -32603, "no such session variable"},
-		{400, -32000, "Server not initialized"},
-		{404, -32002, "Resource not found"},
-		{404, -32601, "Method not found"},
-		{404, -32001, "database session expired"},
-		{400, -32001, "Session not found"},
-		{409, -32000, "conflict"},
-		{500, -32603, "internal"},
-		{502, -32603, "backend failed"},
-	}
-	for _, row := range rows {
-		t.Run(strconv.Itoa(row.status)+" "+row.message, func(t *testing.T) {
-			web := newHTTPServer(t)
-			web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(row.status)
-				writeError(w, id, row.code, row.message)
-			}))
-			s := openSession(t, specFor(web.URL))
-			e := requireCallFails(t, s)
-			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
-			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-			rpc := testutil.AsError[*sdkrpc.Error](t, e)
-			require.EqualValues(t, row.code, rpc.Code)
-			requireServing(t, s)
-		})
-	}
-}
-
-// A status that requires an action of the user (401, 403, 429) outranks a JSON-RPC error in
-// the body.
-func TestErrorStatus_outranksBody(t *testing.T) {
-	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
-	for code, kind := range rows {
-		web := newHTTPServer(t)
-		web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.WriteHeader(code)
-			writeError(w, id, -32000, "no session for you")
-		}))
-		s := openSession(t, specFor(web.URL))
-		e := requireCallFails(t, s)
-		require.Equal(t, kind, e.Kind, e.Error())
-		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-		var rpc *sdkrpc.Error
-		require.True(t, errors.As(e, &rpc), "the JSON-RPC error is wrapped")
-		requireServing(t, s)
-	}
-}
-
-// A restarted server may answer 400 "not initialized" instead of 404, because its new
-// process has received no initialize. That ends the session; without a session id the
-// error is only that of the call.
-func TestErrorStatus_notInitialized(t *testing.T) {
-	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
-	for _, text := range texts {
-		reply := replyStatus(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
-		web := newHTTPServer(t)
-		web.handle("tools/call", reply)
-		s := openSession(t, specFor(web.URL))
-		e := requireCallFails(t, s)
-		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
-		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-		transporttest.RequireClosed(t, s.Dead(), text)
-		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
-
-		web = newHTTPServer(t)
-		web.session = ""
-		web.handle("tools/call", firstTime(reply))
-		s = openSession(t, specFor(web.URL))
-		require.Equal(t, mcpvisor.KindRPC, requireCallFails(t, s).Kind)
-		requireServing(t, s)
-		require.Eventually(t, func() bool { return s.calls.refusals.Load() == 0 }, transporttest.Patience, transporttest.TimeStep, "the check of the refused call")
-	}
-}
 
 // A JSON-RPC error in the body of an error status is read whole, up to
 // Limits.MaxMessageBytes.
@@ -345,81 +258,18 @@ func TestErrorStatus_brokenBodyProvesNothing(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 }
 
-const (
-	forgedJSON = `\u001b]0;owned\u0007\u001b[2J refused\r\nlevel=info msg=forged`
-	forgedData = `{"raw":"\u001b[2J"}`
-)
-
-// requireOneLine asserts that the texts of an error, and of the errors that it wraps, are
-// one line without escape sequences.
-func requireOneLine(t *testing.T, err error) {
-	t.Helper()
-	for ; err != nil; err = unwrapOne(err) {
-		require.NotContains(t, err.Error(), "\x1b")
-		require.NotContains(t, err.Error(), "\a")
-		require.NotContains(t, err.Error(), "\r")
-		require.NotContains(t, err.Error(), "\n")
-	}
-}
-
-// unwrapOne returns the error that err wraps; nil if err wraps no error or several errors.
-func unwrapOne(err error) error {
-	u, _ := err.(interface{ Unwrap() error })
-	if u == nil {
-		return nil
-	}
-	return u.Unwrap()
-}
-
-// forgingServer serves a server whose errors contain escape sequences and line breaks.
-func forgingServer(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-	refused := &rewriter{WriteCloser: stdout}
-	return transporttest.LegacyServer(nil)(context.Background(), stdin, refused, stderr)
-}
-
-// rewriter replaces the text of errors with forgedJSON.
-type rewriter struct{ io.WriteCloser }
-
-func (r *rewriter) Write(p []byte) (int, error) {
-	text := strings.ReplaceAll(string(p), `"message":"no such method"`, `"message":"`+forgedJSON+`","data":`+forgedData)
-	_, err := io.WriteString(r.WriteCloser, text)
-	return len(p), err
-}
-
-// Escape sequences and line breaks in a server's error message do not appear in the error,
-// over both transports.
-func TestErrorText_ofServer(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"%s","data":%s}}`, id, forgedJSON, forgedData)
-	})
-	for name, s := range map[string]transport.Session{"memory": openPipes(t, forgingServer), "HTTP": openSession(t, specFor(web.URL))} {
-		t.Run(name, func(t *testing.T) {
-			_, err := s.Request(transporttest.Context(t), transport.Request{Method: "prompts/get"})
-			requireOneLine(t, err)
-			require.ErrorContains(t, err, "refused  level=info msg=forged")
-			rpc := testutil.AsError[*sdkrpc.Error](t, err)
-			require.Equal(t, forgedData, string(rpc.Data))
-			require.ErrorIs(t, err, mcpvisor.ErrRPC)
-		})
-	}
-	bare := jsonrpc.ServerError(json.RawMessage(`"` + forgedJSON + `"`))
-	requireOneLine(t, bare)
-}
-
-// Escape sequences and line breaks do not appear in the error of a failed start either.
+// Escape sequences and line breaks of a server do not appear in the error of a failed start.
 func TestErrorText_failedOpen(t *testing.T) {
+	const control = "[\x1b\r\n]"
 	refusal := &sdkrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
-	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,
-		fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
-		cause := jsonrpc.OpenCause(t.Context(), err, nil)
-		requireOneLine(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
+	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
+		require.NotRegexp(t, control, jsonrpc.OpenCause(t.Context(), err, nil).Message)
 	}
 	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
 		web := newHTTPServer(t)
 		web.handle("initialize", replyStatus(400, "text/plain", "\x1b[2J"+text+"\rmore"))
 		cause := requireOpenFails(t, specFor(web.URL))
-		requireOneLine(t, cause)
-		require.NotContains(t, cause.Message, "\x1b")
+		require.NotRegexp(t, control, cause.Message)
+		require.NotContains(t, allTexts(cause), "\x1b")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,165 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
-	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// An invalid reply fails only its own call.
-func TestCall_invalidReply(t *testing.T) {
-	rows := []struct {
-		name    string
-		reply   handler
-		kind    mcpvisor.ErrorKind
-		outcome mcpvisor.Outcome
-		want    string
-	}{
-		{"401", replyStatus(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
-		{"403", replyStatus(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
-		{"400", replyStatus(400, "text/plain", "bad arguments"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "bad arguments"},
-		{"413", replyStatus(413, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "smaller"},
-		{"429", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(429)
-		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
-		{"503 with Retry-After", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(503)
-		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
-		{"503", replyStatus(503, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 503"},
-		{"502 web page", replyStatus(502, "text/html", "<html>nginx</html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
-		{"504", replyStatus(504, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 504"},
-		{"200 web page", replyStatus(200, "text/html", "<html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not an MCP endpoint"},
-		{"empty 202", replyStatus(202, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
-		{"empty 200", replyStatus(200, "application/json", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
-		{"cut short", replyStatus(200, "application/json", `{"jsonrpc":"2.0","id":`), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "cut short"},
-		{"broken off", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			w.Header().Set("Content-Length", "1000")
-			fmt.Fprint(w, `{"jsonrpc":"2.0",`)
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "in the middle of the answer"},
-		{"hung up", func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
-			mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "before the answer came"},
-		{"answer to another", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			writeResult(w, json.RawMessage("5"), `{}`)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"},
-		{"invalid result", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			writeResult(w, id, `{"a":tru}`)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not valid JSON"},
-		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			writeResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.MaxMessageBytes"},
-		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.(http.Flusher).Flush()
-			writeResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "longer than 4096 bytes"},
-		{"redirect to GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			http.Redirect(w, r, "/login?next=canary", http.StatusFound)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "/login; if that is the endpoint, put this URL into the configuration"},
-		{"redirect elsewhere", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			http.Redirect(w, r, "http://other.invalid/mcp?canary", http.StatusTemporaryRedirect)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
-		{"error without id", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			writeError(w, json.RawMessage("null"), -32603, "oops")
-		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
-		{"error with status", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.WriteHeader(500)
-			fmt.Fprintf(w, `{"id":%s,"error":{"code":-32001,"message":"oops","data":{"n":1}}}`, id)
-		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
-		{"unknown method with 404", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.WriteHeader(404)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
-		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "no such method"},
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			web := newHTTPServer(t)
-			web.handle("tools/call", firstTime(row.reply))
-			spec := specFor(web.URL)
-			spec.Limits.MaxMessageBytes = 4096
-			s := openSession(t, spec)
-			e := requireCallFails(t, s)
-			require.Equal(t, row.kind, e.Kind, e.Error())
-			require.Equal(t, row.outcome, e.Outcome, e.Error())
-			require.Contains(t, e.Error(), row.want)
-			require.NotContains(t, e.Error(), "canary")
-			require.NotContains(t, e.Error(), "<")
-			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Discarded.Oversize > 0)
-			requireServing(t, s)
-		})
-	}
-}
-
-// Unusual but unambiguous forms of an answer are accepted.
-func TestCall_toleratedReply(t *testing.T) {
-	rows := map[string]handler{
-		"batch": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{}},{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}]`, id)
-		},
-		"id as text": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			writeResult(w, json.RawMessage(`"`+string(id)+`"`), `{"a":"hello"}`)
-		},
-		"no content type": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.Header()["Content-Type"] = nil
-			fmt.Fprintf(w, "\n"+`{"id":%s,"result":{"a":"hello"}}`, id)
-		},
-		"same-origin 307": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			if r.URL.Path != "/mcp/" {
-				http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
-				return
-			}
-			writeResult(w, id, `{"a":"hello"}`)
-		},
-	}
-	for name, reply := range rows {
-		t.Run(name, func(t *testing.T) {
-			web := newHTTPServer(t)
-			web.handle("tools/call", reply)
-			requireServing(t, openSession(t, specFor(web.URL)))
-		})
-	}
-}
-
-func TestCall_canceled(t *testing.T) {
-	web := newHTTPServer(t)
-	received := make(chan string, 1)
-	cancelledBody := make(chan string, 1)
-	web.handle("tools/call", firstTime(func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		received <- string(id)
-		web.hang(r)
-	}))
-	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		w.WriteHeader(http.StatusAccepted)
-		last := web.requests("notifications/cancelled")
-		cancelledBody <- last[len(last)-1].body
-	})
-	s := openSession(t, specFor(web.URL))
-	ctx, cancel := context.WithCancelCause(context.Background())
-	failed := make(chan error, 1)
-	go func() {
-		_, err := s.Request(ctx, transporttest.ToolCall)
-		failed <- err
-	}()
-	id := <-received
-	cancel(errors.New("not needed any more"))
-	err := <-failed
-	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-	e := testutil.AsError[*mcpvisor.Error](t, err)
-	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-	notice := <-cancelledBody
-	require.Contains(t, notice, `"requestId":`+id)
-	require.Contains(t, notice, `"canceled"`)
-	requireServing(t, s)
-
-	done, cancelDone := context.WithCancel(context.Background())
-	cancelDone()
-	_, err = s.Request(done, transporttest.ToolCall)
-	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-}
 
 func TestCall_headers(t *testing.T) {
 	web := newHTTPServer(t)
@@ -194,8 +35,10 @@ func TestCall_headers(t *testing.T) {
 	require.Equal(t, "Bearer abc", seen.header.Get("Authorization"))
 	require.Equal(t, "t1", seen.header.Get("X-Tenant"))
 	require.Equal(t, "virtual.example", seen.host)
+	require.NotEmpty(t, web.requests("GET"))
 	for _, r := range web.requests("GET") {
 		require.Equal(t, "Bearer abc", r.header.Get("Authorization"))
+		require.Equal(t, "2025-11-25", r.header.Get("Mcp-Protocol-Version"))
 	}
 }
 
@@ -286,7 +129,7 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 	})
 }
 
-// A call of a session that was never opened fails as not sent.
+// A call of a session that was never opened fails as not sent. One that was aborted is not opened.
 func TestRequest_beforeOpen(t *testing.T) {
 	s := newTestDialer(specFor("http://wireless.invalid/mcp")).NewSession()
 	_, err := s.Request(t.Context(), transporttest.ToolCall)
@@ -294,8 +137,10 @@ func TestRequest_beforeOpen(t *testing.T) {
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	why := &supervisor.Cause{Kind: supervisor.CauseRequested}
+	s.Abort(why)
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	require.ErrorIs(t, s.Open(t.Context()), why)
 }
 
 // User and password of the URL become an Authorization header of the Basic scheme. Headers
@@ -395,18 +240,4 @@ func TestBatch(t *testing.T) {
 			require.Equal(t, c.discarded, r.discarded.Malformed.Load()+r.discarded.Unmatched.Load())
 		})
 	}
-}
-
-// The largest possible Limits.MaxMessageBytes works over HTTP and over pipes.
-func TestMaxMessageBytes_maxInt(t *testing.T) {
-	web := newHTTPServer(t)
-	spec := specFor(web.URL)
-	spec.Limits.MaxMessageBytes = math.MaxInt
-	requireServing(t, openSession(t, spec))
-
-	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
-		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)
-	s := transporttest.OpenSession(t, d)
-	_, err := s.Request(transporttest.Context(t), transporttest.TinyCall("any"))
-	require.NoError(t, err)
 }

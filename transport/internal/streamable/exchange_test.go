@@ -41,26 +41,6 @@ func requireEnd(t *testing.T, x *exchange, wantErr, wantCause error) {
 }
 
 func TestExchange(t *testing.T) {
-	testutil.RunInBubble(t, "ends at its deadline", func(t *testing.T) {
-		var table exchangeTable
-		began := time.Now()
-		late, early := table.start(context.Background(), time.Minute), table.start(context.Background(), time.Second)
-		endless := table.start(context.Background(), 0)
-		<-early.ctx.Done()
-		require.InDelta(t, time.Second, time.Since(began), float64(jsonrpc.SweepGrain))
-		requireEnd(t, early, context.DeadlineExceeded, mcpvisor.ErrTimeout)
-		require.NoError(t, late.ctx.Err())
-		<-late.ctx.Done()
-		require.InDelta(t, time.Minute, time.Since(began), float64(jsonrpc.SweepGrain))
-		time.Sleep(time.Hour)
-		require.NoError(t, endless.ctx.Err())
-		require.NoError(t, endless.cause())
-		for _, x := range []*exchange{late, early, endless} {
-			x.finish()
-			x.finish()
-		}
-		require.Zero(t, table.size())
-	})
 	t.Run("ends with its caller", func(t *testing.T) {
 		var table exchangeTable
 		why := errors.New("not needed any more")
@@ -87,19 +67,6 @@ func TestExchange(t *testing.T) {
 		inner.finish()
 		outer.finish()
 		require.Zero(t, table.size())
-	})
-	t.Run("ends with its session", func(t *testing.T) {
-		var table exchangeTable
-		why := errors.New("the session died")
-		x := table.start(context.Background(), time.Hour)
-		table.endAll(why)
-		<-x.ctx.Done()
-		requireEnd(t, x, context.Canceled, why)
-		x.finish()
-		x = table.start(context.Background(), time.Hour)
-		<-x.ctx.Done()
-		requireEnd(t, x, context.Canceled, why)
-		x.finish()
 	})
 	testutil.RunInBubble(t, "contexts derived from it end with it", func(t *testing.T) {
 		var table exchangeTable
@@ -476,6 +443,7 @@ func TestNotifyCancelled_bounded(t *testing.T) {
 		require.Equal(t, ended, time.Now(), "the release waited for the notification")
 		for _, notice := range web.requests("notifications/cancelled") {
 			require.Contains(t, notice.body, `"reason":"timed out"`)
+			require.Contains(t, notice.body, `"requestId":`)
 		}
 		require.Len(t, web.requests("notifications/cancelled"), 2)
 	})

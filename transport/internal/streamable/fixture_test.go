@@ -506,16 +506,7 @@ func (b *memoryBody) Close() error {
 // over both transports.
 func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	t.Helper()
-	s := transporttest.OpenSession(t, stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions))
-	return s
-}
-
-// newDialer is NewDialer, for tests over both transports.
-func newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
-	if spec.HTTP == nil {
-		return stdio.NewDialer(spec.WithDefaults(), opts), nil
-	}
-	return NewDialer(spec.WithDefaults(), opts), nil
+	return transporttest.OpenSession(t, stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions))
 }
 
 func TestMain(m *testing.M) {

@@ -149,7 +149,7 @@ func TestHostClient_panics(t *testing.T) {
 			requireServing(t, s)
 			now.Store(true)
 			e := requireCallFails(t, s)
-			require.NotEmpty(t, e.Error())
+			require.Equal(t, name != "dial" && name != "dial_nothing" && name != "proxy" && name != "jar", e.Outcome == mcpvisor.OutcomeUnknown, e.Error())
 			s.exchanger.notify([]byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session
 			s.calls.ping()
 			now.Store(false)
@@ -209,8 +209,8 @@ func TestHostRoundTripper_outcome(t *testing.T) {
 	}
 }
 
-// A panic of the application's RoundTripper fails one request. It may modify the header,
-// which is a copy. Cookies of the server are kept in the application's jar.
+// The application's RoundTripper may modify the header, which is a copy. Cookies of the server are
+// kept in the application's jar.
 func TestHostClient_cookiesAndHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
@@ -218,26 +218,17 @@ func TestHostClient_cookiesAndHeaders(t *testing.T) {
 			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
 			writeResult(w, id, helloResult)
 		})
-		panics := false
 		spec := web.spec()
 		jar, err := cookiejar.New(nil)
 		require.NoError(t, err)
 		spec.HTTP.Client.Jar = jar
 		spec.HTTP.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-			if panics {
-				panics = false
-				panic("a bug of the application")
-			}
 			require.Empty(t, r.Header.Get("X-Trace"), "the header of this request is not shared")
 			r.Header.Set("X-Trace", "1")
 			return web.RoundTrip(r)
 		})
 		s := openSession(t, spec)
 		requireServing(t, s)
-		panics = true
-		e := requireCallFails(t, s)
-		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-		require.ErrorContains(t, e, "panicked")
 		requireServing(t, s)
 		calls := web.requests("tools/call")
 		require.Empty(t, calls[0].header.Get("Cookie"))

@@ -54,19 +54,11 @@ func TestOpen_refused(t *testing.T) {
 		{"403 JSON", replyStatus(403, "application/json", `{"error":"insufficient_scope","error_description":"not you"}`), supervisor.CauseAuth, true, []string{"HTTP 403", "not you"}},
 		{"407", replyStatus(407, "", ""), supervisor.CauseAuth, true, []string{"HTTP 407"}},
 		{"404", replyStatus(404, "text/plain", "404 page not found"), supervisor.CauseHandshake, false, []string{"HTTP 404", " at http://127.0.0.1:", "check the path of the URL"}},
-		{"405", replyStatus(405, "", ""), supervisor.CauseHandshake, false, []string{"HTTP 405"}},
 		{"500 web page", replyStatus(500, "text/html", page), supervisor.CauseHandshake, false, []string{"HTTP 500"}},
-		{"503", replyStatus(503, "text/plain", "starting"), supervisor.CauseHandshake, false, []string{"HTTP 503", "starting"}},
-		{"200 web page", replyStatus(200, "text/html", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
 		{"200 web page without a media type", replyStatus(200, "", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
-		{"empty 202", replyStatus(202, "", ""), supervisor.CauseHandshake, false, []string{"did not answer"}},
-		{"truncated", replyStatus(200, "application/json", `{"jsonrpc":"2.0","id":1,"resu`), supervisor.CauseHandshake, false, []string{"not valid JSON"}},
 		{"other version", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			writeResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 		}, supervisor.CauseVersion, true, []string{"no protocol version in common"}},
-		{"JSON-RPC error", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			writeError(w, id, -32603, "no licence")
-		}, supervisor.CauseHandshake, false, []string{"no licence"}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -106,35 +98,6 @@ func TestOpen_tlsMismatch(t *testing.T) {
 	t.Cleanup(secure.Close)
 	cause = requireOpenFails(t, specFor(secure.URL))
 	require.Contains(t, cause.Message, "is not trusted")
-}
-
-func TestOpen_discoverHangs(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("server/discover", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-	spec := specFor(web.URL)
-	spec.Timeouts.Negotiate = 50 * time.Millisecond
-	s := openSession(t, spec)
-	require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
-	requireServing(t, s)
-}
-
-func TestOpen_discoverRefused(t *testing.T) {
-	for _, reply := range []handler{
-		replyStatus(400, "text/plain", "Bad Request: no session"), replyStatus(404, "", ""), replyStatus(405, "", ""),
-		replyStatus(500, "text/html", "<html>"), replyStatus(200, "text/html", "<html>"), replyStatus(202, "", ""),
-		func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server not initialized"}}`)
-		},
-		func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeResult(w, id, `null`) },
-		func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			fmt.Fprint(w, `{"id":null,"error":"nonsense"}`)
-		},
-	} {
-		web := newHTTPServer(t)
-		web.handle("server/discover", reply)
-		requireServing(t, openSession(t, specFor(web.URL)))
-	}
 }
 
 // A status that asks the client to retry later fails the start, because it does not show
@@ -195,59 +158,6 @@ func TestOpen_modernEraOnly(t *testing.T) {
 	web.handle("server/discover", replyStatus(401, "", ""))
 	cause = requireOpenFails(t, spec)
 	require.Equal(t, supervisor.CauseAuth, cause.Kind, cause.Message)
-}
-
-func TestOpen_streamRefused(t *testing.T) {
-	for _, reply := range []handler{
-		replyStatus(404, "text/plain", "session what?"), replyStatus(400, "text/plain", "no session"), replyStatus(401, "", ""),
-		replyStatus(200, "text/html", "<html>"), replyStatus(503, "", ""), replyStatus(500, "", ""), replyStatus(204, "", ""),
-	} {
-		web := newHTTPServer(t)
-		web.handle("GET", reply)
-		requireServing(t, openSession(t, specFor(web.URL)))
-	}
-}
-
-func TestOpen_notificationRefused(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("notifications/initialized", replyStatus(500, "text/html", "<html>"))
-	requireServing(t, openSession(t, specFor(web.URL)))
-
-	web = newHTTPServer(t)
-	web.handle("notifications/initialized", replyStatus(401, "", ""))
-	require.Equal(t, supervisor.CauseAuth, requireOpenFails(t, specFor(web.URL)).Kind)
-
-	web = newHTTPServer(t)
-	web.handle("notifications/initialized", replyStatus(404, "", ""))
-	cause := requireOpenFails(t, specFor(web.URL))
-	require.Equal(t, supervisor.CauseClosed, cause.Kind)
-	require.Contains(t, cause.Message, "forgot the session")
-}
-
-func TestAbort_beforeAndDuringOpen(t *testing.T) {
-	web := newHTTPServer(t)
-	received := make(chan struct{}, 8)
-	web.handle("initialize", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		received <- struct{}{}
-		web.hang(r)
-	})
-	why := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
-
-	s := newTestDialer(specFor(web.URL)).NewSession()
-	s.Abort(why)
-	transporttest.RequireClosed(t, s.Released(), "a session that was never opened is not released")
-	require.ErrorIs(t, s.Open(transporttest.Context(t)), why)
-
-	s = newTestDialer(specFor(web.URL)).NewSession()
-	opened := make(chan error, 1)
-	go func() { opened <- s.Open(context.Background()) }()
-	<-received
-	s.Abort(why)
-	require.ErrorIs(t, <-opened, why)
-	transporttest.RequireClosed(t, s.Released(), "an interrupted session is not released")
-
-	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
-	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 }
 
 // Open does not wait for the DELETE after a failed start.

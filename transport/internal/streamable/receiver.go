@@ -150,35 +150,13 @@ func (r *receiver) handleEvent(e httpbody.Event, id int64) (got reply, found boo
 
 // receiveMessage handles a request or notification of the server. call is the id of the
 // request on whose response the message arrived; noRequestID if it arrived on another
-// stream.
+// stream. A request for which there is no room is dropped and counted, and not answered, because an
+// answer would need one more connection.
 func (r *receiver) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64) {
-	switch {
-	case inbound.IsRequest(env):
-		if !r.exchanger.server.isModern() { // since 2026-07-28 servers send no requests
-			r.admitRequest(text, env, call)
-		}
-	case string(env.Method) == inbound.MethodCancelled:
-		if env.Malformed || !r.requests.HandleCancelled(env.Params) {
-			r.discarded.Malformed.Add(1)
-		}
-	default: // a notification that needs the handlers of the host
-		req := jsonrpc.ReadNotification(text, env)
-		if req == nil || inbound.CheckParams(env.Params) != nil {
-			r.discarded.Malformed.Add(1)
-			return
-		}
-		r.handler.HandleNotification(req)
+	if inbound.IsRequest(env) && r.exchanger.server.isModern() { // since 2026-07-28 servers send no requests
+		return
 	}
-}
-
-// admitRequest begins to serve a request of the server. A request that is not admitted is
-// dropped and counted, and not answered, because an answer would need one more connection.
-func (r *receiver) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
-	switch r.requests.Accept(text, env, call) {
-	case inbound.Accepted:
-	case inbound.MalformedRequest, inbound.IDInUse:
-		r.discarded.Malformed.Add(1)
-	case inbound.NoRoom:
+	if r.requests.Receive(text, env, call, &r.discarded) {
 		r.discarded.Dropped.Add(1)
 	}
 }

@@ -3,7 +3,6 @@ package streamable
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -134,42 +133,6 @@ func TestUseTools(t *testing.T) {
 	require.Empty(t, headers())
 	s.UseTools(found.Tools, false)
 	require.Equal(t, []string{"x"}, headers())
-}
-
-func TestConnections_reusedByManyCalls(t *testing.T) {
-	for name, options := range map[string]*mcp.StreamableHTTPOptions{"JSON": {JSONResponse: true}, "events": {}} {
-		t.Run(name, func(t *testing.T) {
-			web := sdkServer(t, options)
-			var dialled atomic.Int32
-			spec := specFor(web.URL)
-			spec.HTTP.Client = &http.Client{Transport: &http.Transport{
-				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-					dialled.Add(1)
-					return new(net.Dialer).DialContext(ctx, network, addr)
-				},
-			}}
-			s := openSession(t, spec)
-			const callers, each = 16, 25
-			errs := make(chan error, callers)
-			for range callers {
-				go func() {
-					for range each {
-						_, err := s.Request(context.Background(), transport.Request{Method: "tools/call", Target: "echo",
-							Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)})
-						if err != nil {
-							errs <- err
-							return
-						}
-					}
-					errs <- nil
-				}()
-			}
-			for range callers {
-				require.NoError(t, <-errs)
-			}
-			require.Less(t, dialled.Load(), int32(callers*each/4), "connections are reused")
-		})
-	}
 }
 
 func TestAgainstSDK_TLSAndHTTP2(t *testing.T) {

@@ -179,22 +179,6 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 	}
 }
 
-// A redirect repeats the request with its whole body.
-func TestRedirect_repeatsBody(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		if r.URL.Path != "/there" {
-			http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
-			return
-		}
-		writeResult(w, id, `{"a":"hello"}`)
-	})
-	requireServing(t, openSession(t, specFor(web.URL)))
-	seen := web.requests("tools/call")
-	require.Len(t, seen, 2)
-	require.Equal(t, seen[0].body, seen[1].body)
-}
-
 // At most maxRedirects redirects are followed. Each is relative to the previous one. A
 // redirect without a Location is an error.
 func TestRedirect(t *testing.T) {

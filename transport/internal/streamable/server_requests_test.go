@@ -134,39 +134,6 @@ func TestServerRequests_answerTimeout(t *testing.T) {
 	requireServing(t, s)
 }
 
-// Every request of the server is answered, also one with an unknown method or a text as id.
-func TestServerRequests_allAnswered(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		send := startEvents(w)
-		for n, method := range []string{"ping", "completion/complete", "unknown/method", "roots/list", "sampling/createMessage"} {
-			send("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":%q,\"params\":{}}\n\n", 100+n, method)
-		}
-		send("data: {\"jsonrpc\":\"2.0\",\"id\":\"text\",\"method\":\"ping\"}\n\n")
-		web.hang(r)
-	})
-	s := openSession(t, specFor(web.URL))
-	want := map[string]bool{`"text"`: true}
-	for n := range 5 {
-		want[fmt.Sprint(100+n)] = true
-	}
-	require.Eventually(t, func() bool {
-		got := map[string]bool{}
-		for _, r := range web.requests("") {
-			var m transporttest.ClientMessage
-			require.NoError(t, json.Unmarshal([]byte(r.body), &m))
-			got[string(m.ID)] = true
-			if string(m.ID) == "101" {
-				require.Contains(t, string(m.Error), "-32601")
-			}
-		}
-		return len(got) == len(want)
-	}, transporttest.Patience, transporttest.TimeStep)
-	require.Eventually(t, func() bool {
-		return s.receiver.requests.Idle()
-	}, transporttest.Patience, transporttest.TimeStep)
-}
-
 // roundsServer is a session with a modern server that answers each round of a request with
 // a given result.
 type roundsServer struct {

@@ -27,127 +27,6 @@ import (
 
 const helloResult = `{"content":[{"type":"text","text":"hello"}]}`
 
-func TestStreamAnswer(t *testing.T) {
-	rows := map[string]func(send func(string, ...any), id json.RawMessage){
-		"plain": func(send func(string, ...any), id json.RawMessage) {
-			send("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
-		},
-		"last blank line missing": func(send func(string, ...any), id json.RawMessage) {
-			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, helloResult)
-		},
-		"CR LF, BOM, comments, several data lines": func(send func(string, ...any), id json.RawMessage) {
-			send("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, helloResult)
-		},
-		"other events before": func(send func(string, ...any), id json.RawMessage) {
-			send("data: not json\n\n")
-			send("event: ping\ndata: 12:00\n\n")
-			send("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
-			send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
-			send("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
-			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
-		},
-	}
-	for name, script := range rows {
-		t.Run(name, func(t *testing.T) {
-			web := newHTTPServer(t)
-			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-				script(startEvents(w), id)
-			})
-			spec := specFor(web.URL)
-			spec.Limits.MaxMessageBytes = 4096
-			s := openSession(t, spec)
-			requireServing(t, s)
-			if name == "other events before" {
-				require.Equal(t, mcpvisor.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
-			}
-		})
-	}
-}
-
-func TestStreamAnswer_oversize(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("tools/call", firstTime(func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%q}\n\n", id, strings.Repeat("x", 8192))
-		web.hang(r)
-	}))
-	spec := specFor(web.URL)
-	spec.Limits.MaxMessageBytes = 4096
-	s := openSession(t, spec)
-	e := requireCallFails(t, s)
-	require.Equal(t, mcpvisor.KindProtocol, e.Kind)
-	require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-	require.ErrorContains(t, e, "raise Limits.MaxMessageBytes")
-	requireServing(t, s)
-}
-
-func TestStreamAnswer_resumed(t *testing.T) {
-	web := newHTTPServer(t)
-	var call atomic.Value
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		call.Store(string(id))
-		startEvents(w)("id: a1\nretry: 10\ndata:\n\n")
-	})
-	var tries atomic.Int32
-	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		switch r.Header.Get("Last-Event-ID") {
-		case "":
-			w.WriteHeader(http.StatusMethodNotAllowed)
-		case "a1":
-			if tries.Add(1) == 1 { // an error that passes
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			startEvents(w)("id: a2\nretry: 10\ndata:\n\n")
-		case "a2":
-			startEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), helloResult)
-		}
-	})
-	s := openSession(t, specFor(web.URL))
-	requireServing(t, s)
-	require.EqualValues(t, 2, tries.Load())
-	require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
-	for _, r := range web.requests("GET")[1:] {
-		require.Equal(t, "session-1", r.header.Get("Mcp-Session-Id"))
-	}
-}
-
-// A 404 to the request for the standalone stream ends the session, if a stream was open
-// before.
-func TestStandaloneStream_sessionLost(t *testing.T) {
-	web := newHTTPServer(t)
-	var tries atomic.Int32
-	opened := make(chan struct{})
-	web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		if tries.Add(1) > 1 {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		send := startEvents(w)
-		<-opened
-		send("retry: 10\ndata:\n\n")
-	})
-	s := openSession(t, specFor(web.URL))
-	close(opened)
-	transporttest.RequireClosed(t, s.Dead(), "the loss is not detected")
-	require.Contains(t, s.Cause().Message, "forgot the session")
-}
-
-func TestStreamAnswer_otherMessages(t *testing.T) {
-	web := newHTTPServer(t)
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		send := startEvents(w)
-		send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"file:///a\"}}\n\n")
-		send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
-	})
-	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
-	transporttest.ReleaseAtEnd(t, s)
-	var seen []string
-	s.OnNotice(func(n transport.Notice) { seen = append(seen, n.URI) })
-	require.NoError(t, s.Open(transporttest.Context(t)))
-	requireServing(t, s)
-	require.Equal(t, []string{"file:///a"}, seen)
-}
-
 // Many servers end the stream a moment after the answer. The call does not wait for that
 // end, and the connection is reused nevertheless.
 func TestStreamAnswer_connectionReused(t *testing.T) {
@@ -285,6 +164,9 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 				require.InDelta(t, want+want/8, (*requested)[i+1].Sub((*requested)[i]), float64(want/8+1), "wait %d", i+1)
 			}
 			require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
+			for _, r := range web.requests("GET") {
+				require.Equal(t, "session-1", r.header.Get("Mcp-Session-Id"))
+			}
 		})
 	}
 }
@@ -331,9 +213,10 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	}
 }
 
-// A stream is resumed only if its events have ids, and only before MCP 2026-07-28.
+// A stream is resumed only if its events have ids, and only before MCP 2026-07-28. An empty id
+// resets the last event id (HTML standard, server-sent events).
 func TestStreamAnswer_modernNotResumed(t *testing.T) {
-	for first, modern := range map[string]bool{"id: a\ndata:\n\n": true, "data:\n\n": false} {
+	for first, modern := range map[string]bool{"id: a\ndata:\n\n": true, "data:\n\n": false, "id: a\ndata:\n\nid:\ndata:\n\n": false} {
 		synctest.Test(t, func(t *testing.T) {
 			web, spec, requested := newResumingServer(t, first, resumeCall)
 			if modern {
@@ -353,18 +236,6 @@ func TestStreamAnswer_modernNotResumed(t *testing.T) {
 // replyModern answers server/discover as a modern server.
 func replyModern(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, transporttest.ModernAnswer)
-}
-
-// An empty id resets the last event id (HTML standard, server-sent events), so the stream
-// cannot be resumed.
-func TestStreamAnswer_emptyIDNotResumed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, spec, requested := newResumingServer(t, "id: a\ndata:\n\nid:\ndata:\n\n", resumeCall)
-		s := openSession(t, spec)
-		e := requireCallFails(t, s)
-		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
-		require.Len(t, *requested, 1, "the stream was resumed")
-	})
 }
 
 // replyEvents makes a handler that sends text as event stream, and ends the stream.
@@ -497,27 +368,33 @@ func TestStandaloneStream_notOpenedAgain(t *testing.T) {
 	}
 }
 
-// If the server keeps no session, a 404 after a stream was open ends the stream and not the
-// session.
-func TestStandaloneStream_endsWithoutSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		web := newMemoryTransport(t)
-		web.session = ""
-		n := 0
-		web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			if n++; n == 1 {
-				replyEvents("data: {}\n\n")(w, r, id)
+// A 404 after a stream was open ends the session, or only the stream if the server keeps no session.
+func TestStandaloneStream_notFoundAgain(t *testing.T) {
+	for id, ends := range map[string]bool{"session-1": true, "": false} {
+		testutil.RunInBubble(t, "id "+id, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			web.session = id
+			n := 0
+			web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				if n++; n == 1 {
+					replyEvents("data: {}\n\n")(w, r, id)
+					return
+				}
+				w.WriteHeader(http.StatusNotFound)
+			})
+			s := openSession(t, web.spec())
+			time.Sleep(time.Hour)
+			require.Len(t, web.requests("GET"), 2)
+			if ends {
+				require.NotNil(t, s.Cause(), "the loss is not detected")
+				require.Contains(t, s.Cause().Message, "forgot the session")
 				return
 			}
-			w.WriteHeader(http.StatusNotFound)
+			requireServing(t, s)
+			synctest.Wait() // the body is closed after its answer
+			require.Empty(t, web.unclosed())
 		})
-		s := openSession(t, web.spec())
-		time.Sleep(time.Hour)
-		require.Len(t, web.requests("GET"), 2)
-		requireServing(t, s)
-		synctest.Wait() // the body is closed after its answer
-		require.Empty(t, web.unclosed())
-	})
+	}
 }
 
 // The response body of an exchange is closed after the exchange, however that ended.
@@ -581,17 +458,5 @@ func TestExchange_bodiesClosed(t *testing.T) {
 			require.Nil(t, s.Cause())
 			time.Sleep(drainTimeout) // so that the handlers of the server return
 		})
-	}
-}
-
-// "The client MUST include the MCP-Protocol-Version HTTP header on all subsequent requests"
-// (MCP 2025-06-18, Streamable HTTP).
-func TestStandaloneStream_version(t *testing.T) {
-	web := newHTTPServer(t)
-	openSession(t, specFor(web.URL))
-	streams := web.requests("GET")
-	require.NotEmpty(t, streams)
-	for _, r := range streams {
-		require.Equal(t, "2025-11-25", r.header.Get("Mcp-Protocol-Version"))
 	}
 }

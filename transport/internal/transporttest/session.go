@@ -165,9 +165,6 @@ func TinyCall(tool string) transport.Request {
 // ProgressText is the message of a report with control characters.
 const ProgressText = "step \x1b[31mone\u202e of two\nwith "
 
-// LeaveIDs makes a session behave as if all but n of its ids had been used.
-func LeaveIDs(ids *jsonrpc.RequestIDs, n int64) { ids.Skip(n) }
-
 // ProgressToken is the progress token of a request.
 func ProgressToken(t *testing.T, params json.RawMessage) (token int64) {
 	t.Helper()

@@ -166,23 +166,6 @@ func TestGroupList(t *testing.T) {
 	require.EqualValues(t, 100*groupSlot, size)
 }
 
-func TestWatchdog_kills_groups_when_its_host_ends(t *testing.T) {
-	var dog watchdog
-	removed, removedEnded := startGroupID(t)
-	left, leftEnded := startGroupID(t)
-	<-dog.add(removed)
-	<-dog.add(left)
-	dog.remove(removed)
-	endHost(t, &dog)
-	<-leftEnded
-	require.NoError(t, syscall.Kill(removed, 0), "the watchdog killed a group that was removed")
-	select {
-	case <-removedEnded:
-		t.Fatal("the watchdog killed a group that was removed")
-	default:
-	}
-}
-
 // A daemon that has left its group and cleared its environment is known by its limits.
 func TestWatchdog_kills_processes_with_a_tag(t *testing.T) {
 	var dog watchdog

@@ -161,20 +161,6 @@ func requireUpdate(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event,
 	}
 }
 
-// A rejected subscription affects neither list announcements nor other subscriptions.
-func TestSubscribe_rejection_affects_no_other_subscription(t *testing.T) {
-	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
-		updates := watch(t, c, mcpvisor.EventResourceUpdated)
-		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
-		requireListed(t, c, srv, "second")
-		for i := range 10 {
-			require.ErrorContains(t, c.Subscribe(t.Context(), "s", "x:bad"), "no such resource")
-			requireListed(t, c, srv, fmt.Sprint("third", i))
-			requireUpdate(t, srv, updates, "x:a")
-		}
-	})
-}
-
 // Updates of all subscribed resources arrive while others are added and removed.
 func TestSubscribe_and_Unsubscribe_many(t *testing.T) {
 	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
@@ -246,31 +232,4 @@ func TestListChanged_flood_is_coalesced(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return lists(c, "s/n10") }, 20*time.Second, time.Millisecond, "the listing equals that of the server in the end")
 	require.LessOrEqual(t, listed.Load()-before, int64(10))
-}
-
-func TestRefresh(t *testing.T) {
-	c := newClient(t)
-	var tool atomic.Value
-	tool.Store("old")
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-		if method == "tools/list" {
-			switch name := tool.Load().(string); name {
-			case "broken":
-				return `"no list"`
-			default:
-				return `{"tools":[{"name":"` + name + `"}]}`
-			}
-		}
-		return ""
-	})}))
-	tool.Store("new")
-	require.NoError(t, c.Refresh(t.Context(), "s"))
-	require.True(t, lists(c, "s/new") && !lists(c, "s/old"))
-	tool.Store("broken")
-	require.NoError(t, c.Refresh(t.Context(), "s"), "the other lists were read")
-	require.True(t, lists(c, "s/new"), "a list that cannot be read stays as it is")
-	tool.Store("newer")
-	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
-
-	require.ErrorIs(t, c.Refresh(t.Context(), "unknown"), mcpvisor.ErrUnknownServer)
 }

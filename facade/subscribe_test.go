@@ -233,3 +233,30 @@ func TestListChanged_flood_is_coalesced(t *testing.T) {
 	require.Eventually(t, func() bool { return lists(c, "s/n10") }, 20*time.Second, time.Millisecond, "the listing equals that of the server in the end")
 	require.LessOrEqual(t, listed.Load()-before, int64(10))
 }
+
+func TestRefresh(t *testing.T) {
+	c := newClient(t)
+	var tool atomic.Value
+	tool.Store("old")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		if method == "tools/list" {
+			switch name := tool.Load().(string); name {
+			case "broken":
+				return `"no list"`
+			default:
+				return `{"tools":[{"name":"` + name + `"}]}`
+			}
+		}
+		return ""
+	})}))
+	tool.Store("new")
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.True(t, lists(c, "s/new") && !lists(c, "s/old"))
+	tool.Store("broken")
+	require.NoError(t, c.Refresh(t.Context(), "s"), "the other lists were read")
+	require.True(t, lists(c, "s/new"), "a list that cannot be read stays as it is")
+	tool.Store("newer")
+	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
+
+	require.ErrorIs(t, c.Refresh(t.Context(), "unknown"), mcpvisor.ErrUnknownServer)
+}

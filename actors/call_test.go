@@ -203,50 +203,6 @@ func TestLostCallsCountsOnlySessionFailures(t *testing.T) {
 	})
 }
 
-// The error of a call to a server that is down names the cause and the last lines of
-// stderr.
-func TestUnavailableErrorNamesCauseAndStderr(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}})
-		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
-		h.session("fs").Abort(why)
-		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
-		_, err := h.call(context.Background(), "fs", 0)
-		e := asError(t, err)
-		require.ErrorIs(t, e, why)
-		require.Equal(t, why.Stderr, e.Stderr)
-		require.Contains(t, e.Hint, "Restart")
-	})
-}
-
-// A server does not leave these states by itself, so AwaitReady fails at once.
-func TestAwaitReadyFailsInFinalStates(t *testing.T) {
-	for _, c := range states() {
-		want, ok := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}[c.state]
-		if !ok {
-			continue
-		}
-		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
-			c.reach(h)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-			defer cancel()
-			var err error
-			require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
-			require.Equal(t, want, asError(t, err).Kind)
-		})
-	}
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
-		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
-		require.Equal(t, supervisor.StateStopping, h.state("fs"))
-		var err error
-		require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
-		require.ErrorIs(t, err, mcpvisor.ErrClosed)
-	})
-}
-
 // failingSession returns the same error value from every call.
 type failingSession struct {
 	bareSession
@@ -469,20 +425,4 @@ func TestCallStats_fit_each_other(t *testing.T) {
 	c := s.counts()
 	require.Zero(t, c.InFlight)
 	require.Equal(t, c.Total, c.Failed)
-}
-
-func TestCallContextEndsOnlyItsCall(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		defer cancel()
-		var first, second error
-		var wg sync.WaitGroup
-		wg.Go(func() { _, second = h.call(context.Background(), "fs", 0) })
-		require.Equal(t, 3*time.Second, spends(func() { _, first = h.call(ctx, "fs", 0) }))
-		require.ErrorIs(t, first, mcpvisor.ErrCanceled)
-		wg.Wait()
-		require.NoError(t, second)
-	})
 }

@@ -38,18 +38,6 @@ func TestPortPanicEndsOneSession(t *testing.T) {
 	})
 }
 
-func TestPortPanicDuringStart(t *testing.T) {
-	for _, c := range states()[:2] {
-		runWithHarness(t, string(c.state), func(t *testing.T, h *harness) {
-			c.reach(h)
-			h.crashPort("fs")
-			time.Sleep(time.Hour + time.Second)
-			require.Equal(t, supervisor.StateReady, h.state("fs"))
-			require.Len(t, h.sessions("fs"), 2)
-		})
-	}
-}
-
 // When the supervising actor fails, its registration ends. The name stays taken, and
 // Unregister waits, until the session is released.
 func TestSupervisorPanicEndsOneRegistration(t *testing.T) {
@@ -90,17 +78,6 @@ func TestSupervisorPanicInEachState(t *testing.T) {
 			require.Len(t, h.sessions("fs"), 1, "no timer of a crashed actor dials")
 		})
 	}
-}
-
-func TestSupervisorPanicAnswersWaitingRegister(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{openHangs: true, releaseAfter: time.Second})
-		registered := make(chan error, 1)
-		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
-		h.crashSupervisor("fs")
-		require.Equal(t, time.Second, spends(func() { require.Equal(t, mcpvisor.KindStart, asError(t, <-registered).Kind) }))
-		require.Empty(t, h.rt.Snapshot().Names())
-	})
 }
 
 // A message that arrives while the port is still stopping must not make a crashed
@@ -171,18 +148,6 @@ func TestManagerPanicKeepsUnreadMessages(t *testing.T) {
 		}
 		h.crashManager()
 		require.NoError(t, h.rt.Close(context.Background()))
-	})
-}
-
-func TestManagerPanicDuringClose(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{openHangs: true, releaseAfter: 10 * time.Second})
-		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
-		closed := make(chan error, 1)
-		go func() { closed <- h.rt.Close(context.Background()) }()
-		synctest.Wait()
-		h.crashManager()
-		require.Equal(t, 10*time.Second, spends(func() { require.NoError(t, <-closed) }))
 	})
 }
 

@@ -224,22 +224,3 @@ func TestStartLimiter(t *testing.T) {
 		require.Empty(t, l.slots)
 	})
 }
-
-func TestLimiterBoundsItsQueue(t *testing.T) {
-	g := &limiter{maxInFlight: 1, maxQueued: 2}
-	require.True(t, g.tryAcquire())
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			if g.acquire(context.Background(), nil, transport.InFlight{}, 0) == nil {
-				g.release(false)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return g.waiting.Load() == 2 }, 20*time.Second, time.Millisecond)
-	e := g.acquire(context.Background(), nil, transport.InFlight{}, time.Millisecond)
-	require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
-	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	g.release(false)
-	wg.Wait()
-}

@@ -16,7 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -79,24 +78,6 @@ func TestMaxListAge(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestReadingOneListKeepsTheExpiryOfAnother(t *testing.T) {
-	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
-		if r.Method == "resources/list" {
-			return `{"resources":[],"ttlMs":15000}`, nil
-		}
-		return "", nil
-	}}
-	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
-		time.Sleep(time.Second)
-		for range 20 {
-			a.session(1).toolsChanged()
-			time.Sleep(10 * time.Second)
-		}
-		require.GreaterOrEqual(t, a.session(1).count("resources/list"), 12)
-	})
 }
 
 // A list that cannot be read has a growing pause of its own, and delays no other list.
@@ -313,17 +294,6 @@ func TestStandbyCatalogStaysCurrent(t *testing.T) {
 		rt.system.Root.Send(rt.managerState.registrations["s"].supervisor, &catalogRefreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.New(catalog.Catalog{})})
 		synctest.Wait()
 		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
-	})
-}
-
-// The error of a start whose lists take too long names the timeout to raise.
-func TestStartNamesTheListTimeout(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
-		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
-		cause := testutil.AsError[*supervisor.Cause](t, err)
-		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
-		require.Contains(t, cause.Message, "Timeouts.List")
 	})
 }
 

@@ -481,25 +481,6 @@ func TestStreamEndsDuringItsPause(t *testing.T) {
 	}
 }
 
-// A stream for which the server honors no resource is ended.
-func TestStreamWithoutHonoredResourcesIsEnded(t *testing.T) {
-	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
-		if len(wantsOf(r).ResourceSubscriptions) > 0 {
-			return "", s.listen(ctx, r, 0, nil)
-		}
-		return "", nil
-	}}
-	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		for range 3 {
-			require.ErrorContains(t, subscribe(t, rt, "x:bad"), "does not watch")
-		}
-		synctest.Wait()
-		a.session(1).mu.Lock()
-		defer a.session(1).mu.Unlock()
-		require.Len(t, a.session(1).streams, 1, "that of the lists")
-	})
-}
-
 // A server that does not support streams is not asked again for its lists. One that
 // rejects them for another reason may only be starting.
 func TestStreamUnsupportedIsRequestedOnce(t *testing.T) {

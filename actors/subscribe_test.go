@@ -419,21 +419,3 @@ func TestRejectedResourceAtStartKeepsTheStreamOfLists(t *testing.T) {
 		require.Zero(t, missed)
 	})
 }
-
-func TestStandbyReceivesSubscriptions(t *testing.T) {
-	bothEras(t, func(t *testing.T, modern bool) {
-		a := &notifyingServer{modern: modern}
-		withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-			time.Sleep(time.Second)
-			require.NotNil(t, view(rt).standby)
-			require.NoError(t, subscribe(t, rt, "x:a"))
-			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
-			synctest.Wait()
-			require.Contains(t, a.session(2).requestLog(), "x:a")
-			a.session(1).Abort(errScripted)
-			synctest.Wait()
-			require.EqualValues(t, 2, view(rt).Epoch)
-			require.Equal(t, "debug", view(rt).current.desired.LogLevel())
-		})
-	})
-}

@@ -66,17 +66,12 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 		_, wanted := first[name]
 		return wanted || others || slices.Contains(keep, name)
 	})
-	c.applySpecs(ctx, specs, errs, keep)
-	return errors.Join(slices.Concat(errs, unregistered)...)
-}
-
-// applySpecs applies each spec that has no error yet and no name in keep, and notes its error.
-func (c *Client) applySpecs(ctx context.Context, specs []mcpvisor.ServerSpec, errs []error, keep []string) {
 	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
 			errs[i] = c.applySpec(ctx, specs[i])
 		}
 	})
+	return errors.Join(slices.Concat(errs, unregistered)...)
 }
 
 // unregisterOthers ends all servers whose names are not wanted.

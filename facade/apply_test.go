@@ -58,25 +58,6 @@ func TestApply_registers_replaces_and_unregisters_what_differs(t *testing.T) {
 	require.Empty(t, c.Servers())
 }
 
-func TestApply_leaves_a_call_of_an_equal_server_in_flight(t *testing.T) {
-	c := newClient(t)
-	script := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: time.Hour}}}
-	specs := []mcpvisor.ServerSpec{{Name: "a", InMemory: mcptest.InMemory(script)}, inMemorySpec("b", "old")}
-	require.NoError(t, c.Apply(t.Context(), specs))
-	ctx, cancel := context.WithCancel(t.Context())
-	called := make(chan error, 1)
-	go func() {
-		_, err := c.CallTool(ctx, "a/echo", map[string]any{"text": "x"})
-		called <- err
-	}()
-	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 30*time.Second, time.Millisecond)
-	specs[1] = inMemorySpec("b", "new")
-	require.NoError(t, c.Apply(t.Context(), specs))
-	require.Len(t, c.CallsInFlight(), 1)
-	cancel()
-	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
-}
-
 func TestApply_names_each_spec_that_failed_and_keeps_its_server(t *testing.T) {
 	c := newClient(t)
 	sound := inMemorySpec("a", "")

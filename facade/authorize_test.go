@@ -259,20 +259,3 @@ func TestAuthorize_after_registering_without_Auth(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), mcpvisor.ErrInvalid)
 }
-
-func TestAuthorize_after_failed_register(t *testing.T) {
-	guard := newGuarded(t)
-	c := newAuthClient(t)
-	store := oauth.NewMemoryStore()
-	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &oauth.Config{Store: store}}}
-	err := c.Register(t.Context(), spec)
-	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
-	require.Empty(t, c.Servers())
-	require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
-		go func() { _, _ = consent(url, true) }()
-		return nil
-	}))
-	require.NoError(t, c.Register(t.Context(), spec))
-	_, err = c.CallTool(t.Context(), "web/echo", map[string]any{"text": "hello"})
-	require.NoError(t, err)
-}

@@ -89,22 +89,6 @@ func TestCallHandlers_on_every_transport(t *testing.T) {
 	})
 }
 
-// The handlers of a call come before those of the client, and only for that call.
-func TestCallHandlers_before_those_of_the_client(t *testing.T) {
-	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := registered(t, spec, facade.WithElicitationHandler(answersAs("the host").Elicitation))
-		for _, want := range []string{"the host", "ann", "the host"} {
-			var opts []facade.CallOption
-			if want == "ann" {
-				opts = append(opts, facade.WithCallHandlers(answersAs(want)))
-			}
-			text, err := consult(t.Context(), c, "elicitation/create", wantsText, opts...)
-			require.NoError(t, err)
-			require.Contains(t, text, want)
-		}
-	})
-}
-
 // Many calls at once: where the protocol names the call, each user is asked for its own calls
 // only. Elsewhere no caller is asked for another's: the request is refused.
 func TestCallHandlers_many_calls_at_once(t *testing.T) {

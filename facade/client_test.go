@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/raw"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
@@ -235,104 +233,5 @@ func TestServeInMemory_panic_in_a_tool(t *testing.T) {
 			text := strings.Join(append(stderr.First, stderr.Lines...), "\n")
 			return strings.Contains(text, "panic in tools/call") && strings.Contains(text, "client_test.go")
 		}, 20*time.Second, time.Millisecond)
-	}
-}
-
-func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
-	c := newClient(t)
-	events := c.Watch(t.Context())
-	// In the first incarnation the tool count does its work and never answers, so that a
-	// call of it is certainly in flight.
-	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
-		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	before := c.Tools()
-	st, ok := c.ServerStatus("a")
-	require.True(t, ok)
-
-	failed := make(chan error, 1)
-	go func() {
-		_, err := c.CallTool(context.Background(), "a/count", map[string]any{"key": "k"})
-		failed <- err
-	}()
-	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
-
-	p, err := os.FindProcess(st.Session.PID)
-	require.NoError(t, err)
-	require.NoError(t, p.Kill())
-	var e *mcpvisor.Error
-	require.ErrorAs(t, <-failed, &e)
-	require.ErrorIs(t, e, mcpvisor.ErrCrashed)
-	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-	require.Equal(t, uint64(1), e.Epoch)
-
-	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "other server"})
-	require.NoError(t, err)
-	require.False(t, res.IsError)
-
-	_, err = c.CallTool(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
-	require.NoError(t, err)
-	require.Equal(t, before, c.Tools())
-	var kinds []mcpvisor.EventKind
-	for ev := range events {
-		if ev.Server == "a" {
-			kinds = append(kinds, ev.Kind)
-		}
-		if ev.Server == "a" && ev.Kind == mcpvisor.EventReady && ev.Epoch == 2 {
-			break
-		}
-	}
-	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
-		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds)
-}
-
-func TestClose_twice_with_ended_context(t *testing.T) {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	for range 50 {
-		c, err := facade.New()
-		require.NoError(t, err)
-		require.NoError(t, c.Close(context.Background()))
-		require.NoError(t, c.Close(over), "it is closed already")
-	}
-}
-
-// After ErrCrashed no tool of the server is listed, and the name can be registered again
-// once the server is evicted.
-func TestRegister_replaces_an_evicted_server(t *testing.T) {
-	c := newClient(t)
-	spec := mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
-	var idle atomic.Bool // until then other goroutines compete for the processors
-	defer idle.Store(true)
-	for range 4 {
-		go func() {
-			for !idle.Load() {
-			}
-		}()
-	}
-	events := c.Watch(t.Context())
-	for range 5 {
-		require.NoError(t, c.Register(t.Context(), spec))
-		require.NotEmpty(t, c.Tools())
-		_, err := c.CallTool(t.Context(), "s/crash", nil)
-		tools, prompts, resources := c.Tools(), c.Prompts(), c.Resources()
-		_, listed := c.Tool("s/echo")
-		_, alias := c.Tool("mcp__s__echo")
-		status, _ := c.ServerStatus("s")
-		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-		require.Empty(t, tools)
-		require.Empty(t, prompts)
-		require.Empty(t, resources)
-		require.False(t, listed)
-		require.False(t, alias)
-		require.NotEqual(t, supervisor.StateReady, status.State)
-		require.Zero(t, status.Catalog.Tools)
-		for e := range events {
-			if e.Kind == mcpvisor.EventEvicted {
-				break
-			}
-		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/monitor"
@@ -233,22 +232,6 @@ func TestStderr_other_transports(t *testing.T) {
 	s, ok = c.Stderr("http")
 	require.True(t, ok)
 	require.Equal(t, monitor.ServerStderr{Epoch: 1}, s)
-}
-
-// Events are kept, and a watch can begin with them.
-func TestRecentEvents(t *testing.T) {
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Origin: ".mcp.json:3"})
-	events, missed := c.History().Events(0)
-	require.Zero(t, missed)
-	require.Len(t, events, 3)
-	require.Equal(t, mcpvisor.EventReady, events[2].Kind)
-	watch := relay.Of(c).WatchFrom(t.Context(), events[0].Seq)
-	require.Equal(t, mcpvisor.EventConnecting, next(t, watch).Kind)
-	require.Equal(t, mcpvisor.EventReady, next(t, watch).Kind)
-	require.NoError(t, c.Restart(t.Context(), "s"))
-	require.Equal(t, mcpvisor.EventDown, next(t, watch).Kind)
-	status, _ := c.ServerStatus("s")
-	require.Equal(t, ".mcp.json:3", status.Origin)
 }
 
 // Each kind of cause, driven by a fault, moves its own count and no other. CausePanic is a

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -199,28 +197,6 @@ func TestLogger_gets_supervision_events(t *testing.T) {
 	}, got)
 }
 
-// stuckWriter blocks until it is closed.
-type stuckWriter chan struct{}
-
-func (s stuckWriter) Write(p []byte) (int, error) { <-s; return len(p), nil }
-
-// Neither servers nor Close wait for a logger that blocks.
-func TestLogger_that_blocks(t *testing.T) {
-	stuck := make(stuckWriter)
-	t.Cleanup(func() { close(stuck) }) // after the client is closed
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(3, time.Millisecond),
-		InMemory: mcptest.InMemory(mcptest.Script{})}, facade.WithLogger(zerolog.New(stuck)))
-	require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "info"))
-	for range 50 {
-		_, err := c.CallTool(t.Context(), "s/log", map[string]any{"level": "error", "text": "out of paper"})
-		require.NoError(t, err)
-	}
-	_, err := c.CallTool(t.Context(), "s/crash", nil)
-	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-	_, err = c.CallTool(t.Context(), "s/echo", nil, facade.WithWaitReady())
-	require.NoError(t, err)
-}
-
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
@@ -268,18 +244,6 @@ func TestLogger_of_host(t *testing.T) {
 	defer mu.Unlock()
 	require.Regexp(t, `\{"level":"info","app":"host","server":"mem","event":"ready","epoch":1,"start":[0-9.]+,"tools":\d+,"hook":"info [^"]*ready[^"]*","message":"[^"]*ready[^"]*"\}\n`, out.String())
 	require.NotContains(t, out.String(), `"debug"`)
-}
-
-// zerolog's own ErrorHandler panics.
-func TestLogger_with_bad_error(t *testing.T) {
-	last := zerolog.ErrorHandler
-	t.Cleanup(func() { zerolog.ErrorHandler = last })     //nolint:reassign // as hosts do
-	zerolog.ErrorHandler = func(err error) { panic(err) } //nolint:reassign // as hosts do
-	logger := zerolog.New(writerFunc(func([]byte) (int, error) { return 0, errors.Join(os.ErrClosed) }))
-	c, err := facade.New(facade.WithLogger(logger))
-	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	require.NoError(t, c.Close(t.Context()))
 }
 
 // saying are the lines of a log with that message.

@@ -75,26 +75,6 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	require.EqualValues(t, 2, status.Calls.Failed)
 }
 
-// A slow callback delays its own call, and not Unregister.
-func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
-	srv := progressing(t, nil)
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
-	in, leave := make(chan struct{}), make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { close(in); <-leave }))
-	}()
-	<-in
-	defer func() { close(leave); <-ended }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	began := time.Now()
-	err := c.Unregister(ctx, "s")
-	require.NoError(t, err, "after %v", time.Since(began))
-}
-
 // The server loses the session while a callback runs. The next incarnation does not wait
 // for the callback.
 func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {
@@ -157,19 +137,5 @@ func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
 		})
 	}
 	_, err := c.CallTool(t.Context(), "s/x", nil, facade.WithTimeout(10*time.Second))
-	require.NoError(t, err)
-}
-
-// A callback may unregister the server of its own call.
-func TestWithProgress_callback_may_Unregister(t *testing.T) {
-	srv := progressing(t, nil)
-	c := registered(t, mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: srv,
-		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}})
-	var err error
-	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		err = c.Unregister(ctx, "s")
-	}))
 	require.NoError(t, err)
 }

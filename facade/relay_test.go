@@ -475,25 +475,3 @@ func TestCatalogs_change_of_a_member(t *testing.T) {
 	restart(t, c)
 	require.True(t, json.Valid(onlyCatalog(t, c).Tools[0].Raw))
 }
-
-// Members of _meta reach the server with a call, and with a prompt, beside those of the client.
-func TestWithMeta_reaches_the_server(t *testing.T) {
-	meta := json.RawMessage(`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","com.example/n":{"deep":[1,null]},` +
-		`"progressToken":"the caller's","io.modelcontextprotocol/protocolVersion":"1999-01-01","io.modelcontextprotocol/clientInfo":{"name":"the caller"}}`)
-	onEveryMetaServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := registered(t, spec)
-		result, err := c.CallTool(t.Context(), "s/meta", nil, facade.WithMeta(meta))
-		require.NoError(t, err)
-		prompt, err := c.GetPrompt(t.Context(), "s/meta", nil, facade.WithMeta(meta))
-		require.NoError(t, err)
-		for _, text := range []string{result.Content[0].(*mcp.TextContent).Text, prompt.Messages[0].Content.(*mcp.TextContent).Text} {
-			var got map[string]json.RawMessage
-			require.NoError(t, json.Unmarshal([]byte(text), &got))
-			require.JSONEq(t, `"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`, string(got["traceparent"]))
-			require.JSONEq(t, `{"deep":[1,null]}`, string(got["com.example/n"]))
-			require.NotContains(t, text, "the caller")
-			require.NotContains(t, text, "1999")
-			require.Contains(t, got, "progressToken")
-		}
-	})
-}

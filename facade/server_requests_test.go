@@ -24,68 +24,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
-// A request of a server reaches the handler, and the answer the server, on every
-// transport and in both eras.
-func TestServerRequests_on_every_transport(t *testing.T) {
-	legacy := mcptest.NewHTTP(mcptest.Script{})
-	t.Cleanup(legacy.Close)
-	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless())
-	t.Cleanup(modern.Close)
-	for name, tc := range map[string]struct {
-		spec   mcpvisor.ServerSpec
-		rounds int
-	}{
-		"legacy process": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}, 0},
-		"legacy memory":  {mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraLegacy}, 0},
-		"legacy HTTP":    {mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: legacy.URL}, Era: mcpvisor.EraLegacy}, 1},
-		"modern process": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraModern}, 3},
-		"modern memory":  {mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraModern}, 3},
-		"modern HTTP":    {mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: modern.URL}, Era: mcpvisor.EraModern}, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asks := 0
-			c := newClient(t, facade.WithRoots(mcp.Root{URI: "file:///a"}),
-				facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-					asks++
-					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Server}}, nil
-				}))
-			spec := tc.spec
-			spec.Name = "s"
-			require.NoError(t, c.Register(t.Context(), spec))
-			consult := func(method, params string) (string, error) {
-				res, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": method, "params": json.RawMessage(params), "rounds": tc.rounds})
-				if err != nil {
-					return "", err
-				}
-				return res.Content[0].(*mcp.TextContent).Text, nil
-			}
-			text, err := consult("elicitation/create", wantsText)
-			require.NoError(t, err)
-			require.JSONEq(t, `{"action":"accept","content":{"name":"s","level":3,"loud":true}}`, text)
-			require.Equal(t, max(1, tc.rounds), asks)
-			text, err = consult("roots/list", `{}`)
-			require.NoError(t, err)
-			require.Contains(t, text, "file:///a")
-
-			text, err = consult("sampling/createMessage", wantsSample)
-			if spec.Era == mcpvisor.EraModern {
-				require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
-				var e *mcpvisor.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-				require.Equal(t, "s", e.Server)
-				require.Contains(t, e.Error(), "WithSamplingHandler")
-			} else if err == nil { // the go-sdk's server checks the capabilities itself
-				require.Contains(t, text, "sampling")
-			}
-			res := c.CallToolForModel(t.Context(), "s/consult", json.RawMessage(`{"method":"sampling/createMessage","params":`+wantsSample+`}`))
-			require.Equal(t, err != nil, res.IsError)
-			_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "still here"})
-			require.NoError(t, err)
-		})
-	}
-}
-
 // The error of a handler is the cause of the call's error.
 func TestServerRequests_handler_error_reaches_caller(t *testing.T) {
 	own := errors.New("the dialog was closed")
@@ -254,28 +192,6 @@ func TestURLElicitationHandler(t *testing.T) {
 		require.Contains(t, sendServerRequest(t, c, "elicitation/create", `{"mode":"url","message":"?","elicitationId":"e","url":"`+url+`"}`), "-32602", url)
 	}
 	require.Contains(t, sendServerRequest(t, c, "elicitation/create", wantsText), "does not declare that mode")
-}
-
-// A handler that blocks delays nothing else, and ends with its context.
-func TestElicitationHandler_that_hangs_blocks_nothing(t *testing.T) {
-	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	c := legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-		began <- struct{}{}
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil, ctx.Err()
-	}))
-	failed := make(chan error, 1)
-	go func() {
-		_, err := c.CallTool(context.Background(), "s/ask", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
-		failed <- err
-	}()
-	<-began
-	_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "meanwhile"})
-	require.NoError(t, err)
-	require.NoError(t, c.Close(t.Context()))
-	require.Error(t, <-failed)
-	require.Error(t, <-ended)
 }
 
 func TestSetRoots(t *testing.T) {

@@ -205,25 +205,6 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// A name is cut only where leaving out all columns but the state does not make room for it, or
-// where it takes more than half of the terminal.
-func TestColumns_names_last(t *testing.T) {
-	text := ansi.Strip(shown(t, crowd(), 80, 24).View().Content)
-	require.Contains(t, text, "team-00-knowledge-base-production ")
-	require.NotContains(t, text, "FAILED ")
-}
-
-// No line of the help is cut.
-func TestHelp_fits(t *testing.T) {
-	require.NotContains(t, ansi.Strip(shown(t, outage(), 80, 24, "?").View().Content), "…")
-}
-
-// The line of keys says that there are more where it has no room for all.
-func TestFooter_more_keys(t *testing.T) {
-	require.Contains(t, ansi.Strip(shown(t, outage(), 80, 24).footer()), "? more keys")
-	require.Contains(t, ansi.Strip(shown(t, outage(), 150, 24).footer()), "? help")
-}
-
 // crowd is a source with 70 servers that are used differently, with long names.
 func crowd() *fakeSource {
 	f := outage()
@@ -455,7 +436,7 @@ func caller(t *testing.T, schema string, readOnly bool, answer func(ctx context.
 		return fmt.Appendf(nil, `{"tools":[{"name":%q,"definition":{"inputSchema":%s,"annotations":{"readOnlyHint":%v}}}]}`, name, schema, readOnly), nil
 	}
 	m.opts.FormAdvice = "; answer it elsewhere"
-	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage, _ func(mcpvisor.Progress)) (json.RawMessage, error) {
+	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 		text, err := answer(ctx, string(arguments))
 		return json.RawMessage(text), err
 	}
@@ -538,29 +519,6 @@ func TestCall_fails(t *testing.T) {
 	settle(m, cmd)
 	require.Contains(t, ansi.Strip(m.View().Content), "context canceled")
 	require.Equal(t, screenCall, m.screen)
-}
-
-// The progress of a call is shown while it runs, and no longer.
-func TestCall_shows_progress(t *testing.T) {
-	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) { return "", nil })
-	end := make(chan struct{})
-	m.opts.Call = func(_ context.Context, _ string, _ json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error) {
-		progress(mcpvisor.Progress{Progress: 2, Total: 8, Message: "reading \x1b[2J"})
-		<-end
-		return json.RawMessage(`{"content":[]}`), nil
-	}
-	_, cmd := m.Update(press("enter"))
-	commands, ok := cmd().(tea.BatchMsg)
-	require.True(t, ok)
-	called := make(chan tea.Msg, 1)
-	go func() { called <- commands[0]() }()
-	_, next := m.Update(commands[1]())
-	require.Contains(t, ansi.Strip(m.View().Content), "25%  2 of 8  reading")
-	require.NotContains(t, m.View().Content, "\x1b[2J")
-	close(end)
-	m.Update(<-called)
-	require.NotContains(t, ansi.Strip(m.View().Content), "25%")
-	require.Nil(t, next(), "a report of a call that has ended has no reader")
 }
 
 // A tool that needs a form says that it failed, and how to answer the form.
@@ -696,15 +654,6 @@ func TestView_scrolls_to_the_selection(t *testing.T) {
 		m.Update(press("up"))
 	}
 	require.Contains(t, ansi.Strip(m.View().Content), "▸ z099")
-}
-
-// Text of servers cannot change what the terminal shows.
-func TestView_has_no_foreign_sequences(t *testing.T) {
-	for _, keys := range [][]string{nil, {"enter"}, {"l"}} {
-		m := shown(t, outage(), 80, 24, keys...)
-		require.NotContains(t, m.View().Content, "\x1b[2J")
-		require.NotContains(t, m.View().Content, "\x1b[31mred")
-	}
 }
 
 func TestRestart(t *testing.T) {

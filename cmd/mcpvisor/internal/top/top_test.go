@@ -278,17 +278,6 @@ func TestUnfinished_calls(t *testing.T) {
 	require.Contains(t, text, "and 7 more; mcpvisor tasks lists all")
 }
 
-// Columns without a value take no room from names.
-func TestColumns_without_values(t *testing.T) {
-	f := outage()
-	f.status.Servers = f.status.Servers[1:2]
-	text := ansi.Strip(shown(t, f, 80, 24).View().Content)
-	require.Contains(t, text, "orders-database")
-	for _, title := range []string{"PID", "TOOLS", "P95", "CPU", "MEMORY"} {
-		require.NotContains(t, text, title)
-	}
-}
-
 func TestSort(t *testing.T) {
 	f := crowd()
 	m := shown(t, f, 200, 50)
@@ -370,7 +359,7 @@ func TestClients(t *testing.T) {
 	f.clients.Instance = "1"
 	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "h").View().Content), "no client within 15 minutes")
 	f.clients.Status = clients.Status{Total: 250, Offers: []clients.Offer{{Servers: []string{"files", "search"}, Tools: 14, Prompts: 1, Withheld: 2}, {Profile: "reader", Servers: []string{"files"}, Tools: 3}},
-		Requests: map[clients.Outcome]int64{clients.OutcomeAnswered: 4711, clients.OutcomeFailed: 3}, Refused: map[clients.Refusal]int64{clients.RefusedToken: 7},
+
 		Sessions: []clients.SessionStatus{{Number: 1, Info: clients.Info{Name: "claude-code", Version: "2.1.4", Transport: "stdio", Protocol: "2025-11-25"}, Since: *ago(time.Hour), Last: *ago(time.Second), Requests: 20, Calls: 12, InFlight: 2},
 			{Number: 2, Info: clients.Info{Principal: "ci", Profile: "reader", Transport: "http", Protocol: "2026-07-28"}, Since: *ago(time.Minute), Last: *ago(10 * time.Second), Requests: 3, Calls: 2, Failed: 1}}}
 	requireGolden(t, "clients", shown(t, f, 80, 24, "h"))
@@ -550,16 +539,6 @@ func TestLists_of_all(t *testing.T) {
 	require.Contains(t, ansi.Strip(shown(t, &fakeSource{}, 80, 24, "a").View().Content), "nothing")
 }
 
-// However many servers there are, a tall terminal shows the details of the selected one.
-func TestDetails_beside_many_servers(t *testing.T) {
-	for keys := range 40 {
-		m := shown(t, crowd(), 200, 50, slices.Repeat([]string{"down"}, keys)...)
-		text := ansi.Strip(m.View().Content)
-		require.Contains(t, text, "\n  "+strings.ToUpper(m.selected)+"\n")
-		require.Contains(t, text, "▸ ")
-	}
-}
-
 // What is pasted is typed into the field that is edited, not into a call that runs.
 func TestPaste(t *testing.T) {
 	m := caller(t, readSchema, true, nil)
@@ -638,22 +617,6 @@ func TestView_fits(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The selected server is in view, however many there are.
-func TestView_scrolls_to_the_selection(t *testing.T) {
-	many := outage()
-	for i := range 200 {
-		s := many.status.Servers[0]
-		s.Name = fmt.Sprintf("z%03d", i)
-		many.status.Servers = append(many.status.Servers, s)
-	}
-	m := shown(t, many, 80, 24, "end")
-	require.Contains(t, ansi.Strip(m.View().Content), "▸ z199")
-	for range 100 {
-		m.Update(press("up"))
-	}
-	require.Contains(t, ansi.Strip(m.View().Content), "▸ z099")
 }
 
 func TestRestart(t *testing.T) {

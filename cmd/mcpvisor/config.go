@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -43,6 +44,9 @@ func (configCmd) Run(inv *invocation) error {
 		e := configEntry{Name: s.Spec.Name, Target: s.Spec.Target(), Origin: s.Spec.Origin, Replaces: s.Replaces, Disabled: s.Disabled, Unusable: unusable}
 		if s.Entry != s.Spec.Name {
 			e.Entry = s.Entry
+		}
+		if s.Disabled || unusable != "" {
+			e.Target = configfile.Target(s.Path, s.Entry)
 		}
 		entries = append(entries, e)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -88,7 +89,7 @@ func fileFindings(file *config.File, specs []mcpvisor.ServerSpec, names []string
 		if len(names) > 0 && !slices.Contains(about, p.Server) {
 			continue
 		}
-		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Summary: problemSummary(p)}
+		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: configfile.Target(p.File, p.Server), Summary: problemSummary(p)}
 		if p.Severity == config.SeverityError {
 			code = cli.ExitUsage
 			f.OK, f.Level = false, levelFail // the problem says what to do

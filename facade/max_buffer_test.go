@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // heavy is the spec of a legacy server in memory that reports progress and answers each

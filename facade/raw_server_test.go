@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // silence is the answer of rawOf that sends nothing.

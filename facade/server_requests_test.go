@@ -20,7 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 

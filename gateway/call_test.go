@@ -23,8 +23,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // What goes wrong with a server is failure to the model; mistakes are JSON-RPC errors.

@@ -23,8 +23,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // lingering is a server with the resource x:y. Those of its incarnations do not end before they may. The

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // asker is a server in memory whose incarnations ask when the test says so. The tool x answers with the number of

@@ -22,8 +22,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // everything makes storms and floods as large as they were found necessary; without it they are a part of that.

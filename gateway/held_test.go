@@ -22,7 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}}}`

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // callsForever is a server whose calls end when they are canceled, and what it has read: names of methods.

@@ -23,8 +23,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 func withPageSize(entries int) Option { return func(o *options) { o.pageSize = entries } }

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // subscribed opens a session that is subscribed to a resource.

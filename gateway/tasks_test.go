@@ -23,9 +23,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/hostile"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // tasker is a client over HTTP that follows tasks, or does not.

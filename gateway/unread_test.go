@@ -25,7 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	rawtest "github.com/mcpvisor/mcpvisor/mcptest/raw"
+	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // TestHandler_unread_answers: a client that sends requests one after the other and reads nothing loses

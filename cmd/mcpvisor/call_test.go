@@ -267,16 +267,3 @@ func TestStatus_colors_in_terminal(t *testing.T) {
 	require.Equal(t, 2, strings.Count(colored, "ready"), colored)
 	require.Equal(t, 1, strings.Count(colored, "\x1b[32mready"), colored)
 }
-
-// On a terminal a command says once, dimly, that it is attached.
-func TestAttach_hint_in_terminal(t *testing.T) {
-	program, dir := buildProgram(t), shortDir(t)
-	b := startRunIn(t, dir, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready: ")
-	command := fmt.Sprintf("export XDG_RUNTIME_DIR=%s; %s -c %s status; NO_COLOR=1 %s -c %s status; %s -c %s status 2>&1 | cat; echo ended; cat", dir, program, b.config, program, b.config, program, b.config)
-	term := newTerminal(t, dir, command)
-	term.await(`ended`)
-	screen := term.run("capture-pane", "-e", "-p", "-t", "t")
-	require.Equal(t, 2, strings.Count(screen, "attached to mcpvisor run"), screen)
-	require.Equal(t, 1, strings.Count(screen, "\x1b[2mattached to mcpvisor run"), screen)
-}

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/top"
@@ -34,8 +33,8 @@ func (topCmd) Run(inv *invocation) error {
 	defer c.Stop()
 	options := top.Options{Title: title, Text: cli.ConfigTerms, Page: c.Run.URL, Tool: c.SentTool}
 	options.FormAdvice = inv.FormAdvice(true)
-	options.Call = func(ctx context.Context, name string, arguments json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error) {
-		return c.CallTool(ctx, name, arguments, attach.CallOptions{Progress: progress})
+	options.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+		return c.CallTool(ctx, name, arguments, attach.CallOptions{})
 	}
 	return top.Run(inv.Context, c, options, in, out)
 }

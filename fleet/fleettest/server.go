@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // The environment of a server.

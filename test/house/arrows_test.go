@@ -58,6 +58,7 @@ var arrows = map[string]arrow{
 	"transport/dial":        {". transport transport/internal/stdio transport/internal/streamable", nil},
 
 	"transport/internal/process/descendants": {"internal/procfs", []string{xsys}},
+	"test/raw":                               {},
 	"test/adaptertest":                       {". supervisor facade mcptest", []string{sdk, "github.com/stretchr/testify/require"}},
 	"test/gatewaytest":                       {"mcptest test/testutil", []string{"github.com/google/jsonschema-go/jsonschema", "github.com/stretchr/testify/require"}},
 
@@ -106,7 +107,6 @@ var arrows = map[string]arrow{
 	"telemetry":                               {"internal/usage . supervisor facade facade/relay gateway/clients monitor", []string{sdk, otel}},
 	"journal":                                 {". internal/filelock internal/ownfile", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
-	"mcptest/raw":                             {},
 	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff internal/procfs", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients monitor"},
 	"web":                                     {". supervisor facade facade/relay gateway/clients internal/ web/api web/internal/ monitor", []string{xtime}},
@@ -136,7 +136,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/top":               {". supervisor gateway/clients web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext monitor", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":            {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
-	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
+	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/ test/raw", []string{sdk, zerolog}},
 
 	"fleet":                              {". supervisor facade facade/relay config transport transport/dial internal/ fleet fleet/", []string{sdk, zerolog}},
 	"fleet/internal/records":             {"fleet/placement fleet/store", nil},
@@ -159,7 +159,7 @@ var arrows = map[string]arrow{
 	"fleet/internal/forward":             {". facade facade/relay transport internal/ fleet/peer", []string{sdk}},
 	"fleet/internal/catalog":             {". supervisor internal/ facade/relay", []string{sdk}},
 	"fleet/guard":                        {"fleet/internal/boottime internal/procfs", []string{xsys}},
-	"fleet/fleettest":                    {". supervisor facade fleet fleet/ mcptest/raw internal/procfs", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
+	"fleet/fleettest":                    {". supervisor facade fleet fleet/ test/raw internal/procfs", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 }
 
 // arrowOf returns the arrow of a folder.

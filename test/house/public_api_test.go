@@ -45,7 +45,6 @@ var unfrozen = map[string]string{
 	"monitor":             "what a client counts; its fields grow with the page",
 	"gateway/clients":     "counts what clients of a gateway do; its fields grow with the page",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
-	"mcptest/raw":         "a server for the tests of this repository",
 	"mcptest/oauthtest":   "an authorization server for tests, which follows the specification",
 	"messages":            "what actors send each other",
 	"transport":           "the contract between actors and the transports; programs use facade",

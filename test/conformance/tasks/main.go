@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 const (

@@ -38,8 +38,6 @@ type Invocation struct {
 	Sources Sources
 	// Words are the words after --; nil without it.
 	Words []string
-
-	hinted string // the last Hint
 }
 
 // Table prints rows with aligned columns to stdout. header has a tab between two names.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -55,20 +54,6 @@ func (inv *Invocation) Note(format string, args ...any) {
 	if !inv.JSON {
 		fmt.Fprintln(inv.Err, display.Text(fmt.Sprintf(format, args...)))
 	}
-}
-
-// Hint is Note for what only a user at a terminal wants to know. It is dim there, and a
-// file or a program does not get it. A hint that was given is not repeated.
-func (inv *Invocation) Hint(format string, args ...any) {
-	text := display.Text(fmt.Sprintf(format, args...))
-	if inv.JSON || inv.hinted == text || !table.IsTerminal(inv.Err) {
-		return
-	}
-	inv.hinted = text
-	if table.Colored(inv.Err) {
-		text = "\x1b[2m" + text + "\x1b[0m"
-	}
-	fmt.Fprintln(inv.Err, text)
 }
 
 // ReportError reports the error that ended the command, unless it has no message.

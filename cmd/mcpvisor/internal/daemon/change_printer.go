@@ -197,9 +197,6 @@ func textOf(ev *mcpvisor.Event) string {
 	if required := (*mcpvisor.AuthRequired)(nil); ev.Kind == mcpvisor.EventAuthRequired && errors.As(ev.Cause, &required) { // OAuth is configured
 		text += "; run: mcpvisor authorize " + ev.Server
 	}
-	if names := changedNames(ev.Change); names != "" {
-		text += " (" + names + ")"
-	}
 	return text
 }
 
@@ -221,33 +218,4 @@ func (p *changePrinter) printObject(ev mcpvisor.Event) error {
 		return err
 	}
 	return cli.PrintRaw(p.inv.Out, data)
-}
-
-// shownNames is how many names of a kind a line has.
-const shownNames = 3
-
-// changedNames names some of what changed in the lists of a server; empty if nothing did.
-func changedNames(c *mcpvisor.Change) string {
-	if c.IsZero() {
-		return ""
-	}
-	var added, removed, changed []string
-	for _, d := range []*mcpvisor.Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
-		added, removed, changed = append(added, d.Added...), append(removed, d.Removed...), append(changed, d.Changed...)
-	}
-	var parts []string
-	for _, one := range []struct {
-		what  string
-		names []string
-	}{{"added ", added}, {"removed ", removed}, {"changed ", changed}} {
-		if len(one.names) == 0 {
-			continue
-		}
-		text := one.what + strings.Join(one.names[:min(len(one.names), shownNames)], " ")
-		if more := len(one.names) - shownNames; more > 0 {
-			text += " …"
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ")
 }

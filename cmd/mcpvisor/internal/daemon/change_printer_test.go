@@ -16,10 +16,3 @@ func TestTextOf_authorization(t *testing.T) {
 	e.Cause.Err = &mcpvisor.AuthRequired{Resource: "https://crm.example"}
 	require.Equal(t, "waits to be authorized: 401; run: mcpvisor authorize crm", textOf(&e))
 }
-
-func TestChangedNames(t *testing.T) {
-	require.Equal(t, "added fs/a fs/b fs/c …; removed fs/sum; changed fs/read", changedNames(&mcpvisor.Change{
-		Tools: mcpvisor.Delta{Added: []string{"fs/a", "fs/b", "fs/c", "fs/d"}, Changed: []string{"fs/read"}}, Prompts: mcpvisor.Delta{Removed: []string{"fs/sum"}}}))
-	require.Empty(t, changedNames(&mcpvisor.Change{Instructions: true}))
-	require.Empty(t, changedNames(nil))
-}

@@ -39,8 +39,8 @@ type Set struct {
 // Attached reports whether the servers are those of a running `mcpvisor run`.
 func (c *Set) Attached() bool { return c.Run.Schema != "" }
 
-// Attach connects to the running `mcpvisor run` of the configuration, and says so on a
-// terminal. It returns attach.ErrNotRunning without one, and if --fresh is set.
+// Attach connects to the running `mcpvisor run` of the configuration. It returns attach.ErrNotRunning without
+// one, and if --fresh is set.
 func (o *Opener) Attach() (*Set, error) {
 	if o.Fresh {
 		return nil, attach.ErrNotRunning
@@ -57,7 +57,6 @@ func (o *Opener) Attach() (*Set, error) {
 	case err != nil:
 		return nil, &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
 	}
-	o.Hint("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
 	switch {
 	case o.Sources.Digest() != info.Digest:
 		o.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; mcpvisor reload makes that read it again",

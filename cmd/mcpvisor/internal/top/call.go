@@ -34,7 +34,6 @@ type call struct {
 	confirm  bool   // "call it?" is asked
 
 	began   time.Time
-	how     string             // how far the call that runs has come
 	cancel  context.CancelFunc // of the call that runs; nil if none does
 	outcome []string           // lines about the last call
 	failed  bool
@@ -46,12 +45,6 @@ type (
 		name string
 		tool table.Tool
 		err  error
-	}
-	// progressMsg is a report of the call that runs, and next waits for the one after it.
-	progressMsg struct {
-		call *call
-		text string
-		next tea.Cmd
 	}
 	calledMsg struct {
 		tool   string
@@ -229,38 +222,14 @@ func (m *model) send() tea.Cmd {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(m.ctx)
-	c.cancel, c.began, c.outcome, c.how = cancel, m.opts.Now(), nil, ""
+	c.cancel, c.began, c.outcome = cancel, m.opts.Now(), nil
 	do, tool, now := m.opts.Call, c.tool, m.opts.Now
-	reports := make(chan string, 1)
-	var report tea.Cmd
-	report = func() tea.Msg {
-		select {
-		case text := <-reports:
-			return progressMsg{c, text, report}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	call := func() tea.Msg {
+	return func() tea.Msg {
 		defer cancel()
 		began := now()
-		result, err := do(ctx, tool, object, func(p mcpvisor.Progress) {
-			select {
-			case reports <- contents.Progress(p):
-			default: // the view has one to show yet
-			}
-		})
+		result, err := do(ctx, tool, object)
 		return calledMsg{tool, result, now().Sub(began), err}
 	}
-	return tea.Batch(call, report)
-}
-
-func (m *model) progressed(msg progressMsg) tea.Cmd {
-	if msg.call.cancel == nil { // it has ended
-		return nil
-	}
-	msg.call.how = msg.text
-	return msg.next
 }
 
 const linesPerField = 2
@@ -348,9 +317,6 @@ func (m *model) callLines() (lines []string) {
 		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
 	case c.cancel != nil:
 		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", plaintext.Duration(m.opts.Now().Sub(c.began)))))
-		if c.how != "" {
-			lines = append(lines, busy.Render("  "+cell(c.how, m.width-2, false)))
-		}
 	}
 	for i, line := range c.outcome {
 		style := plain

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// clientLines list the clients of the gateway, what they may call, and how their requests ended.
+// clientLines list the clients of the gateway, and what they may call.
 func (m *model) clientLines() (lines []string) {
 	c := &m.data.clients
 	if c.Instance == "" {
@@ -54,7 +54,7 @@ func (m *model) clientLines() (lines []string) {
 			lines = append(lines, line)
 		}
 	}
-	return append(lines, outcomeLines(c.Status)...)
+	return lines
 }
 
 func (m *model) clientLine(s *clients.SessionStatus) string {
@@ -105,29 +105,6 @@ func (m *model) clientRow(name string, style lipgloss.Style, state, calls, faile
 		gap, width = "  ", 32
 	}
 	return fit("  "+strings.Join([]string{cell(name, width, false), style.Render(cell(state, 11, false)), cell(calls, 5, true), cell(failed, 6, true), cell(last, 6, true), display.Line(from)}, gap), m.width, false)
-}
-
-// outcomeLines say how the requests of all clients have ended, and why others were refused.
-func outcomeLines(c clients.Status) []string {
-	lines := []string{""}
-	if ended := counts(clients.Outcomes(), c.Requests); ended != "" {
-		lines = append(lines, "  requests that ended: "+ended)
-	}
-	if refused := counts(clients.Refusals(), c.Refused); refused != "" {
-		lines = append(lines, warning.Render("  HTTP requests refused: "+refused))
-	}
-	return lines
-}
-
-// counts are those of the kinds that have one, in their order; empty without one.
-func counts[K ~string](kinds []K, of map[K]int64) string {
-	var parts []string
-	for _, kind := range kinds {
-		if n := of[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // placement says which node runs a server; it has no name without a fleet.

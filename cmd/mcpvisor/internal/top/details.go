@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -114,7 +113,6 @@ func (m *model) detailLines() (lines []string) {
 	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, plaintext.Duration(s.Totals.Uptime)))
 	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
 		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
-	add("", good, m.newTools())
 	calls, style := fmt.Sprintf("%d, %d failed", s.Calls.Total, s.Calls.Failed), plain
 	if n := toolErrors(m.data.server.Tools); n > 0 {
 		calls += ", " + display.Count(n, "tool error")
@@ -123,7 +121,6 @@ func (m *model) detailLines() (lines []string) {
 	if s.Totals.Unknown > 0 {
 		calls, style = calls+fmt.Sprintf(", %d with unknown outcome", s.Totals.Unknown), warning
 	}
-	calls += "; " + m.countedSince(s)
 	add("calls", style, calls)
 	lines = append(lines, m.stderrTail(8)...)
 	if flight := append(m.inFlightLines(s.Name, 20), m.unfinishedLines(s.Name, 20)...); len(flight) > 0 {
@@ -149,72 +146,6 @@ func toolErrors(tools []api.ToolStats) (n int64) {
 		n += tools[i].ToolErrors
 	}
 	return n
-}
-
-// countedSince says since when the calls of a server are counted: its registration.
-func (m *model) countedSince(s *mcpvisor.ServerStatus) string {
-	registered := func(e *api.Event) bool {
-		return e.Kind == mcpvisor.EventRegistered && e.Server == s.Name && e.Gen == s.Gen
-	}
-	for i := range m.events {
-		if registered(&m.events[i]) {
-			return "since " + m.clock(m.events[i].Time)
-		}
-	}
-	for i := range m.summaries.all {
-		if last := &m.summaries.all[i].Last; registered(last) {
-			return "since " + m.clock(last.Time)
-		}
-	}
-	for i := range s.History {
-		if s.History[i].Epoch == 1 {
-			return "since " + m.clock(s.History[i].Started)
-		}
-	}
-	return "since its registration"
-}
-
-// newFor is how long a tool is marked as new.
-const newFor = time.Hour
-
-// addedTools are the qualified names of tools that were added within newFor, as events say, and when.
-func (m *model) addedTools() map[string]time.Time {
-	added := map[string]time.Time{}
-	take := func(e *api.Event) {
-		if e.Change == nil || m.opts.Now().Sub(e.Time) > newFor {
-			return
-		}
-		for _, name := range e.Change.Tools.Added {
-			if e.Time.After(added[name]) {
-				added[name] = e.Time
-			}
-		}
-	}
-	for i := range m.events {
-		take(&m.events[i])
-	}
-	for i := range m.summaries.all {
-		take(&m.summaries.all[i].Last)
-	}
-	return added
-}
-
-// newTools names the tools of the selected server that were added a short time ago; empty if none was.
-func (m *model) newTools() string {
-	added := m.addedTools()
-	var names []string
-	for _, t := range m.data.tools.Tools {
-		if at := added[mcpvisor.Qualify(m.selected, t.OriginalName)]; !at.IsZero() {
-			names = append(names, fmt.Sprintf("%s, %s ago", t.OriginalName, plaintext.Duration(m.opts.Now().Sub(at))))
-		}
-	}
-	if more := len(names) - 5; more > 0 {
-		names = append(names[:5], fmt.Sprintf("and %d more", more))
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "new: " + strings.Join(names, "; ")
 }
 
 func session(s *mcpvisor.SessionInfo) string {
@@ -296,7 +227,7 @@ func (m *model) stderrLines() (lines []string) {
 }
 
 // toolHead is how many lines stand above the tools.
-const toolHead = 2
+const toolHead = 1
 
 // toolLines list the tools of one server: how often they were called, how often they failed by
 // themselves and how often the calls failed, how long they took, and what the definition costs a
@@ -306,14 +237,8 @@ func (m *model) toolLines() (lines []string) {
 	for i := range m.data.server.Tools {
 		stats[m.data.server.Tools[i].OriginalName] = &m.data.server.Tools[i]
 	}
-	width, wide := max(m.width-60, 12), m.width >= 100
-	most := ""
-	if wide {
-		width, most = m.width-68, "     MAX"
-	}
-	lines = append(lines, quiet.Render("calls are counted "+m.countedSince(&m.data.server.Status)),
-		heading("  "+cell("TOOL", width, false)+"    CALLS TOOL ERR  FAILED UNKNOWN     P50     P95"+most+"  TOKENS"))
-	added := m.addedTools()
+	width := max(m.width-60, 12)
+	lines = append(lines, heading("  "+cell("TOOL", width, false)+"    CALLS TOOL ERR  FAILED UNKNOWN     P50     P95  TOKENS"))
 	for i, t := range m.data.tools.Tools {
 		s := stats[t.OriginalName]
 		if s == nil {
@@ -332,17 +257,7 @@ func (m *model) toolLines() (lines []string) {
 		}
 		row := cell(number(calls), 9, true) + count(s.ToolErrors, 9, warning) + count(failed, 8, warning) + count(s.Unknown, 8, failure) +
 			cell(latency(s.P50), 8, true) + cell(latency(s.P95), 8, true)
-		if wide {
-			row += cell(latency(s.Max), 8, true)
-		}
 		mark, name := "  ", cell(t.OriginalName, width, false)
-		if at := added[mcpvisor.Qualify(m.selected, t.OriginalName)]; !at.IsZero() {
-			label := " new " + m.clock(at)
-			name = cell(t.OriginalName, width-len(label), false) + good.Render(label)
-			if width < 24 { // the name comes before the time
-				name = cell(t.OriginalName, width-len(" new"), false) + good.Render(" new")
-			}
-		}
 		if i == m.toolAt {
 			mark, name = strong.Render("▸ "), strong.Render(name)
 		}

@@ -3,14 +3,12 @@ package top
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -123,7 +121,7 @@ func (m *model) eventEntries() (all []entry) {
 	return all
 }
 
-// inWords is the text of an event with names in place of counts, and with what a state means.
+// inWords is the text of an event, with what a state means.
 func (m *model) inWords(text string, e *api.Event) string {
 	switch {
 	case e.Kind == mcpvisor.EventEvicted:
@@ -131,56 +129,7 @@ func (m *model) inWords(text string, e *api.Event) string {
 	case e.Kind == mcpvisor.EventParked && e.RetryAt != nil:
 		return strings.Replace(text, fmt.Sprintf("parked, next try in %v", e.Delay), "parked, waits until "+m.clock(*e.RetryAt), 1)
 	}
-	return m.withNames(text, e.Change)
-}
-
-// withNames replaces the counts of a change in the text of an event by the names, as many as
-// fit into two lines.
-func (m *model) withNames(text string, change *mcpvisor.Change) string {
-	counts := change.String()
-	if change.IsZero() || !strings.Contains(text, counts) {
-		return text
-	}
-	room := 2*(m.width-12) - ansi.StringWidth(text) + ansi.StringWidth(counts) - len("; and 1000 more")
-	return strings.Replace(text, counts, changedNames(change, room), 1)
-}
-
-// changedNames names what a server lists otherwise than before, in about room columns. At least
-// one is named; the others are counted.
-func changedNames(c *mcpvisor.Change, room int) string {
-	var parts []string
-	used, left := 0, 0
-	for _, list := range []struct {
-		noun string
-		d    mcpvisor.Delta
-	}{{"", c.Tools}, {"resource ", c.Resources}, {"template ", c.Templates}, {"prompt ", c.Prompts}} {
-		for _, kind := range []struct {
-			verb  string
-			names []string
-			more  int
-		}{{"added ", list.d.Added, list.d.AddedMore}, {"removed ", list.d.Removed, list.d.RemovedMore}, {"changed ", list.d.Changed, list.d.ChangedMore}} {
-			left += kind.more
-			var shown []string
-			for _, name := range kind.names {
-				name = list.noun + display.Line(name)
-				if used += ansi.StringWidth(name) + 2; used > room && len(parts)+len(shown) > 0 {
-					left++
-					continue
-				}
-				shown = append(shown, name)
-			}
-			if len(shown) > 0 {
-				parts = append(parts, kind.verb+strings.Join(shown, ", "))
-			}
-		}
-	}
-	if c.Instructions {
-		parts = append(parts, "changed its instructions")
-	}
-	if left > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", left))
-	}
-	return strings.Join(parts, "; ")
+	return text
 }
 
 // summaryFacts are what is known of a summary. Its last event is shown as it was, if it is kept.
@@ -215,13 +164,7 @@ func (m *model) eventFacts(e *api.Event) []fact {
 		facts = append(facts, fact{"process", plain, process})
 	}
 	if !e.Change.IsZero() {
-		for i, part := range strings.Split(changedNames(e.Change, math.MaxInt), "; ") {
-			label := ""
-			if i == 0 {
-				label = "changes"
-			}
-			facts = append(facts, fact{label, plain, part})
-		}
+		facts = append(facts, changeFacts(e.Change)...)
 	}
 	if e.FailedCalls > 0 {
 		facts = append(facts, fact{"calls", warning, display.Count(e.FailedCalls, "call") + " in flight failed"})
@@ -239,6 +182,34 @@ func (m *model) eventFacts(e *api.Event) []fact {
 			label = "stderr"
 		}
 		facts = append(facts, fact{label, plain, line})
+	}
+	return facts
+}
+
+// changeFacts name what a server lists otherwise than before.
+func changeFacts(c *mcpvisor.Change) (facts []fact) {
+	label := "changes"
+	for _, list := range []struct {
+		noun string
+		d    mcpvisor.Delta
+	}{{"", c.Tools}, {"resources ", c.Resources}, {"templates ", c.Templates}, {"prompts ", c.Prompts}} {
+		for _, kind := range []struct {
+			verb  string
+			names []string
+			more  int
+		}{{"added ", list.d.Added, list.d.AddedMore}, {"removed ", list.d.Removed, list.d.RemovedMore}, {"changed ", list.d.Changed, list.d.ChangedMore}} {
+			if len(kind.names) == 0 {
+				continue
+			}
+			text := kind.verb + list.noun + strings.Join(kind.names, ", ")
+			if kind.more > 0 {
+				text += fmt.Sprintf(", and %d more", kind.more)
+			}
+			facts, label = append(facts, fact{label, plain, text}), ""
+		}
+	}
+	if c.Instructions {
+		facts = append(facts, fact{label, plain, "changed its instructions"})
 	}
 	return facts
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
@@ -139,9 +138,6 @@ func (m *model) attentionLines() (lines []string) {
 		if a.Since != nil {
 			since = sinceText(a.Kind, m.opts.Now().Sub(*a.Since))
 		}
-		if a.Kind == api.AttentionFlapping {
-			text = shorten(text, m.width-ansi.StringWidth(since)-2)
-		}
 		if since != "" {
 			text = ends(text, since, m.width)
 		}
@@ -151,16 +147,6 @@ func (m *model) attentionLines() (lines []string) {
 		lines = append(lines, "")
 	}
 	return lines
-}
-
-// shorten cuts a text of several parts at the end of the first ones: the last part, such as how
-// often a server has ended, stays after the cause.
-func shorten(text string, width int) string {
-	i := strings.LastIndex(text, "; ")
-	if ansi.StringWidth(text) <= width || i < 0 || ansi.StringWidth(text[i:]) > width/2 {
-		return text
-	}
-	return ansi.Truncate(text[:i], max(width-ansi.StringWidth(text[i:]), 0), "…") + text[i:]
 }
 
 // sinceText says when something happened, or since when it is so.
@@ -291,44 +277,4 @@ func (m *model) stateOf(s *mcpvisor.ServerStatus) (text string, style lipgloss.S
 		return "↻ flapping", warning
 	}
 	return glyph(s.State) + " " + string(s.State), styleOf(s.State)
-}
-
-// keptUsage is how long the last CPU and memory of a flapping server are shown while it has no
-// process: three samples.
-const keptUsage = 15 * time.Second
-
-// lastUsage is what a server used when that was known last.
-type lastUsage struct {
-	cpu    *float64
-	memory *int64
-	at     time.Time
-}
-
-// keepUsage fills in the last values of flapping servers whose values are not known now, and
-// notes those that are.
-func (m *model) keepUsage() {
-	now, before := m.opts.Now(), m.lastUsage
-	m.lastUsage = map[string]lastUsage{}
-	m.data.usage.Servers = slices.Clone(m.data.usage.Servers) // which the source may share
-	for i := range m.data.status.Servers {
-		s := &m.data.status.Servers[i]
-		at := slices.IndexFunc(m.data.usage.Servers, func(u api.ServerUsage) bool { return u.Server == s.Name })
-		if at < 0 {
-			at = len(m.data.usage.Servers)
-			m.data.usage.Servers = append(m.data.usage.Servers, api.ServerUsage{Server: s.Name})
-		}
-		u, last := &m.data.usage.Servers[at], before[s.Name]
-		switch {
-		case u.CPU != nil:
-			last = lastUsage{u.CPU, u.MemoryBytes, now}
-		case m.flapping(s) && now.Sub(last.at) < keptUsage:
-			u.CPU = last.cpu
-			if u.MemoryBytes == nil {
-				u.MemoryBytes = last.memory
-			}
-		default:
-			continue
-		}
-		m.lastUsage[s.Name] = last
-	}
 }

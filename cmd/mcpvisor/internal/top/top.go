@@ -46,10 +46,10 @@ type Options struct {
 	Text func(string) string
 	// Page is the address of the page for browsers; empty without one.
 	Page string
-	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once,
-	// and reports its progress from the goroutine of the call. Without them no tool can be called.
+	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once. Without
+	// them no tool can be called.
 	Tool func(ctx context.Context, name string) (json.RawMessage, error)
-	Call func(ctx context.Context, name string, arguments json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error)
+	Call func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 	// FormAdvice says how the user can answer a form that a tool needs; this view shows none.
 	FormAdvice string
 	// Now is the clock. Ages are differences to it.
@@ -153,8 +153,6 @@ type model struct {
 	filtering bool
 	confirm   []string // servers; whether to restart them is asked
 	flash     string   // what the last action did; until the next key
-
-	lastUsage map[string]lastUsage // of servers
 
 	data    data
 	reading bool // a read is under way
@@ -294,8 +292,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.read()
 	case formMsg:
 		return m, m.showForm(msg)
-	case progressMsg:
-		return m, m.progressed(msg)
 	case calledMsg:
 		m.called(msg)
 		return m, m.read()
@@ -320,7 +316,6 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		}
 		before := m.data
 		m.data = msg.data
-		m.keepUsage()
 		m.summaries.take(&msg.data.summaries)
 		m.keepSelection()
 		m.keepTool(before)

@@ -205,25 +205,6 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// A name is cut only where leaving out all columns but the state does not make room for it, or
-// where it takes more than half of the terminal.
-func TestColumns_names_last(t *testing.T) {
-	text := ansi.Strip(shown(t, crowd(), 80, 24).View().Content)
-	require.Contains(t, text, "team-00-knowledge-base-production ")
-	require.NotContains(t, text, "FAILED ")
-}
-
-// No line of the help is cut.
-func TestHelp_fits(t *testing.T) {
-	require.NotContains(t, ansi.Strip(shown(t, outage(), 80, 24, "?").View().Content), "…")
-}
-
-// The line of keys says that there are more where it has no room for all.
-func TestFooter_more_keys(t *testing.T) {
-	require.Contains(t, ansi.Strip(shown(t, outage(), 80, 24).footer()), "? more keys")
-	require.Contains(t, ansi.Strip(shown(t, outage(), 150, 24).footer()), "? help")
-}
-
 // crowd is a source with 70 servers that are used differently, with long names.
 func crowd() *fakeSource {
 	f := outage()
@@ -295,17 +276,6 @@ func TestUnfinished_calls(t *testing.T) {
 	require.Contains(t, text, "files/charge order-1  interrupted, may have been executed")
 	require.Contains(t, text, "files/charge order-2  task, no caller waits for it")
 	require.Contains(t, text, "and 7 more; mcpvisor tasks lists all")
-}
-
-// Columns without a value take no room from names.
-func TestColumns_without_values(t *testing.T) {
-	f := outage()
-	f.status.Servers = f.status.Servers[1:2]
-	text := ansi.Strip(shown(t, f, 80, 24).View().Content)
-	require.Contains(t, text, "orders-database")
-	for _, title := range []string{"PID", "TOOLS", "P95", "CPU", "MEMORY"} {
-		require.NotContains(t, text, title)
-	}
 }
 
 func TestSort(t *testing.T) {
@@ -389,7 +359,7 @@ func TestClients(t *testing.T) {
 	f.clients.Instance = "1"
 	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "h").View().Content), "no client within 15 minutes")
 	f.clients.Status = clients.Status{Total: 250, Offers: []clients.Offer{{Servers: []string{"files", "search"}, Tools: 14, Prompts: 1, Withheld: 2}, {Profile: "reader", Servers: []string{"files"}, Tools: 3}},
-		Requests: map[clients.Outcome]int64{clients.OutcomeAnswered: 4711, clients.OutcomeFailed: 3}, Refused: map[clients.Refusal]int64{clients.RefusedToken: 7},
+
 		Sessions: []clients.SessionStatus{{Number: 1, Info: clients.Info{Name: "claude-code", Version: "2.1.4", Transport: "stdio", Protocol: "2025-11-25"}, Since: *ago(time.Hour), Last: *ago(time.Second), Requests: 20, Calls: 12, InFlight: 2},
 			{Number: 2, Info: clients.Info{Principal: "ci", Profile: "reader", Transport: "http", Protocol: "2026-07-28"}, Since: *ago(time.Minute), Last: *ago(10 * time.Second), Requests: 3, Calls: 2, Failed: 1}}}
 	requireGolden(t, "clients", shown(t, f, 80, 24, "h"))
@@ -455,7 +425,7 @@ func caller(t *testing.T, schema string, readOnly bool, answer func(ctx context.
 		return fmt.Appendf(nil, `{"tools":[{"name":%q,"definition":{"inputSchema":%s,"annotations":{"readOnlyHint":%v}}}]}`, name, schema, readOnly), nil
 	}
 	m.opts.FormAdvice = "; answer it elsewhere"
-	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage, _ func(mcpvisor.Progress)) (json.RawMessage, error) {
+	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 		text, err := answer(ctx, string(arguments))
 		return json.RawMessage(text), err
 	}
@@ -540,29 +510,6 @@ func TestCall_fails(t *testing.T) {
 	require.Equal(t, screenCall, m.screen)
 }
 
-// The progress of a call is shown while it runs, and no longer.
-func TestCall_shows_progress(t *testing.T) {
-	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) { return "", nil })
-	end := make(chan struct{})
-	m.opts.Call = func(_ context.Context, _ string, _ json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error) {
-		progress(mcpvisor.Progress{Progress: 2, Total: 8, Message: "reading \x1b[2J"})
-		<-end
-		return json.RawMessage(`{"content":[]}`), nil
-	}
-	_, cmd := m.Update(press("enter"))
-	commands, ok := cmd().(tea.BatchMsg)
-	require.True(t, ok)
-	called := make(chan tea.Msg, 1)
-	go func() { called <- commands[0]() }()
-	_, next := m.Update(commands[1]())
-	require.Contains(t, ansi.Strip(m.View().Content), "25%  2 of 8  reading")
-	require.NotContains(t, m.View().Content, "\x1b[2J")
-	close(end)
-	m.Update(<-called)
-	require.NotContains(t, ansi.Strip(m.View().Content), "25%")
-	require.Nil(t, next(), "a report of a call that has ended has no reader")
-}
-
 // A tool that needs a form says that it failed, and how to answer the form.
 func TestCall_of_a_tool_that_asks(t *testing.T) {
 	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) {
@@ -590,16 +537,6 @@ func TestLists_of_all(t *testing.T) {
 	requireGolden(t, "attention", shown(t, f, 80, 60, "a"))
 	require.Contains(t, ansi.Strip(shown(t, &fakeSource{}, 80, 24, "c").View().Content), "no call was made yet")
 	require.Contains(t, ansi.Strip(shown(t, &fakeSource{}, 80, 24, "a").View().Content), "nothing")
-}
-
-// However many servers there are, a tall terminal shows the details of the selected one.
-func TestDetails_beside_many_servers(t *testing.T) {
-	for keys := range 40 {
-		m := shown(t, crowd(), 200, 50, slices.Repeat([]string{"down"}, keys)...)
-		text := ansi.Strip(m.View().Content)
-		require.Contains(t, text, "\n  "+strings.ToUpper(m.selected)+"\n")
-		require.Contains(t, text, "▸ ")
-	}
 }
 
 // What is pasted is typed into the field that is edited, not into a call that runs.
@@ -679,31 +616,6 @@ func TestView_fits(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The selected server is in view, however many there are.
-func TestView_scrolls_to_the_selection(t *testing.T) {
-	many := outage()
-	for i := range 200 {
-		s := many.status.Servers[0]
-		s.Name = fmt.Sprintf("z%03d", i)
-		many.status.Servers = append(many.status.Servers, s)
-	}
-	m := shown(t, many, 80, 24, "end")
-	require.Contains(t, ansi.Strip(m.View().Content), "▸ z199")
-	for range 100 {
-		m.Update(press("up"))
-	}
-	require.Contains(t, ansi.Strip(m.View().Content), "▸ z099")
-}
-
-// Text of servers cannot change what the terminal shows.
-func TestView_has_no_foreign_sequences(t *testing.T) {
-	for _, keys := range [][]string{nil, {"enter"}, {"l"}} {
-		m := shown(t, outage(), 80, 24, keys...)
-		require.NotContains(t, m.View().Content, "\x1b[2J")
-		require.NotContains(t, m.View().Content, "\x1b[31mred")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest/raw"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // TestServer: a client calls the server over pipes and HTTP in both eras, and sees the bytes that

@@ -1,5 +1,5 @@
-// Package raw is not part of the stable API. It is an MCP server for tests in which the test
-// decides each byte of an answer, over pipes and HTTP, before 2026-07-28 and since.
+// Package raw is an MCP server for tests in which the test decides each byte of an answer, over
+// pipes and HTTP, before 2026-07-28 and since.
 //
 //	server := &raw.Server{Answer: func(m *raw.Message) string {
 //		if m.Method == "tools/call" {

@@ -636,15 +636,6 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 	}
 }
 
-// closeTenantsLocked ends the copies of all owners.
-func (s *Server) closeTenantsLocked() {
-	for owner, t := range s.tenants {
-		t.use.stop()
-		delete(s.tenants, owner)
-		t.end()
-	}
-}
-
 // copyCount counts the copies of all gateways with the same settings, from their start until nothing is
 // left of them. The zero value counts none. Safe for concurrent use.
 type copyCount struct {

@@ -394,7 +394,8 @@ func (call *Call) holdLocked(r *Request) (sealed string, ok bool) {
 	expire := func() { call.expire(round) }
 	call.expires = overdue.AfterFunc(HoldTime, expire)
 	r.Told.Hold(expire)
-	return heldPrefix + seal.Seal(s.key, heldKind, c.owner, call.target.Server, call.digest, seal.Time(time.Now().Add(HoldTime)), s.instance, call.id, strconv.Itoa(round)), true
+	return heldPrefix + seal.Seal(s.key, heldKind, c.owner, call.target.Server, call.digest, seal.Time(time.Now().Add(HoldTime)),
+		s.instance, call.id, strconv.Itoa(round)), true
 }
 
 // expire ends a call if it is still held as it was in that round: its client did not come back, or will

@@ -126,7 +126,8 @@ func (s *Store) SealResult(owner string, r *Request, server string, result json.
 	if !ok || required.RequestState == nil {
 		return result
 	}
-	sealed := statePrefix + seal.Seal(s.key, stateKind, owner, server, digestOf(r), seal.Time(time.Now().Add(StateTime)), string(required.RequestState))
+	sealed := statePrefix + seal.Seal(s.key, stateKind, owner, server, digestOf(r), seal.Time(time.Now().Add(StateTime)),
+		string(required.RequestState))
 	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 

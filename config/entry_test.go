@@ -589,18 +589,9 @@ func TestGateway_collision(t *testing.T) {
 
 // Of several files the last one with the key counts, as a whole; the others are not read.
 func TestLoadFiles_gateway(t *testing.T) {
-	dir := t.TempDir()
-	var paths []string
-	for i, gateway := range []string{`, "gateway": {"nonsense": 1}`, `, "gateway": {"result_max": 1, "profiles": {"p": {"servers": ["later"]}}}`, ``} {
-		path := filepath.Join(dir, fmt.Sprint(i))
-		servers := `{}`
-		if i == 2 {
-			servers = `{"later": {"command": "x"}}`
-		}
-		require.NoError(t, os.WriteFile(path, []byte(`{"servers": `+servers+gateway+`}`), 0o600))
-		paths = append(paths, path)
-	}
-	f := mustLoadFiles(t, paths)
+	dir := writeFiles(t, map[string]string{"0": `{"servers": {}, "gateway": {"nonsense": 1}}`, "2": `{"servers": {"later": {"command": "x"}}}`,
+		"1": `{"servers": {}, "gateway": {"result_max": 1, "profiles": {"p": {"servers": ["later"]}}}}`})
+	f := mustLoadFiles(t, []string{filepath.Join(dir, "0"), filepath.Join(dir, "1"), filepath.Join(dir, "2")})
 	require.Empty(t, f.Problems)
 	require.Equal(t, 1, f.Gateway.MaxResultBytes)
 }

@@ -342,11 +342,9 @@ func TestFile_Broken(t *testing.T) {
 }
 
 func TestFile_Broken_of_several_files(t *testing.T) {
-	dir := t.TempDir()
-	paths := []string{filepath.Join(dir, "user.json"), filepath.Join(dir, "project.json")}
-	require.NoError(t, os.WriteFile(paths[0], []byte(`{"mcpServers": {"a": {}, "b": {"command": "x"}, "c": {}}}`), 0o600))
-	require.NoError(t, os.WriteFile(paths[1], []byte(`{"mcpServers": {"a": {"command": "x"}, "b": {}}}`), 0o600))
-	f := mustLoadFiles(t, paths)
+	dir := writeFiles(t, map[string]string{"user.json": `{"mcpServers": {"a": {}, "b": {"command": "x"}, "c": {}}}`,
+		"project.json": `{"mcpServers": {"a": {"command": "x"}, "b": {}}}`})
+	f := mustLoadFiles(t, []string{filepath.Join(dir, "user.json"), filepath.Join(dir, "project.json")})
 	require.Equal(t, []string{"c", "b"}, f.Broken(), "a of the first file is replaced by a sound entry, b by a broken one")
 }
 

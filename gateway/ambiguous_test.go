@@ -193,9 +193,8 @@ func TestHostileHTTP_arguments_of_batches(t *testing.T) {
 // A header that is there twice, or lies, in any version, is refused, as is a body that some read in another way.
 func TestHostileHTTP_headers_that_readers_read_differently(t *testing.T) {
 	var calls atomic.Int64
-	_, url := serveHTTP(t, newClient(t, deployer(&calls)), annAndBob, WithOrigins("http://a.example"))
-	ann, _ := sayers(t, url)
-	p := ann()
+	_, url := serveHTTP(t, newClient(t, deployer(&calls)), withNames("ann", "bob"), WithOrigins("http://a.example"))
+	p := openUser(t, url, "ann")
 	body := toolCallOf(1, "cloud__deploy", "{}")
 	// send sends a call with these lines in its head, and returns the answer.
 	send := func(replaced string, lines ...string) (int, string) {
@@ -203,7 +202,7 @@ func TestHostileHTTP_headers_that_readers_read_differently(t *testing.T) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		require.NoError(t, err)
 		defer func() { _ = conn.Close() }()
-		head := []string{"POST / HTTP/1.1", "Host: localhost", "Connection: close", fmt.Sprintf("Content-Length: %d", len(body)), "Authorization: Bearer t1", "Content-Type: application/json", "Accept: application/json", sessionHeader + ": " + p.session}
+		head := []string{"POST / HTTP/1.1", "Host: localhost", "Connection: close", fmt.Sprintf("Content-Length: %d", len(body)), "Authorization: Bearer ann", "Content-Type: application/json", "Accept: application/json", sessionHeader + ": " + p.session}
 		for i, line := range head {
 			if name, _, _ := strings.Cut(line, ":"); name == replaced {
 				head[i] = "X-Nothing: 1"
@@ -225,7 +224,7 @@ func TestHostileHTTP_headers_that_readers_read_differently(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 	served := calls.Load()
 	for _, lines := range [][]string{
-		{"Authorization: Bearer t2"}, {"authorization: Bearer t1"}, {sessionHeader + ": " + p.session}, {"Mcp_Session_Id: x"}, {"Content-Type: application/json"},
+		{"Authorization: Bearer bob"}, {"authorization: Bearer ann"}, {sessionHeader + ": " + p.session}, {"Mcp_Session_Id: x"}, {"Content-Type: application/json"},
 		{"Mcp-Name: cloud__deploy", "Mcp-Name: cloud__deploy"}, {"Mcp-Method: tools/call", "Mcp-Method: ping"}, {"Mcp-Protocol-Version: 2025-11-25", "mcp-protocol-version: 2025-11-25"},
 		{"Mcp-Param-Region: eu", "Mcp-Param-Region: us"}, {"Mcp_Param_Region: eu"}, {"Content-Encoding: identity", "Content-Encoding: identity"}, {"Origin: http://a.example", "Origin: http://a.example"},
 		{"Last-Event-ID: 1", "Last-Event-ID: 2"}, {"Host: other"},
@@ -257,9 +256,9 @@ func TestHostileHTTP_plain_proxy(t *testing.T) {
 		return response.Status[:3]
 	}
 	_, open := serveHTTP(t, c)
-	_, closed := serveHTTP(t, c, annAndBob)
+	_, closed := serveHTTP(t, c, withNames("ann", "bob"))
 	require.Equal(t, "200", ask(open, "HTTP/1.1"))
 	require.Equal(t, "403", ask(open, "HTTP/1.0"))
 	require.Equal(t, "403", ask(open, "HTTP/1.1", "X-Forwarded-Proto: https\r\n"))
-	require.Equal(t, "200", ask(closed, "HTTP/1.0", "Authorization: Bearer t1\r\n"))
+	require.Equal(t, "200", ask(closed, "HTTP/1.0", "Authorization: Bearer ann\r\n"))
 }

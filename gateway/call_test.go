@@ -105,19 +105,6 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 	require.Equal(t, "on", text(t, r, err))
 }
 
-// A canceled request gets no answer.
-func TestCancelled_request_is_not_answered(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}))
-	s := openRaw(t, Transport(c))
-	s.send(5, "tools/call", `{"name":"a/hang"}`)
-	until(t, func() bool { return len(c.CallsInFlight()) == 1 })
-	s.notify("notifications/cancelled", `{"requestId":6}`)
-	s.notify("notifications/cancelled", `{"requestId":5}`)
-	s.notify("notifications/cancelled", `{"requestId":5}`)
-	until(t, func() bool { return len(c.CallsInFlight()) == 0 })
-	require.NoError(t, s.callWith(8, "ping", "").Error)
-}
-
 // Progress of a call with a token arrives before its result, in order. What is not read in
 // time is replaced by what follows.
 func TestCallTool_progress(t *testing.T) {

@@ -565,12 +565,6 @@ func (t *tenancy) close() {
 	}
 }
 
-// hasCopies reports whether the tenant of the session has a running copy.
-func (t *tenancy) hasCopies() bool {
-	found := t.own.Load()
-	return found != nil && found.running.Load() > 0
-}
-
 // copyOptions returns the options of a copy for a session before 2026-07-28: its client answers the
 // questions of the copy, and the copy is told what the client answers.
 func (t *tenancy) copyOptions() []facade.Option {
@@ -633,15 +627,6 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 		drop()
 	default:
 		t.use.dropAfter(s.limits.SessionIdle, &s.mu, drop)
-	}
-}
-
-// closeTenantsLocked ends the copies of all owners.
-func (s *Server) closeTenantsLocked() {
-	for owner, t := range s.tenants {
-		t.use.stop()
-		delete(s.tenants, owner)
-		t.end()
 	}
 }
 

@@ -164,12 +164,13 @@ func TestLegacy_ends_when_idle(t *testing.T) {
 	require.Zero(t, settings.legacy[c].use.users)
 }
 
-// A request that comes before the server has been ready waits, as nothing is known of the versions that the server speaks.
+// A request that comes before the server has been ready waits, as does its copy: nothing is known of the versions that the server speaks.
 func TestLegacy_before_the_server_is_ready(t *testing.T) {
-	d := &dual{may: make(chan struct{})}
-	c := newClient(t, d.spec())
-	host := connect(t, Transport(c, WithNames(Names{}), WithMaxWait(patience)), "2025-11-25", asking())
-	d.askBefore(t, host)
+	for _, share := range []Share{ShareAll, ShareClient} {
+		d := &dual{may: make(chan struct{})}
+		host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), withShare(share), WithMaxWait(patience)), "2025-11-25", asking())
+		d.askBefore(t, host)
+	}
 }
 
 // The policy of the server starts a second process that has crashed; the first one does not notice.
@@ -240,13 +241,6 @@ func TestShare_era_of_the_client(t *testing.T) {
 	host := hostOf(t, url, "2025-11-25", asking())
 	require.Equal(t, "2 accept", ofDual(t, host, "ask"))
 	require.Equal(t, "3 accept", ofDual(t, hostOf(t, url, "2025-11-25", asking()), "ask"))
-}
-
-// A copy waits until the server has been ready: before, nothing is known of the eras that the server speaks.
-func TestShare_era_before_the_server_is_ready(t *testing.T) {
-	d := &dual{may: make(chan struct{})}
-	host := connect(t, Transport(newClient(t, d.spec()), WithNames(Names{}), withShare(ShareClient), WithMaxWait(patience)), "2025-11-25", asking())
-	d.askBefore(t, host)
 }
 
 // An exclusive server takes the era of the first host that uses it. It never has a second process.

@@ -288,14 +288,11 @@ func TestQuestions_on_the_broken_stream_of_a_call(t *testing.T) {
 	call := func(id int) (stream chan events, leave context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(toolCallOf(id, "a__x", `{"hang":true}`)))
-		require.NoError(t, err)
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, sessionHeader: {p.session}}
 		stream = make(chan events, 1)
 		go func() {
-			if response, err := p.client.Do(r); err == nil { // it begins with the first question
-				context.AfterFunc(t.Context(), func() { _ = response.Body.Close() })
-				stream <- events{t, bufio.NewReader(response.Body), cancel}
+			if body, err := p.stream(ctx, toolCallOf(id, "a__x", `{"hang":true}`)); err == nil { // it begins with the first question
+				context.AfterFunc(t.Context(), func() { _ = body.Close() })
+				stream <- events{t, bufio.NewReader(body), cancel}
 			}
 		}()
 		receive(t, a.hanging)

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
@@ -188,10 +186,12 @@ func (g *gateway) findTemplate(ctx context.Context, template string) (resource.N
 func (g *gateway) findURI(ctx context.Context, what, uri string, has func(*relay.Catalog) bool) (resource.Name, error) {
 	for waited := false; ; waited = true {
 		rules := g.view.Rules()
-		if r, named, err := checkURI(uri); err != nil || named {
-			return r, cmp.Or(err, g.checkNamed(rules, what, uri, r))
-		}
-		if !rules.OffersURI(uri) {
+		switch r, named := resource.Split(uri); {
+		case len(uri) > maxURIBytes:
+			return r, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
+		case named && (rules == nil || rules.OffersURI(r.URI) && slices.Contains(g.view.ServerNames(), r.Server)):
+			return r, nil // without a profile, the client reports what is wrong with the server
+		case named || !rules.OffersURI(uri):
 			return g.theOnly(what, uri, nil)
 		}
 		unknown, order := g.view.NeverReady(rules), g.terms().Order
@@ -214,27 +214,8 @@ func (g *gateway) findURI(ctx context.Context, what, uri string, has func(*relay
 	}
 }
 
-// checkNamed refuses a URI that names its server, if a profile does not offer it. The error is that of a
-// URI that does not exist. Without a profile, the client reports what is wrong with the server.
-func (g *gateway) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
-	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(g.view.ServerNames(), r.Server) {
-		return nil
-	}
-	_, err := g.theOnly(what, uri, nil)
-	return err
-}
-
 // maxURIBytes is the longest URI that a session looks up.
 const maxURIBytes = 64 << 10
-
-// checkURI refuses a URI that is too long, and splits a URI that names its server.
-func checkURI(uri string) (r resource.Name, named bool, err error) {
-	if len(uri) > maxURIBytes {
-		return r, false, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
-	}
-	r, named = resource.Split(uri)
-	return r, named, nil
-}
 
 // hasEntry reports whether a sorted list has an entry with the key.
 func hasEntry[T any](list []T, key string, keyOf func(*T) string) bool {

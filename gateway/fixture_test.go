@@ -265,15 +265,11 @@ func legacyHandshake(capabilities string) string {
 	return `"result":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"raw","version":"1"}}`
 }
 
-// rawServer answers calls of x with a text: the members of the message after its id, or a result. For "params" it is the
-// params of the first call.
+// rawServer answers calls of x with a text: the members of the message after its id, or a result.
 func rawServer(result string) *mcpvisor.InMemory {
 	return serveRaw(func(m *rawtest.Message) string {
 		if m.Method != "tools/call" {
 			return ""
-		}
-		if result == "params" {
-			result = `{"content":[],"structuredContent":` + string(m.Params) + `}`
 		}
 		if result[0] == '{' {
 			return `"result":` + result

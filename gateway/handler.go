@@ -106,7 +106,11 @@ func (s *Server) Close() {
 		of, ok := one.(*gateway)
 		return ok && (of == s.gateway || of == s.profiles[of.opts.profile])
 	})
-	s.closeTenantsLocked()
+	for owner, t := range s.tenants {
+		t.use.stop()
+		delete(s.tenants, owner)
+		t.end()
+	}
 }
 
 // ServeHTTP implements [http.Handler].

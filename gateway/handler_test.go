@@ -113,13 +113,7 @@ func initializeRequest(version string) string {
 // initialize opens a session before 2026-07-28.
 func (p *peer) initialize(version string) {
 	p.t.Helper()
-	response := p.do(p.t.Context(), http.MethodPost, initializeRequest(version))
-	require.Equal(p.t, http.StatusOK, response.StatusCode)
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p.t, err)
-	require.Equal(p.t, `"`+version+`"`, memberOf(p.t, text, "result", "protocolVersion"))
-	p.session = response.Header.Get(sessionHeader)
-	require.NotEmpty(p.t, p.session)
+	p.initializeWith(version, "{}")
 	status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	require.Equal(p.t, http.StatusAccepted, status)
 }
@@ -374,54 +368,38 @@ func TestHandler_server_restarts(t *testing.T) {
 	require.NotContains(t, list(), "a__echo")
 }
 
-// At the end of the grace the tools leave, and a call does not wait for a server that starts too late.
-func TestHandler_grace_ends(t *testing.T) {
-	ctx := t.Context()
-	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
-	_, url := serveHTTP(t, c, WithSettings(settingsOf(Settings{OnDown: pointerTo(OnDown(50 * time.Millisecond))})))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	list := func() string {
-		t.Helper()
-		_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-		return answer
+// The tools of a server that is down leave the list at the end of the grace, and when it is parked, though they are kept
+// until then. A call does not wait for a server that starts too late.
+func TestHandler_tools_leave(t *testing.T) {
+	for name, row := range map[string]struct {
+		policy supervisor.Policy
+		onDown *OnDown
+	}{
+		"at the end of the grace": {supervisor.Retry(1, time.Hour), pointerTo(OnDown(50 * time.Millisecond))},
+		"when it is parked":       {supervisor.Retry(1, time.Millisecond, supervisor.WithParking(time.Hour)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: row.policy})
+			_, url := serveHTTP(t, c, WithSettings(settingsOf(Settings{OnDown: row.onDown})))
+			p := newPeer(t, url)
+			p.initialize("2025-06-18")
+			stream := p.listen()
+			until(t, func() bool { // the policy is spent
+				_, _ = c.CallTool(t.Context(), "a/crash", nil)
+				status, _ := c.ServerStatus("a")
+				return status.RetryAt != nil && time.Until(*status.RetryAt) > time.Minute
+			})
+			_, data, ok := stream.next()
+			require.True(t, ok)
+			require.Contains(t, data, "list_changed")
+			_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+			require.NotContains(t, answer, "a__echo")
+			began := time.Now()
+			_, answer = p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+			require.Contains(t, answer, `"isError":true`)
+			require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
+		})
 	}
-	stream := p.listen()
-	stream.next()
-	_, err := c.CallTool(ctx, "a/crash", nil)
-	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-	_, data, ok := stream.next() // at the end of the grace
-	require.True(t, ok)
-	require.Contains(t, data, "list_changed")
-	require.NotContains(t, list(), "a__echo")
-	began := time.Now()
-	_, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
-	require.Contains(t, answer, `"isError":true`)
-	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
-}
-
-// The tools of a server that was parked leave the list, though they are kept while it is down.
-func TestHandler_server_is_parked(t *testing.T) {
-	ctx := t.Context()
-	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Millisecond, supervisor.WithParking(time.Hour))})
-	_, url := serveHTTP(t, c)
-	p := newPeer(t, url)
-	p.initialize("2025-06-18")
-	stream := p.listen()
-	until(t, func() bool { // the policy is spent
-		_, _ = c.CallTool(ctx, "a/crash", nil)
-		status, _ := c.ServerStatus("a")
-		return status.State == supervisor.StateParked
-	})
-	_, data, ok := stream.next()
-	require.True(t, ok)
-	require.Contains(t, data, "list_changed")
-	_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	require.NotContains(t, answer, "a__echo")
-	began := time.Now()
-	_, answer = p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
-	require.Contains(t, answer, `"isError":true`)
-	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
 }
 
 // Names and schemas: what a host could not use is withheld, with the reason.
@@ -456,17 +434,6 @@ func TestHandler_names(t *testing.T) {
 	withheld := s.Status().Withheld
 	require.Len(t, withheld, 2)
 	require.Equal(t, `the name "echo" would stand for a/echo and b/echo; rename or hide all but one, or let names begin with their servers`, withheld[0].Reason)
-}
-
-// The _meta of a request reaches the server, but for what the client says itself.
-func TestHandler_meta(t *testing.T) {
-	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer("params")})
-	_, url := serveHTTP(t, c)
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","arguments":{},"_meta":{"traceparent":"00-1-2-03","x":1.0}}}`)
-	require.Equal(t, http.StatusOK, status, answer)
-	require.Contains(t, answer, `"traceparent":"00-1-2-03","x":1.0`)
 }
 
 // Of a long text a client gets the beginning, and the whole text, byte for byte, by reading

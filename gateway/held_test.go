@@ -326,17 +326,11 @@ func TestHeld_client_is_gone(t *testing.T) {
 
 	h, url := serveHTTP(t, c)
 	p := newPeer(t, url)
+	p.header = http.Header{versionHeader: {"2026-07-28"}, methodHeader: {"tools/call"}, nameHeader: {"a__hang"}}
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__hang",`+modernMeta+`}}`))
-		if err != nil {
-			return
-		}
-		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "a__hang"} {
-			r.Header.Set(name, value)
-		}
-		if response, err := p.client.Do(r); err == nil {
-			_ = response.Body.Close()
+		if body, err := p.stream(ctx, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__hang",`+modernMeta+`}}`); err == nil {
+			_ = body.Close()
 		}
 	}()
 	until(t, func() bool { return len(c.CallsInFlight()) == 1 })

@@ -15,22 +15,6 @@ import (
 
 const heldBound = 16 << 20
 
-// sayers are ann and bob.
-func sayers(t *testing.T, url string) (ann, bob func() *peer) {
-	t.Helper()
-	of := func(token string) func() *peer {
-		return func() *peer {
-			p := newPeer(t, url)
-			p.header.Set("Authorization", "Bearer "+token)
-			p.initialize("2025-11-25")
-			return p
-		}
-	}
-	return of("t1"), of("t2")
-}
-
-var annAndBob = WithTokens(Token{Principal: "ann", SHA256: HashToken("t1")}, Token{Principal: "bob", SHA256: HashToken("t2")})
-
 // subscribeTo subscribes to n resources with long URIs until one is refused, with that error; nil: none was.
 func (p *peer) subscribeTo(n, bytes int) (done int, refused json.RawMessage) {
 	p.t.Helper()
@@ -47,13 +31,12 @@ func (p *peer) subscribeTo(n, bytes int) (done int, refused json.RawMessage) {
 // What idle sessions keep is bounded for their principal: its sessions share one budget, and another principal finds
 // room. All of it is given back with the sessions.
 func TestHoldings_of_sessions(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), annAndBob, WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: heldBound, MaxHeldByAll: 4 * heldBound})))
-	ann, bob := sayers(t, url)
+	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}})), withNames("ann", "bob"), WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: heldBound, MaxHeldByAll: 4 * heldBound})))
 	before := heapBytes()
 	var greedy []*peer
 	subscribed, refusals := 0, 0
 	for range 10 {
-		p := ann()
+		p := openUser(t, url, "ann")
 		greedy = append(greedy, p)
 		n, refused := p.subscribeTo(50, 60_000)
 		subscribed += n
@@ -68,7 +51,7 @@ func TestHoldings_of_sessions(t *testing.T) {
 	require.LessOrEqual(t, s.gateway.heldBytes(), int64(heldBound))
 	require.Less(t, heapBytes()-before, heldBound)
 
-	other := bob()
+	other := openUser(t, url, "bob")
 	n, refused := other.subscribeTo(5, 60_000)
 	require.Equal(t, 5, n, "%s", refused)
 	greedy = append(greedy, other)
@@ -80,16 +63,15 @@ func TestHoldings_of_sessions(t *testing.T) {
 
 // A body, and a session, that the budget has no room for are answered with 429, and say what to do.
 func TestHoldings_over_HTTP(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), annAndBob, WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: 64 << 10})))
-	ann, bob := sayers(t, url)
-	p := ann()
+	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})), withNames("ann", "bob"), WithSettings(newSettings(t, Settings{MaxHeldByPrincipal: 64 << 10})))
+	p := openUser(t, url, "ann")
 	status, _ := p.post(toolCallOf(1, "a__echo", `{"text":"`+strings.Repeat("x", 80<<10)+`"}`))
 	require.Equal(t, http.StatusTooManyRequests, status)
 	s.gateway.opts.settings.hold("ann", 60<<10)
 	status, answer := p.post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Contains(t, answer, "end sessions")
-	status, answer = bob().post(toolCallOf(1, "a__echo", `{"text":"x"}`))
+	status, answer = openUser(t, url, "bob").post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusOK, status, answer)
 	s.gateway.opts.settings.hold("ann", -60<<10)
 	status, answer = p.post(toolCallOf(1, "a__echo", `{"text":"x"}`))

@@ -329,16 +329,15 @@ func TestHostileTenant_log_messages(t *testing.T) {
 			c, v := newClient(t, spec), new(SettingsVar)
 			opts := []Option{WithSettings(v)}
 			if tokens {
-				opts = append(opts, annAndBob)
+				opts = append(opts, withNames("ann", "bob"))
 			}
 			s, url := serveHTTP(t, c, opts...)
 			inside := openRaw(t, Transport(c, WithSettings(v))) // as over the socket of mcpvisor run
 			require.NoError(t, inside.call("logging/setLevel", `{"level":"debug"}`).Error)
-			ann, bob := sayers(t, url)
-			eve := bob()
+			eve := openUser(t, url, "bob")
 			status, answer := eve.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}`)
 			require.Equal(t, 200, status, answer)
-			status, answer = ann().post(toolCallOf(3, "a__log", `{"level":"warning","text":"ann-secret"}`))
+			status, answer = openUser(t, url, "ann").post(toolCallOf(3, "a__log", `{"level":"warning","text":"ann-secret"}`))
 			require.Equal(t, 200, status, answer)
 			s.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})
 			inside.conn.(*connection).session.gateway.hub.report(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "a", Log: &mcpvisor.LogMessage{Level: "error", Text: "ann-secret"}})

@@ -59,17 +59,6 @@ func TestHandler_modern_request_in_a_batch(t *testing.T) {
 	}
 }
 
-// The name _META in a session makes no request of 2026-07-28: it would run without the headers of its version.
-func TestHandler_meta_in_other_case(t *testing.T) {
-	_, url := serveHTTP(t, newClient(t, fixture("library", librarian())))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	status, answer := p.post(strings.Replace(modernRequest("resources/read", `"uri":"lib://open/a"`), `"_meta"`, `"_META"`, 1))
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, answer, `-32602`)
-	require.Contains(t, answer, `must be written \"_meta\"`)
-}
-
 // Sessions of a principal hold calls together, should one ever hold a call: each does not count for itself.
 func TestHandler_hold_owner_of_a_session(t *testing.T) {
 	s, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))

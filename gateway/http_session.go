@@ -229,7 +229,8 @@ func (s *Server) closeSession(hs *httpSession) {
 
 // isNeeded reports whether the session has something that its client would miss.
 func (hs *httpSession) isNeeded() bool {
-	return hs.session.notify.IsNeeded() || hs.session.tenancy.hasCopies()
+	own := hs.session.tenancy.own.Load()
+	return hs.session.notify.IsNeeded() || own != nil && own.running.Load() > 0
 }
 
 // dropUnneeded drops a session that is neither used nor needed.

@@ -177,9 +177,27 @@ type holder struct {
 
 // enter returns the budget of a principal. Each call needs one of leave.
 func (v *SettingsVar) enter(principal string) *budget.Budget {
-	v.holdings.mu.Lock()
-	defer v.holdings.mu.Unlock()
-	return v.holdings.enterLocked(principal, v.load()).Budget
+	h := &v.holdings
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &v.load().Settings
+	if h.of == nil {
+		h.total, h.of = budget.New(0, nil), map[string]*holder{}
+		h.total.Resize(heldByAll(s))
+	}
+	p := h.of[principal]
+	if p == nil {
+		for name, idle := range h.of {
+			if idle.users == 0 && idle.Used() == 0 {
+				delete(h.of, name)
+			}
+		}
+		p = &holder{Budget: budget.New(0, h.total)}
+		p.Resize(heldByPrincipal(s))
+		h.of[principal] = p
+	}
+	p.users++
+	return p.Budget
 }
 
 // resize gives all budgets the bounds of the settings that v has now.
@@ -210,34 +228,10 @@ func heldByAll(s *Settings) int64 {
 	return cmp.Or(max(s.MaxHeldByAll, 0), 1<<30)
 }
 
-func (h *holdings) enterLocked(principal string, s *checked) *holder {
-	if h.of == nil {
-		h.total, h.of = budget.New(0, nil), map[string]*holder{}
-		h.total.Resize(heldByAll(&s.Settings))
-	}
-	p := h.of[principal]
-	if p == nil {
-		for name, idle := range h.of {
-			if idle.users == 0 && idle.Used() == 0 {
-				delete(h.of, name)
-			}
-		}
-		p = &holder{Budget: budget.New(0, h.total)}
-		p.Resize(heldByPrincipal(&s.Settings))
-		h.of[principal] = p
-	}
-	p.users++
-	return p
-}
-
 // leave ends what enter has begun.
 func (h *holdings) leave(principal string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leaveLocked(principal)
-}
-
-func (h *holdings) leaveLocked(principal string) {
 	if p := h.of[principal]; p != nil {
 		if p.users--; p.users == 0 && p.Used() == 0 {
 			delete(h.of, principal)
@@ -247,11 +241,8 @@ func (h *holdings) leaveLocked(principal string) {
 
 // hold counts bytes of a principal that refers to no budget. Negative bytes are given back.
 func (v *SettingsVar) hold(principal string, bytes int) bool {
-	h := &v.holdings
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p := h.enterLocked(principal, v.load())
-	defer h.leaveLocked(principal)
+	p := v.enter(principal)
+	defer v.holdings.leave(principal)
 	if bytes < 0 {
 		p.Return(-bytes)
 		return true

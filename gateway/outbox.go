@@ -69,7 +69,7 @@ type answerRoom interface {
 func newOutbox(limits *Limits, notify *notifier, room answerRoom) *outbox {
 	o := &outbox{wake: make(chan struct{}, 1), limits: limits, notify: notify, room: room}
 	if notify != nil {
-		notify.WakeWith(o.signal)
+		notify.ReadBy(0, o.signal)
 	}
 	return o
 }

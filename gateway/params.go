@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,15 +93,10 @@ func (names memberNames) each(object []byte, exact bool, read func(key string, v
 				one = errors.New("the member " + message.Quote(key) + " must be written " + message.Quote(names[at]))
 			}
 		}
-		if err == nil {
-			err = one
-		}
+		err = cmp.Or(err, one)
 		return nil
 	})
-	if err == nil {
-		err = wrong
-	}
-	return err
+	return cmp.Or(err, wrong)
 }
 
 // maxParamsValues bounds the JSON values in the params of a request. Those of tools/call are not bounded

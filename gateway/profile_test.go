@@ -289,19 +289,6 @@ profile "b": the pattern "{a,b}" of prompts matches nothing, because only * and 
 profile "b": a pattern of resources has 1001 bytes; use at most 1000`)
 }
 
-// A client without a stream cannot call what was hidden a moment ago.
-func TestSettingsVar_without_a_stream(t *testing.T) {
-	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-	_, url := serveHTTP(t, newClient(t, fixture("library", librarian())), WithProfile("p"), WithSettings(settings))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	_, answer := p.post(toolCallOf(1, "library__burn", `{}`))
-	require.Contains(t, answer, "burnt")
-	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Annotations: Annotations{ReadOnly: pointerTo(true)}}}}))
-	_, answer = p.post(toolCallOf(2, "library__burn", `{}`))
-	require.Contains(t, answer, "unknown tool")
-}
-
 // Instructions, log messages and updates of hidden servers do not reach the session either. The level of
 // hidden servers is not changed.
 func TestProfile_hears_nothing_of_others(t *testing.T) {

@@ -49,8 +49,7 @@ func (r *request) subscribe() (any, error) {
 
 // unsubscribe answers resources/unsubscribe. Without a subscription it has no effect.
 func (r *request) unsubscribe() (any, error) {
-	p := r.params
-	r.session.subscriber.end(p.uri)
+	r.session.subscriber.end(r.params.uri)
 	return struct{}{}, nil
 }
 

@@ -372,11 +372,8 @@ func (r *request) taskResult() (any, error) {
 		return nil, errUnknownTask
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
 		return nil, r.session.protocolError(h.name.Server, err)
-	case errors.Is(err, mcpvisor.ErrRPC): // the call has failed with it
-		h.forget()
-		return nil, r.session.protocolError(h.name.Server, err)
-	case errors.Is(err, mcpvisor.ErrCrashed), errors.Is(err, mcpvisor.ErrEnded):
-		h.forget()
+	case errors.Is(err, mcpvisor.ErrRPC), errors.Is(err, mcpvisor.ErrCrashed), errors.Is(err, mcpvisor.ErrEnded):
+		h.forget() // the call has failed with it
 		return nil, r.session.protocolError(h.name.Server, err)
 	case err != nil:
 		return nil, h.failure(err)

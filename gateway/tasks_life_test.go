@@ -169,24 +169,6 @@ func TestTasks_result_survives_the_server(t *testing.T) {
 	require.Equal(t, map[string]int{"x": 1}, mcptest.Executions(dir))
 }
 
-// The ids of tasks work in another process with the same key, which knows nothing else.
-func TestTasks_survive_the_gateway(t *testing.T) {
-	overTasks(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}, func(t *testing.T, c *facade.Client, url string, modern, _ bool) {
-		key := sessionid.NewKey()
-		_, first := serveHTTP(t, c, WithSessionKey(key))
-		p := follower(t, first, modern)
-		id := p.begin("x")
-		_, second := serveHTTP(t, c, WithSessionKey(key))
-		p.url = second
-		require.Contains(t, string(p.outcome(id)), `"executions":1`)
-		_, other := serveHTTP(t, c)
-		if modern {
-			p.url = other
-			require.Equal(t, int64(-32602), p.ask("tasks/get", about(id)).Error.Code)
-		}
-	})
-}
-
 // A principal has a bounded number of open tasks. Beyond it a call is refused before it is sent, and
 // other principals notice nothing.
 func TestTasks_bound(t *testing.T) {

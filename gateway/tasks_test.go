@@ -48,9 +48,7 @@ func newTasker(t *testing.T, url string, modern bool, declare string, header ...
 	if modern {
 		return c
 	}
-	response := c.do(t.Context(), http.MethodPost, strings.Replace(initializeRequest("2025-11-25"), `"capabilities":{}`, `"capabilities":`+declare, 1))
-	c.session = response.Header.Get(sessionHeader)
-	require.NotEmpty(t, c.session)
+	c.initializeWith("2025-11-25", declare)
 	return c
 }
 

@@ -374,6 +374,8 @@ func TestDPoP_onlyIfBothWantIt(t *testing.T) {
 		"another algorithm is announced":  {oauthtest.Rules{DPoP: true, Document: announce("authorization-server", "dpop_signing_alg_values_supported", []string{"RS256"})}, false},
 		"the server takes bearer tokens":  {oauthtest.Rules{DPoP: true, Challenge: challenge("Bearer")}, false},
 		"the challenge: other algorithms": {oauthtest.Rules{DPoP: true, Challenge: challenge(`DPoP algs="RS256 PS256"`)}, false},
+		"the metadata of the MCP server says it": {oauthtest.Rules{DPoP: true, Challenge: challenge("Bearer"),
+			Document: announce("protected-resource", "dpop_bound_access_tokens_required", true)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, a := newApproved(t, row.rules)
@@ -381,12 +383,6 @@ func TestDPoP_onlyIfBothWantIt(t *testing.T) {
 			require.Equal(t, row.bound, a.dpop != nil)
 		})
 	}
-	t.Run("the metadata of the MCP server says it", func(t *testing.T) {
-		s := newAuthServer(t, oauthtest.Rules{DPoP: true, Challenge: challenge("Bearer"),
-			Document: announce("protected-resource", "dpop_bound_access_tokens_required", true)})
-		a := newWorking(t, s, Config{FetchAuthorizationCode: approve})
-		require.NotNil(t, a.dpop)
-	})
 }
 
 // The token endpoint may demand a nonce once for each request, and not again and again.

@@ -306,17 +306,12 @@ func (c *Client) Introduce(info Info) { c.update(func() { c.takeLocked(info) }) 
 
 // Label names the client in one line: its name and version, or else its principal; empty if
 // neither is known.
-func (c *Client) Label() string {
-	if c == nil {
-		return ""
-	}
-	c.registry.mu.Lock()
-	defer c.registry.mu.Unlock()
-	return c.session.Label()
+func (c *Client) Label() (label string) {
+	c.update(func() { label = c.session.Label() })
+	return label
 }
 
-// Label names the client in one line: its name and version, or else its principal; empty if
-// neither is known.
+// Label is that of [Client.Label].
 func (i Info) Label() string {
 	if i.Name == "" {
 		return i.Principal
@@ -484,23 +479,17 @@ func (c *Client) OpenTask(server, tool string) *Task {
 
 // SetState notes what the server has said.
 func (t *Task) SetState(state string) {
-	if t == nil {
-		return
+	if t != nil {
+		state = oneLine(state)
+		t.client.update(func() { t.status.State = state })
 	}
-	state = oneLine(state)
-	t.client.registry.mu.Lock()
-	defer t.client.registry.mu.Unlock()
-	t.status.State = state
 }
 
 // End says that the task is no longer open. It may be called more than once.
 func (t *Task) End() {
-	if t == nil {
-		return
+	if t != nil {
+		t.client.update(func() { delete(t.client.tasks, t) })
 	}
-	t.client.registry.mu.Lock()
-	defer t.client.registry.mu.Unlock()
-	delete(t.client.tasks, t)
 }
 
 // oneLine is a text as it is shown.

@@ -83,7 +83,7 @@ var arrows = map[string]arrow{
 	"gateway":                                 {". supervisor facade facade/relay internal/ gateway/internal/ gateway/clients gateway/settings", []string{sdk}},
 	"gateway/internal/sessionid":              {folders: "internal/ownfile"},
 	"gateway/internal/seal":                   {},
-	"gateway/internal/hostschema":             {folders: "internal/"},
+	"gateway/internal/hostschema":             {folders: "internal/ gateway/internal/message"},
 	"gateway/internal/message":                {"internal/", []string{sdk}},
 	"gateway/internal/capability":             {"facade facade/relay internal/ gateway/internal/message", nil},
 	"gateway/internal/lines":                  {"internal/ gateway/internal/message", []string{sdk}},

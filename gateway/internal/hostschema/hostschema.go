@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -73,7 +74,7 @@ func (c *schemaCheck) schema(raw []byte) (problem string) {
 	seen := map[string]bool{}
 	err := jsonscan.EachMember(raw, func(keyword string, value []byte) error {
 		if seen[keyword] {
-			problem = "has " + quote(keyword) + " twice in one object"
+			problem = "has " + message.Quote(keyword) + " twice in one object"
 		} else if seen[keyword] = true; problem == "" {
 			problem = c.keyword(keyword, value)
 		}
@@ -135,7 +136,7 @@ func (c *schemaCheck) typeKeyword(value []byte) (problem string) {
 	check := func(item []byte) bool {
 		name, err := jsonscan.ReadString(item)
 		if err != nil || name == "" || strings.Contains(name, " ") || !strings.Contains(schemaTypes, " "+name+" ") {
-			problem = "has the unknown type " + shorten(string(item))
+			problem = "has the unknown type " + message.Shorten(string(item))
 			return false
 		}
 		if c.depth == 1 && name == "object" {
@@ -202,7 +203,7 @@ func (c *schemaCheck) reference(keyword string, value []byte) string {
 	case err != nil:
 		return "has " + kindOf(value) + " as " + keyword + "; it must be a text"
 	case !strings.HasPrefix(target, "#"):
-		return "refers to " + quote(target) + "; references must stay in the schema"
+		return "refers to " + message.Quote(target) + "; references must stay in the schema"
 	case keyword != "$recursiveRef":
 		c.references[target[1:]] = true
 	}
@@ -218,7 +219,7 @@ func (c *schemaCheck) missing(schema []byte) string {
 	scanned := 0
 	for _, target := range slices.Sorted(maps.Keys(c.references)) { // sorted: the result is the same each time
 		if found, known := c.find(schema, target, &scanned); known && !found {
-			return "refers to " + quote("#"+target) + ", which it does not have"
+			return "refers to " + message.Quote("#"+target) + ", which it does not have"
 		}
 	}
 	return ""
@@ -271,16 +272,4 @@ func child(value []byte, name string) (found []byte) {
 		})
 	}
 	return found
-}
-
-// maxQuote bounds how much of a text of the server an error repeats, in bytes.
-const maxQuote = 200
-
-func quote(text string) string { return strconv.Quote(shorten(text)) }
-
-func shorten(text string) string {
-	if len(text) > maxQuote {
-		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
-	}
-	return text
 }

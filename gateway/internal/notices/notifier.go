@@ -101,14 +101,8 @@ func New[S Subscription]() *Notifier[S] {
 	return &Notifier[S]{session: &Listener[S]{}, logLevel: NoLogs}
 }
 
-// WakeWith sets the function that is called when there may be something to read.
-func (n *Notifier[S]) WakeWith(wake func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wake = wake
-}
-
-// ReadBy makes a stream the one that reads, in place of the last one, and sets its wake function.
+// ReadBy makes a stream the one that reads, in place of the last one, and sets the function that is called when there
+// may be something to read.
 func (n *Notifier[S]) ReadBy(stream uint64, wake func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -87,15 +87,13 @@ func (r *Rules) OffersServer(server string) bool {
 }
 
 // OffersTool reports whether a tool is offered, provided that its server is.
-func (r *Rules) OffersTool(t *mcpvisor.Tool) bool { return r == nil || r.offersTool(t) }
+func (r *Rules) OffersTool(t *mcpvisor.Tool) bool {
+	return r == nil || r.tools.allows(t.Server, t.OriginalName) && hold(r.annotations, t.Definition)
+}
 
 // OffersPrompt reports whether a prompt is offered.
 func (r *Rules) OffersPrompt(server, name string) bool {
 	return r.OffersServer(server) && (r == nil || r.prompts.allows(server, name))
-}
-
-func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
-	return r.tools.allows(t.Server, t.OriginalName) && hold(r.annotations, t.Definition)
 }
 
 // OffersName reports whether the name of a tool is offered, provided that its server is.
@@ -289,7 +287,7 @@ func (v *View) choose(r *Rules, known relay.Catalog) relay.Catalog {
 			clear(v.kept)
 		}
 		part = known
-		part.Tools = chosen(known.Tools, r.offersTool)
+		part.Tools = chosen(known.Tools, r.OffersTool)
 		part.Prompts = chosen(known.Prompts, func(p *mcpvisor.Prompt) bool { return r.prompts.allows(p.Server, p.OriginalName) })
 		part.Resources = chosen(known.Resources, func(one *mcpvisor.Resource) bool { return r.OffersURI(one.URI) })
 		part.Templates = chosen(known.Templates, func(t *mcpvisor.ResourceTemplate) bool { return r.OffersURI(t.URITemplate) })

@@ -141,11 +141,14 @@ func (s *Store) Reserve(by string) error {
 }
 
 // Release ends what Reserve began.
-func (s *Store) Release(by string) {
+func (s *Store) Release(by string) { s.change(by, func(p *principalTasks) { p.calls-- }) }
+
+// change calls f with the tasks of the principal of an owner, if it has any.
+func (s *Store) change(by string, f func(p *principalTasks)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.of[owner.Principal(by)]; p != nil {
-		p.calls--
+		f(p)
 		s.tidyLocked(by, p)
 	}
 }
@@ -232,18 +235,13 @@ func (s *Store) List(by string, tenants ...string) []Summary {
 
 // ForgetCopies forgets the tasks of the copies of one tenant, which have ended.
 func (s *Store) ForgetCopies(by, tenant string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.of[owner.Principal(by)]
-	if p == nil {
-		return
-	}
-	for name := range p.open {
-		if name.owner == by && name.Copy == tenant {
-			p.forgetLocked(name)
+	s.change(by, func(p *principalTasks) {
+		for name := range p.open {
+			if name.owner == by && name.Copy == tenant {
+				p.forgetLocked(name)
+			}
 		}
-	}
-	s.tidyLocked(by, p)
+	})
 }
 
 // SealedOf returns the id by which the client knows the task of a question, in which a server names no
@@ -279,14 +277,7 @@ func (s *Store) Watch(by string) (taken bool) {
 }
 
 // Unwatch ends what Watch began.
-func (s *Store) Unwatch(by string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.of[owner.Principal(by)]; p != nil {
-		p.watches--
-		s.tidyLocked(by, p)
-	}
-}
+func (s *Store) Unwatch(by string) { s.change(by, func(p *principalTasks) { p.watches-- }) }
 
 // Bounds of the open questions of one task: their number, and the bytes of each.
 const (

@@ -22,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 )
@@ -393,7 +394,8 @@ func (call *Call) holdLocked(r *Request) (sealed string, ok bool) {
 	expire := func() { call.expire(round) }
 	call.expires = overdue.AfterFunc(HoldTime, expire)
 	r.Told.Hold(expire)
-	return s.sealHeld(c.owner, &state{server: call.target.Server, digest: call.digest, instance: s.instance, id: call.id, round: strconv.Itoa(round)}), true
+	return heldPrefix + seal.Seal(s.key, heldKind, c.owner, call.target.Server, call.digest, seal.Time(time.Now().Add(HoldTime)),
+		s.instance, call.id, strconv.Itoa(round)), true
 }
 
 // expire ends a call if it is still held as it was in that round: its client did not come back, or will

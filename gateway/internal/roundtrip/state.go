@@ -39,14 +39,6 @@ const (
 	stateKind, statePrefix = "requestState", "s"
 )
 
-func (s *Store) sealHeld(owner string, of *state) string {
-	return heldPrefix + seal.Seal(s.key, heldKind, owner, of.server, of.digest, seal.Time(time.Now().Add(HoldTime)), of.instance, of.id, of.round)
-}
-
-func (s *Store) sealInner(owner string, of *state) string {
-	return statePrefix + seal.Seal(s.key, stateKind, owner, of.server, of.digest, seal.Time(time.Now().Add(StateTime)), string(of.inner))
-}
-
 var (
 	errStateForged  = message.InvalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
 	errStateOther   = message.InvalidParams("the requestState is of another client")
@@ -134,7 +126,8 @@ func (s *Store) SealResult(owner string, r *Request, server string, result json.
 	if !ok || required.RequestState == nil {
 		return result
 	}
-	sealed := s.sealInner(owner, &state{server: server, digest: digestOf(r), inner: required.RequestState})
+	sealed := statePrefix + seal.Seal(s.key, stateKind, owner, server, digestOf(r), seal.Time(time.Now().Add(StateTime)),
+		string(required.RequestState))
 	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 

@@ -5,7 +5,6 @@ package subscriptions
 
 import (
 	"context"
-	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -74,26 +73,6 @@ func (c *Counter) Retry(server string) {
 // subscribeAllTimeout is the default of Counter.Bound.
 const subscribeAllTimeout = 5 * time.Second
 
-// subscribeAll makes all subscriptions concurrently, and returns those that succeeded in time.
-func (c *Counter) subscribeAll(ctx context.Context, wanted map[string]resource.Name) map[string]resource.Name {
-	ctx, cancel := context.WithTimeout(ctx, c.Bound)
-	defer cancel()
-	active := make(map[string]resource.Name, len(wanted))
-	var mu sync.Mutex // guards active
-	var all sync.WaitGroup
-	for uri, r := range wanted {
-		all.Go(func() {
-			if c.Subscribe(ctx, r) == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				active[uri] = r
-			}
-		})
-	}
-	all.Wait()
-	return active
-}
-
 // SubscribeAll makes subscriptions at several counters concurrently, and returns those that succeeded in
 // time.
 func SubscribeAll(ctx context.Context, at map[*Counter]map[string]resource.Name) map[string]resource.Name {
@@ -101,12 +80,17 @@ func SubscribeAll(ctx context.Context, at map[*Counter]map[string]resource.Name)
 	var mu sync.Mutex // guards active
 	var all sync.WaitGroup
 	for of, wanted := range at {
-		all.Go(func() {
-			some := of.subscribeAll(ctx, wanted)
-			mu.Lock()
-			defer mu.Unlock()
-			maps.Copy(active, some)
-		})
+		bounded, cancel := context.WithTimeout(ctx, of.Bound)
+		defer cancel()
+		for uri, r := range wanted {
+			all.Go(func() {
+				if of.Subscribe(bounded, r) == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					active[uri] = r
+				}
+			})
+		}
 	}
 	all.Wait()
 	return active
@@ -173,7 +157,7 @@ func (c *Counter) Renew(server string, gen uint64) (done <-chan struct{}) {
 	}
 	go func() {
 		defer close(made.done)
-		if len(c.subscribeAll(context.Background(), wanted)) < len(wanted) {
+		if len(SubscribeAll(context.Background(), map[*Counter]map[string]resource.Name{c: wanted})) < len(wanted) {
 			c.Forget(server, gen)
 		}
 		for _, r := range wanted {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 
 type authorizeCmd struct {
 	Server string `arg:"" help:"Server to authorize this program at. Its entry has \"auth\"." complete:"server"`
+	Open   bool   `help:"Open the URL in a browser, too."`
 	Again  bool   `help:"Authorize even if the server is ready."`
 	Forget bool   `help:"Delete the stored tokens instead."`
 }
@@ -89,6 +92,11 @@ func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
 	}
 	fmt.Fprintf(inv.Out, "Open this URL and consent:\n\n%s\n\n", display.Text(url))
 	fmt.Fprintln(inv.Out, "If your browser is on another machine, paste here the URL that it ends at.")
+	if cmd.Open {
+		if err := openBrowser(url); err != nil {
+			inv.Warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
+		}
+	}
 	return nil
 }
 
@@ -107,6 +115,23 @@ func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *f
 		done <- c.FinishAuthorization(ctx, cmd.Server, line)
 		return
 	}
+}
+
+// openBrowser opens a URL in the default browser of the desktop.
+func openBrowser(url string) error {
+	command := []string{"xdg-open", url}
+	switch runtime.GOOS {
+	case "darwin":
+		command[0] = "open"
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler", url}
+	}
+	p := exec.Command(command[0], command[1:]...)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	go func() { _ = p.Wait() }()
+	return nil
 }
 
 func (inv *invocation) printMessage(format string, args ...any) error {

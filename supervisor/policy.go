@@ -46,9 +46,6 @@ type Policy struct {
 	// Intensity bounds restarts over a window of time, in addition to the budget. The
 	// zero value (the default) sets no such bound. Set both of its fields, or neither.
 	Intensity Intensity `json:"intensity,omitzero"`
-	// Transient is the restart type of OTP: a process that exits with 0 while it is ready and no call is in
-	// flight has done its work. That is no failure: the server rests until it is wanted. No server uses it yet.
-	Transient bool `json:"transient,omitempty"`
 }
 
 // Intensity is the restart intensity of OTP. If more than Restarts sessions end by

@@ -45,7 +45,7 @@ func policy(m group.Member) supervisor.Policy {
 	if m.Restart == group.Temporary {
 		return supervisor.NoRetry()
 	}
-	return supervisor.Policy{MaxAttempts: supervisor.Unlimited, Base: 1, Max: 1, Transient: m.Restart == group.Transient}
+	return supervisor.Policy{MaxAttempts: supervisor.Unlimited, Base: 1, Max: 1}
 }
 
 // In 10,000 random trees with random exits, stops and starts, the same members end and start, in the same order,

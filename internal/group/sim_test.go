@@ -43,14 +43,15 @@ type simTimer struct {
 }
 
 type simServer struct {
-	sim      *sim
-	name     string
-	policy   supervisor.Policy
-	life     *lifecycle.Lifecycle
-	link     group.Link
-	halted   bool
-	unwanted bool
-	revived  bool // the operator has started it when it was given up
+	sim       *sim
+	name      string
+	policy    supervisor.Policy
+	transient bool
+	life      *lifecycle.Lifecycle
+	link      group.Link
+	halted    bool
+	unwanted  bool
+	revived   bool // the operator has started it when it was given up
 }
 
 type simGroup struct {
@@ -74,7 +75,7 @@ func newSim(t require.TestingT, tree []group.Config, policy func(m group.Member)
 				s.users[a] = append(s.users[a], c.Name)
 			}
 			if !m.Group {
-				s.servers[m.Name] = &simServer{sim: s, name: m.Name, policy: policy(m)}
+				s.servers[m.Name] = &simServer{sim: s, name: m.Name, policy: policy(m), transient: m.Restart == group.Transient}
 				s.names = append(s.names, m.Name)
 			}
 		}
@@ -100,6 +101,7 @@ func (s *sim) begin(lazy map[string]bool) {
 func (x *simServer) register() {
 	s := x.sim
 	x.life, x.link = lifecycle.NewLifecycle(x.policy, true, nil), group.Link{}
+	x.life.Transient = x.transient
 	if x.unwanted {
 		x.life.Step(s.now, lifecycle.Input{Kind: lifecycle.InputUnwanted})
 	}

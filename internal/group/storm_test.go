@@ -100,7 +100,7 @@ func newStorm(t require.TestingT, seed uint64) *storm {
 		if m.Restart == group.Temporary {
 			return supervisor.NoRetry()
 		}
-		p := supervisor.Policy{MaxAttempts: []int{supervisor.Unlimited, 2, 5}[r.IntN(3)], Base: time.Duration(1+r.IntN(5)) * time.Second, Transient: m.Restart == group.Transient}
+		p := supervisor.Policy{MaxAttempts: []int{supervisor.Unlimited, 2, 5}[r.IntN(3)], Base: time.Duration(1+r.IntN(5)) * time.Second}
 		if r.IntN(3) == 0 {
 			p.ParkEvery = time.Minute
 		}

@@ -17,6 +17,10 @@ type Lifecycle struct {
 	supervised bool // the policy applies to the first start, too
 	random     func() float64
 
+	// Transient is the restart type of OTP: a process that exits with 0 while it is ready and no call is in
+	// flight has done its work. That is no failure: the server rests until it is wanted. Set it before the first input.
+	Transient bool
+
 	state     supervisor.State
 	since     time.Time // when state was entered
 	epoch     uint64    // of the current incarnation
@@ -205,7 +209,7 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 		return l.fenced
 	case GuardFinished:
 		code := in.Cause.ExitCode
-		return l.policy.Transient && !in.Busy && in.Cause.Kind == supervisor.CauseExit && code != nil && *code == 0
+		return l.Transient && !in.Busy && in.Cause.Kind == supervisor.CauseExit && code != nil && *code == 0
 	case GuardHalted:
 		return l.halted && !l.fenced
 	case GuardGivenUp:

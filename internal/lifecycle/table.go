@@ -11,7 +11,7 @@ const (
 	StateStopped supervisor.State = "stopped"
 	// StateAsleep: nothing wants the server, and it has no session. It starts when it is wanted.
 	StateAsleep supervisor.State = "asleep"
-	// StateResting: the server exited with 0 after its work ([supervisor.Policy.Transient]). It starts when it
+	// StateResting: the server exited with 0 after its work ([Lifecycle.Transient]). It starts when it
 	// is wanted.
 	StateResting supervisor.State = "resting"
 	// StateWaiting: the server would start, and its group holds it: what it comes after is not ready, or the

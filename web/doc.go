@@ -22,7 +22,7 @@
 // [WithControls] allows actions. Requests that change something are refused if they come from
 // another web site. Secrets of specifications are redacted before they reach this package;
 // the results of tools are shown as the servers send them, and so are their definitions without
-// [WithMask].
+// a mask ([api.Program], [WithProgram]).
 //
 // A reverse proxy on the same machine connects from a loopback address. Many name the user
 // in a header such as X-Forwarded-For, and are refused; nginx sets none by default, and

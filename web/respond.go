@@ -99,7 +99,7 @@ func (p *plainErrors) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// inTerms returns a text in the words of [WithTerms].
+// inTerms returns a text in the words of the program ([api.Program].Terms).
 func (h *Handler) inTerms(text string) string {
 	if h.opts.program.Terms == nil || text == "" {
 		return text

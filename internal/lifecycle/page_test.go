@@ -122,7 +122,7 @@ func lifecyclePage(t *testing.T) string {
 	b.WriteString(intro)
 	b.WriteString("\n## State diagram\n\n```mermaid\n" + diagram(lifecycleRows(), string(lifecycle.StateNew), string(supervisor.StateUnregistered)) + "```\n")
 	b.WriteString("\n## Transitions\n" + tableLead + grid(lifecycleRows()))
-	b.WriteString(section(t, words, "States", "State", "The state of a server, as `Status` and the events show it."))
+	b.WriteString(section(t, words, "States", "State", "The state of a server, as `Status` and the events show it. No server comes to the first four yet: they have no place in package supervisor."))
 	b.WriteString(standbyIntro)
 	b.WriteString("\n## State diagram of the standby\n\n```mermaid\n" + diagram(standbyTableRows(), "", "") + "```\n")
 	b.WriteString("\n## Transitions of the standby\n" + tableLead + grid(standbyTableRows()))

@@ -46,7 +46,7 @@ const (
 	GuardStandbyReady Guard = "standby ready, budget left"
 	// GuardMayPark: the policy parks the server instead of evicting it.
 	GuardMayPark Guard = "budget spent, policy parks"
-	// GuardFinished: the policy is transient, the process exited with 0, and no call was in flight.
+	// GuardFinished: the server is transient, the process exited with 0, and no call was in flight.
 	GuardFinished Guard = "transient, exit 0, no call in flight"
 	// GuardHalted: the operator has stopped the server, and it is not fenced.
 	GuardHalted Guard = "halted"

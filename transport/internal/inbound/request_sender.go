@@ -40,16 +40,9 @@ func OffersTasks(info mcpvisor.SessionInfo) bool {
 	return offered
 }
 
-// Request sends a request of the caller.
-//
-// A legacy request is sent once. Its error is observed, because a wrapper may have
-// restarted the server, which then does not know its handshake. A modern request is
-// repeated with the input that the server requires (2026-07-28, SEP-2322).
+// Request sends a request of the caller in the modern era. It is repeated with the input that the
+// server requires (2026-07-28, SEP-2322).
 func (s *RequestSender) Request(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
-	if !s.Modern {
-		result, err := s.Send(ctx, *r)
-		return s.ObserveLegacy(r, result, err)
-	}
 	began := time.Now()
 	result, err := s.Send(ctx, *r)
 	if err == nil && NeedsInput(r.Method, result) && (r.Caller == nil || !r.Caller.ReturnInput) {
@@ -58,8 +51,9 @@ func (s *RequestSender) Request(ctx context.Context, r *transport.Request) (json
 	return s.checkTask(r, result, err)
 }
 
-// ObserveLegacy observes how a legacy request ended, and returns what its caller gets. It is
-// for a transport that sends such requests itself.
+// ObserveLegacy observes how a legacy request ended, and returns what its caller gets. The transport sends
+// such a request itself, once. A wrapper may have restarted the server, which then does not know its handshake:
+// the error shows that.
 func (s *RequestSender) ObserveLegacy(r *transport.Request, result json.RawMessage, err error) (json.RawMessage, error) {
 	if list := s.Handshake.Observe(r.Method, err); list != "" {
 		s.Go(func(ctx context.Context) { s.checkHandshake(ctx, list) })

@@ -102,7 +102,13 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 		for _, isModern := range []bool{false, true} {
 			s := RequestSender{Modern: isModern, Handshake: new(jsonrpc.HandshakeWatch),
 				Send: func(context.Context, transport.Request) (json.RawMessage, error) { return json.RawMessage(result), nil }}
-			got, err := s.Request(t.Context(), &transport.Request{Method: "tools/call"})
+			request := func(r *transport.Request) (json.RawMessage, error) {
+				if isModern {
+					return s.Request(t.Context(), r)
+				}
+				return s.ObserveLegacy(r, json.RawMessage(result), nil)
+			}
+			got, err := request(&transport.Request{Method: "tools/call"})
 			if era == either || era == modern && isModern {
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e, "%s, modern %v", result, isModern)
@@ -111,7 +117,7 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				require.ErrorContains(t, err, "began a task")
 				s.Tasks = isModern
-				got, err = s.Request(t.Context(), &transport.Request{Method: "tools/call", AsTask: !isModern})
+				got, err = request(&transport.Request{Method: "tools/call", AsTask: !isModern})
 				require.Equal(t, transport.ErrTask, err)
 				require.Equal(t, result, string(got))
 				continue
@@ -120,10 +126,7 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 			require.Equal(t, result, string(got))
 		}
 	}
-	s := RequestSender{Handshake: new(jsonrpc.HandshakeWatch),
-		Send: func(context.Context, transport.Request) (json.RawMessage, error) {
-			return json.RawMessage(`{"task":{}}`), nil
-		}}
-	_, err := s.Request(t.Context(), &transport.Request{Method: "tasks/get"})
+	s := RequestSender{Handshake: new(jsonrpc.HandshakeWatch)}
+	_, err := s.ObserveLegacy(&transport.Request{Method: "tasks/get"}, json.RawMessage(`{"task":{}}`), nil)
 	require.NoError(t, err)
 }

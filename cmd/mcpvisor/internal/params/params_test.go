@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 		`limit=NaN`:                              `limit must be an integer, and is "NaN"; write for instance limit=3`,
 		`mode=slow`:                              `mode must be one of fast, exact, and is "slow"; write for instance mode=fast`,
 		`dry_run=yes`:                            `dry_run must be a boolean, and is "yes"; write for instance dry_run=true`,
-		`filter=x`:                               `filter must be an object, and is "x"; write for instance filter:='{"…": "…"}'`,
+		`filter=x`:                               `filter must be an object, and is "x"; write for instance filter:='{"kind":"…"}'`,
 		`limit:=three`:                           `the value of limit is not valid JSON: three; write limit=… for plain text`,
 		`qurey=x`:                                `qurey is not a parameter; did you mean query?`,
 		`zzzzzzzz=x`:                             `zzzzzzzz is not a parameter`,
@@ -128,6 +128,19 @@ func TestLike_secret(t *testing.T) {
 	arguments, err := list.Parse([]string{"limit=3", "query=of me", "mode=4", "any=5"})
 	require.NoError(t, err)
 	require.Equal(t, `{"limit":3,"query":"of me","mode":4,"any":"5"}`, string(arguments))
+}
+
+// An example of a list or an object has the types of the schema.
+func TestExample(t *testing.T) {
+	list := params.New([]byte(`{"properties":{
+		"edits":{"type":"array","items":{"type":"object","required":["oldText","newText"],"properties":{"oldText":{"type":"string"},"newText":{"type":"string"},"more":{}}}},
+		"ids":{"type":"array","items":{"type":"integer"}},"names":{"type":"array","items":{"type":"string"}},
+		"free":{"type":"object"},"location":{"enum":["New York"]},"a;id":{"enum":["it's"]},"deep":{"type":"array","items":{"$ref":"#/properties/deep"}}}}`))
+	var examples []string
+	for _, p := range list.Params {
+		examples = append(examples, p.Example())
+	}
+	require.Equal(t, []string{`edits:='[{"oldText":"…","newText":"…"}]'`, `ids:='[1]'`, `names:='["…"]'`, `free:='{"…": "…"}'`, `location='New York'`, `'a;id='` + `'it'\''s'`, `deep:='[[["…"]]]'`}, examples)
 }
 
 // JSON holds only UTF-8. Other bytes are refused, because the tool would get other ones.
@@ -211,14 +224,4 @@ func TestCheck_unsafe_text(t *testing.T) {
 	text := strings.Join(list.Check(t.Context(), []byte(`{"a":"\u001b[2J","\u001b]0;":1}`)), "\n")
 	require.NotEmpty(t, text)
 	require.NotContains(t, text, "\x1b")
-}
-
-// An example can be typed in a shell, whatever a server calls its parameters and their values.
-func TestExample(t *testing.T) {
-	list := params.New([]byte(`{"properties":{"ids":{"type":"array"},"free":{"type":"object"},"location":{"enum":["New York"]},"a;id":{"enum":["it's"]}}}`))
-	var examples []string
-	for _, p := range list.Params {
-		examples = append(examples, p.Example())
-	}
-	require.Equal(t, []string{`ids:='[…]'`, `free:='{"…": "…"}'`, `location='New York'`, `'a;id='` + `'it'\''s'`}, examples)
 }

@@ -148,12 +148,57 @@ func (p Param) Example() string {
 		value = "0.5"
 	case kind == "boolean":
 		value = "true"
-	case kind == "array":
-		sign, value = ":=", "[…]"
-	case kind == "object":
-		sign, value = ":=", `{"…": "…"}`
+	case kind == "array", kind == "object":
+		sign, value = ":=", p.schema.sample(sampleLevels)
 	}
 	return plaintext.ShellWord(display.Line(p.Name)+sign) + plaintext.ShellWord(display.Line(value))
+}
+
+const (
+	// sampleLevels is how deep lists and objects of an example are nested.
+	sampleLevels = 3
+	// maxSampleFields is how many optional fields an example has.
+	maxSampleFields = 2
+)
+
+// sample returns a short value of the schema's type, as JSON text.
+func (s *schema) sample(levels int) string {
+	if values := s.allowed(); len(values) > 0 {
+		return string(values[0])
+	}
+	kind := ""
+	if names, _ := s.types(); len(names) > 0 {
+		kind = names[0]
+	}
+	switch {
+	case kind == "integer":
+		return "1"
+	case kind == "number":
+		return "0.5"
+	case kind == "boolean":
+		return "true"
+	case kind == "array" && levels > 0:
+		return "[" + s.items().sample(levels-1) + "]"
+	case kind == "object" && levels > 0:
+		return s.sampleObject(levels)
+	}
+	return `"…"`
+}
+
+// sampleObject returns an object with the required fields, or with a few if none is required.
+func (s *schema) sampleObject(levels int) string {
+	fields := s.fields()
+	required := fields.required()
+	var members []string
+	for _, f := range fields.properties() {
+		if slices.Contains(required, f.name) || len(required) == 0 && len(members) < maxSampleFields {
+			members = append(members, string(marshal(f.name))+":"+f.schema.sample(levels-1))
+		}
+	}
+	if len(members) == 0 {
+		return `{"…": "…"}`
+	}
+	return "{" + strings.Join(members, ",") + "}"
 }
 
 // read makes a value of the schema's type of a text. A text is preferred if several types

@@ -44,8 +44,13 @@ type Cell struct {
 // Colored reports whether an output is a terminal that shows colours, and the user has not
 // set NO_COLOR.
 func Colored(out io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(out)
+}
+
+// IsTerminal reports whether a user reads an output as it comes.
+func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Write prints a header and rows. Each row has as many cells as the header.

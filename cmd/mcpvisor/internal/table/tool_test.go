@@ -37,7 +37,7 @@ func TestPrintTool(t *testing.T) {
   edit.deep  object     no        -
   mode       string     no        "fast"   one of fast, exact; How.
   lines      integer[]  no        [1,2]
-  example: mcpvisor call fs/edit path=… edit:='{"…": "…"}'
+  example: mcpvisor call fs/edit path=… edit:='{"old":"…"}'
 fs/list  (read-only, not destructive)
   no parameters
 `, out.String())

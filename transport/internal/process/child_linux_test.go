@@ -417,6 +417,7 @@ func TestStart_limit_of_the_host(t *testing.T) {
 // belong to another process. Release names what the child would have left.
 func TestChild_reaped_by_the_host(t *testing.T) {
 	startShell(t, "echo; sleep 60") // keeps what all children share
+	require.Eventually(t, func() bool { return watchdogPID(t) != 0 }, waitLimit, checkInterval)
 	before := openFileNames(t)["anon_inode:[pidfd]"]
 	for range 5 {
 		c := startShell(t, "sleep 60 & echo; read line")

@@ -501,7 +501,7 @@ func claimsNotExecuted(err error) bool {
 	case errors.As(err, &model):
 		return model.Retryable || strings.Contains(model.Message, "was not sent") || strings.Contains(model.Message, "nothing was sent")
 	case errors.As(err, &rpc):
-		return rpc.code == -32602
+		return rpc.code == -32602 && !strings.Contains(rpc.text, "may have had an effect") // a question whose call has ended
 	}
 	return errors.As(err, &not) || errors.Is(err, errRefused) || errors.Is(err, errStatus)
 }

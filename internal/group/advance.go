@@ -9,7 +9,7 @@ import (
 
 // advance does what the facts allow: it ends members in reverse order; when all that must end have ended, it
 // starts members in order.
-func (g *Group) advance(now time.Time) {
+func (g *Group) advance() {
 	switch {
 	case g.endNext():
 	case g.spent != "":

@@ -190,7 +190,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		g.fire(in.Token)
 	}
 	if len(g.missing) == 0 {
-		g.advance(now)
+		g.advance()
 	}
 	return g.out
 }

@@ -96,7 +96,7 @@ func judge(t *testing.T, seed uint64, counts map[string]int) {
 		model.now = ours.now
 		name := ours.names[r.IntN(len(ours.names))]
 		x, c := ours.servers[name], model.of[name]
-		what := ""
+		var what string
 		nested := len(ours.spent)
 		switch n := r.IntN(10); {
 		case n < 6 && c.running:

@@ -114,7 +114,7 @@ func (o *otp) startChild(c *otpChild) {
 }
 
 // terminate ends a child. "When a supervisor terminates, it terminates all its children in reverse start order,
-// before it terminates itself."
+// before it terminates itself". It does so here.
 func (o *otp) terminate(c *otpChild) {
 	if !c.running {
 		return

@@ -176,7 +176,7 @@ func (w *storm) run(steps int, counts map[string]int) {
 	w.began = w.now
 	for range steps {
 		x := w.servers[w.names[w.rnd.IntN(len(w.names))]]
-		what := ""
+		var what string
 		switch n := w.rnd.IntN(100); {
 		case n < 80:
 			if !w.deliver() {

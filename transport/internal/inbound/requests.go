@@ -97,7 +97,7 @@ const (
 // call is the id of the call to which a request belongs, or 0 if that is not known. refused says
 // that there was no room for the request.
 func (q *Requests) Receive(text []byte, env *jsonrpc.Envelope, call int64, d *jsonrpc.Discarded) (refused bool) {
-	ok := true
+	var ok bool
 	switch {
 	case IsRequest(env):
 		result := q.accept(text, env, call)

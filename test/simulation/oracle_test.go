@@ -145,7 +145,7 @@ func (w *world) judgeEnds() {
 	for _, x := range w.ledger {
 		s := w.servers[x.Server[1]-'0']
 		l := s.past[x.Incarnation-1]
-		if left := w.left[w.sessions[x.ID]]; x.Server == w.copied && l.from != nil && !left.IsZero() && w.settled.Sub(left) > enough {
+		if left := w.lastLeft(x.ID); x.Server == w.copied && l.from != nil && !left.IsZero() && w.settled.Sub(left) > enough {
 			counts["ends of copies"]++
 			if l.ended.IsZero() || l.ended.Sub(left) > enough {
 				w.failLocked("incarnation %d of %s served a session that ended at %v, and runs on", l.number, s.name, left.Sub(w.began))
@@ -160,6 +160,22 @@ func (w *world) judgeEnds() {
 			}
 		}
 	}
+}
+
+// lastLeft is when the last session left that called with an id, and zero while one is there. With a key the copy of any
+// of them may have executed the call.
+func (w *world) lastLeft(id string) time.Time {
+	var last time.Time
+	for _, session := range w.sessions[id] {
+		left := w.left[session]
+		if left.IsZero() {
+			return left
+		}
+		if left.After(last) {
+			last = left
+		}
+	}
+	return last
 }
 
 // judgeKeys: what a key has got once, it gets again, and a call is interrupted only with its host, as long as the journal

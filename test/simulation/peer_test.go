@@ -364,7 +364,7 @@ func (p *peer) call(ctx context.Context, e event) (string, error) {
 		return "", &notCalled{err}
 	}
 	p.w.mu.Lock()
-	p.w.sessions[e.Plan.ID] = session
+	p.w.sessions[e.Plan.ID] = append(p.w.sessions[e.Plan.ID], session)
 	p.w.mu.Unlock()
 	var meta []string
 	if p.modern() && e.Kind == "taskpost" {

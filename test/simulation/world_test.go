@@ -48,7 +48,7 @@ type world struct {
 	open     []*facade.Task // which could not be canceled
 	// registrations of servers in memory: when each was asked for, and when it was made; zero: it was not
 	registrations []*registration
-	sessions      map[string]string    // of clients before 2026-07-28, by the id of the plan of a call
+	sessions      map[string][]string  // of clients before 2026-07-28, by the id of the plan of a call; several if they use one key
 	left          map[string]time.Time // when a client has ended its session
 	settled       time.Time
 	failed        []string
@@ -268,7 +268,7 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, sessions: map[string]string{}, left: map[string]time.Time{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, sessions: map[string][]string{}, left: map[string]time.Time{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), index: i, modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}

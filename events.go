@@ -126,6 +126,15 @@ const (
 	EventAuthRequired EventKind = "auth_required"
 	// EventEvicted: the server was given up. Cause, Attempt and MaxAttempts are set.
 	EventEvicted EventKind = "evicted"
+	// EventWaiting: the server would start, and waits for what it comes after, or for its group.
+	EventWaiting EventKind = "waiting"
+	// EventAsleep: the server does not run, as nothing wants it, or as it has done its work. Cause says which.
+	EventAsleep EventKind = "asleep"
+	// EventStopped: an operator has stopped the server.
+	EventStopped EventKind = "stopped"
+	// EventGroupFailed: a group has failed and is parked or evicted as one, as Cause says. Server is the name of the
+	// group.
+	EventGroupFailed EventKind = "group_failed"
 	// EventUnregistered: the registration was removed and everything that belonged to it
 	// has ended.
 	EventUnregistered EventKind = "unregistered"

@@ -73,6 +73,22 @@ type ServerSpec struct {
 	// Standby and Overlap, which are a second process.
 	Exclusive bool
 
+	// After names servers and groups (see [Group]) of the same client that must be ready before this server starts.
+	// One of them that is asleep or resting is woken; for one that is stopped or not registered this server waits,
+	// in the state "waiting", which is no failure. This server ends before they do. When one of them fails later,
+	// this server continues: to restart it with them, make both members of a group.
+	After []string
+	// Transient is a restart type of OTP: the server may exit with 0 while it is ready and no call is in flight. It
+	// has done its work then, which is no failure: it rests, is listed, and starts again when it is wanted. It needs
+	// Stdio.
+	Transient bool
+	// Start says when the server starts. Default StartEager.
+	Start StartMode
+	// IdleStop ends a server that nothing has used for that long: it sleeps, is listed, and starts again when it is
+	// wanted. A call in flight, a subscription, an open task, a copy, and a server that comes after it and runs are
+	// use. Default, and 0: never. At least one second.
+	IdleStop time.Duration
+
 	// Tools selects the tools that are offered. The zero value offers all.
 	Tools ToolFilter
 	// Secrets are texts that are replaced by *** in everything the server says outside of
@@ -105,6 +121,18 @@ const (
 	EraModern Era = "modern"
 )
 
+// StartMode says when a server starts.
+type StartMode string
+
+const (
+	// StartEager: at once. The default.
+	StartEager StartMode = ""
+	// StartLazy: when it is wanted: by a call, a read, a subscription, a completion, facade.Client.Start, or a server
+	// that comes after it. It is listed as it was listed when it last ran (facade.WithCatalogStore); if that is not
+	// known, it starts once, is listed, and ends.
+	StartLazy StartMode = "lazy"
+)
+
 // WithDefaults returns the spec with every zero field of Timeouts, Limits and Probe
 // replaced by its default.
 func (s ServerSpec) WithDefaults() ServerSpec {
@@ -118,7 +146,7 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 // HTTP.Client are shared, because copies of functions cannot be compared (see
 // [ServerSpec.Equal]): do not change them, make new ones.
 func (s ServerSpec) Clone() ServerSpec {
-	s.Tools, s.Secrets = s.Tools.clone(), slices.Clone(s.Secrets)
+	s.Tools, s.Secrets, s.After = s.Tools.clone(), slices.Clone(s.Secrets), slices.Clone(s.After)
 	s.Stdio, s.HTTP = s.Stdio.clone(), s.HTTP.clone()
 	return s
 }
@@ -202,6 +230,7 @@ func (s ServerSpec) Validate() error {
 	if err := s.Policy.Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, s.validateSupervision()...)
 	switch {
 	case s.Standby && s.HTTP != nil:
 		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove ServerSpec.Standby"))
@@ -213,6 +242,30 @@ func (s ServerSpec) Validate() error {
 		errs = append(errs, errors.New("standby: Policy.MaxAttempts is 0, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
 	}
 	return errors.Join(errs...)
+}
+
+// validateSupervision checks when the server starts and rests.
+func (s ServerSpec) validateSupervision() (errs []error) {
+	for _, name := range s.After {
+		if err := CheckServerName(name); err != nil {
+			errs = append(errs, fmt.Errorf("after: %w", err))
+		} else if name == s.Name {
+			errs = append(errs, fmt.Errorf("after: %q waits for itself; remove it", name))
+		}
+	}
+	if s.Start != StartEager && s.Start != StartLazy {
+		errs = append(errs, fmt.Errorf("start %q is unknown; use \"lazy\", or leave it empty", s.Start))
+	}
+	if s.IdleStop != 0 && s.IdleStop < time.Second {
+		errs = append(errs, fmt.Errorf("idle stop is %v; use 0 for never, or at least 1s", s.IdleStop))
+	}
+	switch {
+	case s.Transient && s.Stdio == nil:
+		errs = append(errs, errors.New("transient: only a process exits with a code; remove ServerSpec.Transient, or use Stdio"))
+	case s.Standby && (s.Transient || s.Start == StartLazy || s.IdleStop > 0):
+		errs = append(errs, errors.New("standby: a server that may rest or sleep needs no process in reserve; remove ServerSpec.Standby, or Transient, Start and IdleStop"))
+	}
+	return errs
 }
 
 // validateTransport checks that exactly one transport is set, and each that is.

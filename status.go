@@ -18,7 +18,8 @@ type ServerStatus struct {
 	// State is the state of its lifecycle, Since when it was entered.
 	State supervisor.State `json:"state"`
 	Since time.Time        `json:"since"`
-	// DownSince is since when the server has not been ready; nil while it is. Attempts that fail do
+	// DownSince is since when the server has not been ready; nil while it is, and while it is asleep, resting, or
+	// stopped by an operator. Attempts that fail do
 	// not change it. Of a server that was never ready it is when the registration began.
 	DownSince *time.Time `json:"downSince,omitempty"`
 	// Gen numbers the registrations of a client. A name that is registered again gets
@@ -59,6 +60,8 @@ type ServerStatus struct {
 	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
+	// WaitsFor names what a server in the state "waiting" comes after that was not ready when it began to wait.
+	WaitsFor []string `json:"waitsFor,omitempty"`
 	// Copies are the process ids of the copies that run beside it (relay.Methods.CopyServer); 0 for one that is no process.
 	Copies []int `json:"copies,omitempty"`
 	// Catalog counts what the server offers.

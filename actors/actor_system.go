@@ -162,7 +162,7 @@ func (rt *Runtime) safeFunc(role string, f func()) func() {
 	return func() { rt.guard(role, "callback", f, nil) }
 }
 
-// root is the top of the tree. It spawns servers once, and a new manager whenever the
+// root is the top of the tree. It spawns servers once, and a new manager, and a new parent of the groups, whenever the
 // current one has crashed.
 //
 // All fields are owned by the goroutine of the actor.
@@ -170,7 +170,8 @@ type root struct {
 	rt       *Runtime
 	servers  *actor.PID
 	manager  *actor.PID
-	managers int  // spawned so far; part of their names
+	groups   *actor.PID
+	managers int  // spawned so far, with the parents of the groups; part of their names
 	stopping bool // the end of the manager is wanted
 }
 
@@ -181,13 +182,29 @@ func (r *root) Receive(c actor.Context) {
 		r.servers, _ = c.SpawnNamed(r.rt.props("servers", func() actor.Actor {
 			return &servers{rt: r.rt, children: map[string]child{}}
 		}), "servers")
+		r.spawnGroups(c)
 		r.spawnManager(c)
 	case *actor.Terminated:
-		if !r.stopping && r.manager != nil && m.Who.Id == r.manager.Id {
+		switch {
+		case r.stopping:
+		case r.manager != nil && m.Who.Id == r.manager.Id:
 			r.spawnManager(c)
+		case r.groups != nil && m.Who.Id == r.groups.Id:
+			r.spawnGroups(c)
 		}
 	case *actor.Stopping:
 		r.stopping = true
+	}
+}
+
+func (r *root) spawnGroups(c actor.Context) {
+	r.managers++
+	pid, err := c.SpawnNamed(r.rt.props("groups", func() actor.Actor {
+		return &groups{rt: r.rt, state: &r.rt.groupsState}
+	}), fmt.Sprintf("%s-groups.%d", c.Self().Id, r.managers))
+	if err == nil {
+		r.groups = pid
+		r.rt.groups.Store(pid)
 	}
 }
 

@@ -139,6 +139,10 @@ func (v *View) unavailable() *mcpvisor.Error {
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}
+	case supervisor.StateStopped:
+		e.Cause = errStopped
+	case supervisor.StateWaiting:
+		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsFor()
 	case supervisor.StateStopping, supervisor.StateUnregistered:
 		e.Kind, e.Cause = mcpvisor.KindClosed, errors.New("the server is being unregistered")
 	case supervisor.StateBackoff, supervisor.StateParked:
@@ -150,6 +154,14 @@ func (v *View) unavailable() *mcpvisor.Error {
 		}
 	}
 	return e
+}
+
+// waitsFor is the cause of a call to a server that waits for its turn.
+func (v *View) waitsFor() error {
+	if len(v.waits) == 0 {
+		return errors.New("it waits for its group")
+	}
+	return fmt.Errorf("it waits for %s", strings.Join(v.waits, ", "))
 }
 
 // errBeingReplaced is the cause of a call that was not sent because its server ends for another one, or
@@ -185,9 +197,27 @@ func (rt *Runtime) Ping(ctx context.Context, v *View) error {
 // errPingOverdue is the cause of a context that ends with the default timeout of a ping.
 var errPingOverdue = errors.New("the server did not answer the ping")
 
-// AwaitReady waits until a server is ready, and returns its view. It fails when ctx ends,
-// and when the server is unregistered, evicted or unauthorized.
+// AwaitReady waits until a server is ready, and returns its view. One that is at rest is woken. It fails when ctx ends,
+// and when the server is unregistered, evicted, unauthorized or stopped.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
+	return rt.awaitReady(ctx, name, false)
+}
+
+// Wake is AwaitReady that waits for one start of a server at rest: if that fails, it returns the view as it is then. The
+// timeout ends the wait with KindTimeout; 0 means only ctx does.
+func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration) (*View, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = overdue.WithTimeoutCause(ctx, timeout, errWakeOverdue)
+		defer cancel()
+	}
+	return rt.awaitReady(ctx, name, true)
+}
+
+// errWakeOverdue is the cause of a context that ends with the timeout of a call whose server is being woken.
+var errWakeOverdue = errors.New("the server was at rest, and was not ready within the timeout of the call")
+
+func (rt *Runtime) awaitReady(ctx context.Context, name string, once bool) (*View, error) {
 	var last <-chan time.Time
 	for {
 		s := rt.Snapshot()
@@ -197,12 +227,15 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			return nil, ClosedError(name)
 		case v == nil:
 			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
-		case v.State == supervisor.StateReady && v.current.session.Cause() == nil:
+		case v.State == supervisor.StateReady && v.current.session.Cause() == nil && !v.current.rested.Load():
 			return v, nil
 		case v.replaced: // the next registration follows
-		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping:
+		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping, v.State == supervisor.StateStopped:
 			return nil, v.unavailable()
+		case once && !v.rests && v.State != supervisor.StateReady:
+			return v, nil
 		}
+		rt.wake(v)
 		select {
 		case <-s.Changed():
 		case <-ctx.Done():
@@ -216,6 +249,9 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			}
 			e := v.unavailable()
 			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
+			if e.Cause == errWakeOverdue {
+				e.Kind = mcpvisor.KindTimeout
+			}
 			return nil, e
 		}
 	}
@@ -586,4 +622,22 @@ func (rt *Runtime) logTimeout(r monitor.CallRecord) {
 		log.Warn().Str("server", r.Server).Uint64("epoch", r.Epoch).Str("method", r.Method).Str("target", r.Target).
 			Dur("took", r.Took).Str("outcome", string(r.Outcome)).Msg("a call has timed out")
 	})
+}
+
+// Monitor returns a context that ends with the incarnation in service, with its cause, or with ctx.
+func (v *View) Monitor(ctx context.Context) (context.Context, error) {
+	if v.State != supervisor.StateReady {
+		return nil, v.unavailable()
+	}
+	session := v.current.session
+	monitored, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-session.Dead():
+			cancel(session.Cause())
+		case <-ctx.Done():
+			cancel(nil)
+		}
+	}()
+	return monitored, nil
 }

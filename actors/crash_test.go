@@ -91,8 +91,8 @@ func TestSupervisorIgnoresMessagesAfterPanic(t *testing.T) {
 			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(1000, 0)})
 			pid := h.supervisorOf(name)
 			h.send(pid, (*messages.Failed)(nil))
-			h.send(pid, &messages.RestartServer{})
-			h.send(pid, &messages.RestartServer{})
+			h.send(pid, &messages.OperateServer{Order: messages.OrderRestart})
+			h.send(pid, &messages.OperateServer{Order: messages.OrderRestart})
 			require.Equal(t, supervisor.State("absent"), h.state(name))
 			require.Len(t, h.sessions(name), 1)
 		}
@@ -191,7 +191,9 @@ func TestManagerAnswersTheMessageThatCrashedIt(t *testing.T) {
 	unregister := func(reply chan<- error) messages.Message { return &messages.Unregister{Name: "fs", Reply: reply} }
 	require.ErrorIs(t, <-ask(register), mcpvisor.ErrClosed)
 	require.ErrorIs(t, <-ask(unregister), mcpvisor.ErrClosed)
-	require.ErrorIs(t, <-ask(func(reply chan<- error) messages.Message { return &messages.Restart{Name: "fs", Reply: reply} }), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) messages.Message {
+		return &messages.Operate{Order: messages.OrderRestart, Name: "fs", Reply: reply}
+	}), mcpvisor.ErrClosed)
 
 	require.ErrorIs(t, <-ask(func(reply chan<- error) messages.Message { return &report{name: "fs", replies: []chan<- error{reply}} }), mcpvisor.ErrClosed)
 

@@ -28,7 +28,7 @@ func (h *harness) begin(ctx context.Context) <-chan error {
 // replace begins to replace the server, and returns the end of that.
 func (h *harness) replace(spec mcpvisor.ServerSpec) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- h.rt.Replace(context.Background(), spec) }()
+	go func() { done <- replace(h.rt, context.Background(), spec) }()
 	h.settle()
 	return done
 }
@@ -80,7 +80,7 @@ func TestReplace_drains_for_a_bounded_time(t *testing.T) {
 			call := registerBusy(h, spec, 0)
 			events := h.events()
 			began := time.Now()
-			require.NoError(t, h.rt.Replace(context.Background(), fsSpec))
+			require.NoError(t, replace(h.rt, context.Background(), fsSpec))
 			if bound == 0 {
 				bound = 30 * time.Second
 			}
@@ -247,7 +247,7 @@ func TestDrain_waits_for_a_task_that_is_not_followed_yet(t *testing.T) {
 // and the end that was asked for takes place.
 func TestDrain_crossed_by_the_death_of_the_session(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, h *harness) error{
-		"replace":    func(ctx context.Context, h *harness) error { return h.rt.Replace(ctx, fsSpec) },
+		"replace":    func(ctx context.Context, h *harness) error { return replace(h.rt, ctx, fsSpec) },
 		"unregister": func(ctx context.Context, h *harness) error { return h.rt.UnregisterDrained(ctx, "fs", true) },
 		"restart":    func(ctx context.Context, h *harness) error { return h.rt.RestartFor(ctx, "fs", nil, true) },
 	} {
@@ -454,7 +454,7 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, 0, mcpvisor.KindEnded},
 		"crash":      {func(h *harness) { h.sessions("fs")[0].Abort(errScripted) }, 0, mcpvisor.KindCrashed},
 		// There are never more than two: the next one waits for the end of the first.
-		"replace": {func(h *harness) { _ = h.rt.Replace(context.Background(), overlapping) }, 30 * time.Second, mcpvisor.KindClosed},
+		"replace": {func(h *harness) { _ = replace(h.rt, context.Background(), overlapping) }, 30 * time.Second, mcpvisor.KindClosed},
 	} {
 		runWithHarness(t, name, func(t *testing.T, h *harness) {
 			call := registerBusy(h, fsSpec, 0)
@@ -471,4 +471,9 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 			require.True(t, isClosed(h.sessions("fs")[0].released))
 		})
 	}
+}
+
+// replace registers a server in the place of another one.
+func replace(rt *Runtime, ctx context.Context, spec mcpvisor.ServerSpec) error { //nolint:revive // it stands for a method
+	return rt.ReplaceAll(ctx, []mcpvisor.ServerSpec{spec})[0]
 }

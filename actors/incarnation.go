@@ -43,6 +43,7 @@ type incarnation struct {
 	following atomic.Int64  // callers that wait for tasks
 	idle      chan struct{} // closed after drain, when the last call and the last wait for a task have ended
 	isIdle    sync.Once
+	rested    atomic.Bool // it takes no more calls, because nothing used it: its server is going to sleep
 	// isStandby: the events that its server sends are dropped, because the server in
 	// service sends the same. The supervising actor clears it at a takeover.
 	isStandby atomic.Bool
@@ -102,6 +103,19 @@ func (i *incarnation) drain() {
 	if i.limiter.close() {
 		i.checkIdle()
 	}
+}
+
+// rest admits no further calls, if none is in flight and no task is followed.
+func (i *incarnation) rest() bool {
+	if i.following.Load() > 0 {
+		return false
+	}
+	i.rested.Store(true)
+	if i.limiter.closeUnused() {
+		return true
+	}
+	i.rested.Store(false)
+	return false
 }
 
 // checkIdle closes idle if there is nothing left to wait for. It is called after each change that may
@@ -191,6 +205,16 @@ func (l *limiter) close() bool {
 		close(l.closing)
 	}
 	return first
+}
+
+// closeUnused is close if no call is in flight or waits.
+func (l *limiter) closeUnused() bool {
+	n := l.counts.Load()
+	if n&(oneLostCall-1) != 0 || l.waiting.Load() != 0 || !l.counts.CompareAndSwap(n, n|noMoreCalls) {
+		return false
+	}
+	close(l.closing)
+	return true
 }
 
 // isOpenFor reports whether a request is admitted after close: one about a task, for which a drain waits.

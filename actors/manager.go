@@ -3,7 +3,9 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -33,6 +35,7 @@ type manager struct {
 type managerState struct {
 	registrations map[string]*registration // by the name of the server
 	closing       bool                     // CloseAll was handled
+	tree          tree
 	draft         draft
 }
 
@@ -86,10 +89,24 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 	switch msg := message.(type) {
 	case *messages.Register:
 		m.register(c, msg)
+	case *messages.RegisterAll:
+		for _, r := range msg.All {
+			m.register(c, r)
+		}
 	case *messages.Unregister:
 		m.unregister(c, msg)
-	case *messages.Restart:
-		m.restart(c, msg)
+	case *messages.UnregisterAll:
+		m.unregisterAll(c, msg)
+	case *messages.Operate:
+		m.operate(c, msg)
+	case *messages.SetGroups:
+		m.setGroups(c, msg)
+	case *treeRequest:
+		m.state.tree.changed = true
+	case *groupReport:
+		m.onGroupReport(msg)
+	case *restRequest:
+		m.mayRest(c, msg)
 	case *messages.Fence:
 		m.fence(c, msg)
 	case *messages.CloseAll:
@@ -116,6 +133,11 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 // without an entry, and stops that were decided but not sent. The servers have lived on
 // beside it. They report again, and a registration that none of them reports has ended.
 func (m *manager) recoverState(c actor.Context) {
+	m.state.tree.ending = nil
+	m.state.tree.dirty()
+	for _, r := range m.state.registrations {
+		r.stopSent = false
+	}
 	m.flush()
 	snapshot := m.rt.Snapshot()
 	for _, name := range snapshot.Names() {
@@ -124,9 +146,9 @@ func (m *manager) recoverState(c actor.Context) {
 			m.state.registrations[name] = &registration{gen: v.Gen}
 		}
 	}
-	for _, r := range m.state.registrations {
+	for name, r := range m.state.registrations {
 		for ; r != nil; r = r.beside {
-			m.sendDecided(c, r)
+			m.sendDecided(c, name, r)
 		}
 	}
 	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
@@ -143,8 +165,10 @@ func (m *manager) answerAbandoned() {
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.current.(type) {
 	case *messages.Register:
-		if r := m.state.registrations[msg.Spec.Name]; r == nil || r.register != msg.Reply && r.successor != msg && (r.beside == nil || r.beside.register != msg.Reply) {
-			answer(msg.Reply, err)
+		m.answerUnknown(msg, err)
+	case *messages.RegisterAll:
+		for _, r := range msg.All {
+			m.answerUnknown(r, err)
 		}
 	case *messages.Unregister:
 		if r := m.state.registrations[msg.Name]; r == nil || !slices.Contains(r.unregister, msg.Reply) {
@@ -154,7 +178,17 @@ func (m *manager) answerAbandoned() {
 		if r := m.state.registrations[msg.Name]; r == nil || !slices.Contains(r.fencing, msg.Reply) {
 			answer(msg.Reply, err)
 		}
-	case *messages.Restart:
+	case *messages.UnregisterAll:
+		for _, u := range msg.All {
+			if r := m.state.registrations[u.Name]; r == nil || !slices.Contains(r.unregister, u.Reply) {
+				answer(u.Reply, err)
+			}
+		}
+	case *messages.Operate:
+		if r := m.state.registrations[msg.Name]; msg.Reply != nil && (r == nil || !slices.Contains(r.stopped, msg.Reply)) {
+			answer(msg.Reply, err)
+		}
+	case *messages.SetGroups:
 		answer(msg.Reply, err)
 	case *report:
 		if msg != nil {
@@ -171,10 +205,21 @@ func (m *manager) answerAbandoned() {
 	}
 }
 
+// answerUnknown answers a Register of which no registration knows.
+func (m *manager) answerUnknown(msg *messages.Register, err error) {
+	if r := m.state.registrations[msg.Spec.Name]; r == nil || r.register != msg.Reply && r.successor != msg && (r.beside == nil || r.beside.register != msg.Reply) {
+		answer(msg.Reply, err)
+	}
+}
+
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
 	if m.state.closing {
 		m.reply(msg.Reply, ClosedError(name))
+		return
+	}
+	if err := m.checkTree(m.state.tree.groups, &msg.Spec); err != nil {
+		m.reply(msg.Reply, err)
 		return
 	}
 	if r := m.state.registrations[name]; r != nil {
@@ -188,10 +233,13 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 // that it replaces; nil if there was none.
 func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired, last *catalog.Catalog) {
 	name, gen := msg.Spec.Name, m.rt.nextGen.Add(1)
-	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
+	r := &registration{gen: gen, register: msg.Reply}
+	m.state.registrations[name] = r
 	spec := msg.Spec.WithDefaults()
+	m.state.tree.add(gen, &spec)
+	r.grouped = !m.state.tree.isEmpty()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: m.rt.newStats(name)}
-	view.stats.registered = view.Since
+	view.stats.registered, view.rests = view.Since, spec.Start == mcpvisor.StartLazy
 	if before := m.view(name); before != nil { // readers see the old catalog until the new server is ready
 		view.last = before.knownCatalog()
 	}
@@ -201,9 +249,9 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	if msg.Accepted != nil {
 		m.afterPublish(func() { msg.Accepted <- gen })
 	}
-	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last})
+	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last, Held: r.grouped})
 	if spec.StartSupervised {
-		m.confirmRegister(m.state.registrations[name])
+		m.confirmRegister(r)
 	}
 }
 
@@ -269,9 +317,11 @@ func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 }
 
 func (m *manager) stopAll(c actor.Context) {
-	for name, r := range m.state.registrations {
-		m.stop(c, name, r, time.Time{})
-	}
+	m.together(c, maps.Keys(m.state.registrations), func() {
+		for name, r := range m.state.registrations {
+			m.stop(c, name, r, time.Time{})
+		}
+	})
 	m.finish()
 }
 
@@ -285,13 +335,16 @@ func (m *manager) stop(c actor.Context, name string, r *registration, until time
 	if r.stopping && (r.drainUntil.IsZero() || !until.IsZero()) {
 		return
 	}
-	r.stopping, r.drainUntil = true, until
+	r.stopping, r.stopSent, r.drainUntil = true, false, until
 	m.withdraw(name, r)
-	m.sendStop(c, r)
+	m.state.tree.membersChanged()
+	m.sendStop(c, name, r)
 }
 
-func (m *manager) sendStop(c actor.Context, r *registration) {
-	if r.supervisor != nil {
+// sendStop ends a server, unless another one ends before it.
+func (m *manager) sendStop(c actor.Context, name string, r *registration) {
+	if r.supervisor != nil && !m.waitsToEnd(name) {
+		r.stopSent = true
 		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing, Replaced: r.successor != nil || r.replaced, DrainUntil: r.drainUntil})
 	}
 }
@@ -301,25 +354,43 @@ func (m *manager) drainUntil(name string) time.Time {
 	return time.Now().Add(m.view(name).Spec.Timeouts.Drain)
 }
 
-func (m *manager) restart(c actor.Context, msg *messages.Restart) {
+// operate passes an order on.
+func (m *manager) operate(c actor.Context, msg *messages.Operate) {
+	reply := func(err error) {
+		if msg.Reply != nil {
+			m.reply(msg.Reply, err)
+		}
+	}
 	r := m.state.registrations[msg.Name]
 	switch {
 	case r == nil:
-		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		reply(&mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		return
 	case r.stopping:
-		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+		reply(&mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+		return
 	case r.fence != nil:
-		m.reply(msg.Reply, fencedError(msg.Name, r))
+		reply(fencedError(msg.Name, r))
+		return
+	case r.supervisor == nil && msg.Order == messages.OrderRestart:
+		reply(nil) // its first start has only begun
+		return
 	case r.supervisor == nil:
-		m.reply(msg.Reply, nil) // its first start has only begun
+		r.orders = append(r.orders, msg)
+		return
+	}
+	order := &messages.OperateServer{Order: msg.Order, Cause: msg.Cause}
+	switch {
+	case msg.Reply == nil:
+	case msg.Order == messages.OrderStop:
+		r.stopped = append(r.stopped, msg.Reply)
 	default:
 		r.restart = append(r.restart, msg.Reply)
-		until := time.Time{}
-		if msg.Drain {
-			until = m.drainUntil(msg.Name)
-		}
-		c.Send(r.supervisor, &messages.RestartServer{Cause: msg.Cause, DrainUntil: until})
 	}
+	if msg.Drain {
+		order.DrainUntil = m.drainUntil(msg.Name)
+	}
+	c.Send(r.supervisor, order)
 }
 
 // fence ends a server at once. The replies follow when nothing of it is left: with a report
@@ -343,15 +414,25 @@ func (m *manager) fence(c actor.Context, msg *messages.Fence) {
 
 // sendDecided tells a supervising actor what was decided before its address was known, or
 // before this manager. It may get it twice.
-func (m *manager) sendDecided(c actor.Context, r *registration) {
+func (m *manager) sendDecided(c actor.Context, name string, r *registration) {
 	if r.supervisor == nil {
 		return
+	}
+	m.state.tree.membersChanged()
+	if r.grouped && m.state.tree.isEmpty() {
+		r.grouped = false
+		c.Send(r.supervisor, &leaveGroup{})
 	}
 	if r.fence != nil {
 		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
 	}
 	if r.stopping {
-		m.sendStop(c, r)
+		m.sendStop(c, name, r)
+	}
+	orders := r.orders
+	r.orders = nil
+	for _, o := range orders {
+		m.operate(c, o)
 	}
 }
 
@@ -365,7 +446,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	}
 	if r.supervisor == nil { // the first report may arrive before supervisorStarted
 		r.supervisor = msg.from
-		m.sendDecided(c, r)
+		m.sendDecided(c, msg.name, r)
 	}
 	if msg.view.State == supervisor.StateUnregistered {
 		m.remove(c, msg.name, r, msg.view.Cause, msg.events...)
@@ -379,13 +460,23 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	if view.State == supervisor.StateReady {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
+	if len(view.waits) > 0 {
+		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch})
+	}
 	m.announce(msg.events)
-	if view.State == supervisor.StateReady {
+	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {
 		m.confirmRegister(r)
 	}
 	if msg.restarted && len(r.restart) > 0 {
-		m.reply(r.restart[0], nil)
+		m.reply(r.restart[0], msg.refused)
 		r.restart = r.restart[1:]
+	}
+	if view.State == supervisor.StateStopped || view.State == supervisor.StateEvicted && r.beside == nil {
+		left := m.rt.leftBehind.of(msg.name, r.gen)
+		for _, reply := range r.stopped {
+			m.reply(reply, left)
+		}
+		r.stopped = nil
 	}
 	if msg.fenced && r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
@@ -402,7 +493,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 func (m *manager) onSupervisorStarted(c actor.Context, msg *supervisorStarted) {
 	if r := m.find(msg.name, msg.gen); r != nil {
 		r.supervisor = msg.pid
-		m.sendDecided(c, r)
+		m.sendDecided(c, msg.name, r)
 	}
 }
 
@@ -461,6 +552,8 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 	}
 	m.rt.desired.Delete(r.gen)
 	m.rt.releaseStats(r.gen)
+	m.endNext(c)
+	m.state.tree.remove(r.gen)
 	m.finish()
 }
 
@@ -487,8 +580,9 @@ func actorName(role, server string, gen uint64) string {
 // snapshot costs a copy of the list of all views. Owned by the current manager, as part of
 // [managerState]: what a manager that crashed has not published, the next one publishes.
 type draft struct {
-	views map[string]*View // the changed ones by name; nil for a removed server
-	after []func()         // events, then replies, in the order of the messages
+	views  map[string]*View // the changed ones by name; nil for a removed server
+	groups bool             // the status of a group has changed
+	after  []func()         // events, then replies, in the order of the messages
 }
 
 // maxDraftMessages bounds how many messages a caller waits for beside its own.
@@ -530,8 +624,9 @@ func (m *manager) reply(to chan<- error, err error) {
 // it runs it: one that crashes the manager is not tried again.
 func (m *manager) flush() {
 	d := &m.state.draft
-	if views := d.views; len(views) > 0 {
-		d.views = nil
+	m.sendTree()
+	if views := d.views; len(views) > 0 || d.groups {
+		d.views, d.groups = nil, false
 		m.publish(m.rt.Snapshot().withAll(views))
 	}
 	for len(d.after) > 0 {
@@ -545,7 +640,7 @@ func (m *manager) flush() {
 
 // publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
-	s.closed = m.state.closing
+	s.closed, s.groups = m.state.closing, m.state.tree.statuses()
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)
 }
@@ -570,10 +665,16 @@ func (m *manager) withdraw(name string, r *registration) {
 func (m *manager) viewOf(r *registration, reported *View) *View {
 	reported.leaving, reported.replaced = r.stopping, r.successor != nil
 	reported.ending = r.ending
-	if before := m.view(reported.Name); before != nil && reported.Catalog == nil {
+	if before := m.view(reported.Name); before != nil && reported.Catalog == nil && reported.last == nil {
 		reported.last = before.knownCatalog()
 	}
-	if !r.stopping || reported.Catalog == nil {
+	if reported.State == supervisor.StateWaiting {
+		reported.waits = m.waitsFor(reported.Name)
+	}
+	if reported.atRest() {
+		reported.woken = new(atomic.Bool)
+	}
+	if reported.rests = reported.rests && !r.stopping; !r.stopping || reported.Catalog == nil {
 		return reported
 	}
 	hidden := *reported

@@ -38,6 +38,7 @@ func (m *manager) addBeside(c actor.Context, msg *messages.Register, r *registra
 	stats.registered = time.Now()
 	m.rt.stats.Store(gen, stats)
 	m.rt.desired.Store(gen, m.rt.desiredOf(r.gen))
+	m.state.tree.add(gen, &spec)
 	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: m.view(spec.Name).knownCatalog(), Beside: true})
 }
 
@@ -55,6 +56,8 @@ func (m *manager) promote(c actor.Context, msg *report, r, main *registration) b
 	old, until := m.view(msg.name), m.drainUntil(msg.name)
 	main.restart, main.beside, main.replaced = nil, nil, true
 	r.beside, r.ending, r.candidate = main, old.current, false
+	r.stopped, main.stopped = append(r.stopped, main.stopped...), nil
+	m.state.tree.membersChanged()
 	m.state.registrations[msg.name] = r
 	m.stop(c, msg.name, main, until)
 	gone := mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: msg.name, Gen: main.gen, Epoch: old.Epoch,
@@ -71,6 +74,7 @@ func (m *manager) removeBeside(c actor.Context, name string, main *registration,
 	m.afterPublish(func() { r.answerAll(name, cause, left) })
 	m.rt.desired.Delete(r.gen)
 	m.rt.releaseStats(r.gen)
+	m.state.tree.remove(r.gen)
 	switch {
 	case main.ended != nil:
 		main.ended(c)

@@ -242,7 +242,7 @@ func TestRegister(t *testing.T) {
 		evict(t, h)
 		restarted, registered := make(chan error, 1), make(chan error, 1)
 		h.postAll(
-			&messages.Restart{Name: "fs", Reply: restarted},
+			&messages.Operate{Order: messages.OrderRestart, Name: "fs", Reply: restarted},
 			&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
 		<-restarted
 		require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")

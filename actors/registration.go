@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -17,15 +18,20 @@ type registration struct {
 	gen        uint64
 	supervisor *actor.PID // nil until the actor has reported itself
 	stopping   bool
+	stopSent   bool              // the actor was told; it is not while others end before it
 	drainUntil time.Time         // while stopping: when its calls in flight must have ended; zero: at once
 	fence      *supervisor.Cause // why it was fenced; nil if it was not
+	grouped    bool              // it was started for a group, or is in one
 	crashed    bool              // the supervising actor crashed; stopping is true then, and was not requested
 
 	// The callers that wait.
 	register   chan<- error
 	unregister []chan<- error
-	restart    []chan<- error // oldest first
-	fencing    []chan<- error
+	restart    []chan<- error // of orders to restart or start, oldest first
+	stopped    []chan<- error // of orders to stop
+	// orders wait for the actor to report itself.
+	orders  []*messages.Operate
+	fencing []chan<- error
 
 	// successor is the Register that replaces this registration, which is stopping. Usually
 	// it is nil.
@@ -56,13 +62,18 @@ func (r *registration) answerAll(name string, cause *supervisor.Cause, left erro
 	if r.register != nil {
 		answer(r.register, r.registerError(name, cause, left))
 	}
-	for _, reply := range append(r.unregister, r.fencing...) {
+	for _, reply := range slices.Concat(r.unregister, r.fencing, r.stopped) {
 		answer(reply, left)
+	}
+	for _, o := range r.orders {
+		if o.Reply != nil {
+			r.restart = append(r.restart, o.Reply)
+		}
 	}
 	for _, reply := range r.restart {
 		answer(reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
 	}
-	r.register, r.unregister, r.restart, r.fencing = nil, nil, nil, nil
+	r.register, r.unregister, r.restart, r.fencing, r.stopped, r.orders = nil, nil, nil, nil, nil, nil
 }
 
 // registerError explains why a registration ended before its server was ready.

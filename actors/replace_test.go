@@ -35,14 +35,14 @@ func TestReplace(t *testing.T) {
 
 	runWithHarness(t, "registers_a_free_name", func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
-		require.NoError(t, h.rt.Replace(ctx, fs))
+		require.NoError(t, replace(h.rt, ctx, fs))
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 
 	runWithHarness(t, "never_leaves_the_name_unknown", func(t *testing.T, h *harness) {
 		registerSlow(t, h)
 		s := h.rt.Snapshot()
-		go func() { _ = h.rt.Replace(ctx, fs) }()
+		go func() { _ = replace(h.rt, ctx, fs) }()
 		for s.Server("fs").Gen == 1 || s.Server("fs").State != supervisor.StateReady {
 			<-s.Changed()
 			s = h.rt.Snapshot()
@@ -55,7 +55,7 @@ func TestReplace(t *testing.T) {
 	runWithHarness(t, "waits_until_the_old_server_is_released", func(t *testing.T, h *harness) {
 		registerSlow(t, h)
 		events := h.events()
-		require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, h.rt.Replace(ctx, fs)) }))
+		require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, replace(h.rt, ctx, fs)) }))
 		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventUnregistered, mcpvisor.EventRegistered,
 			mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events())[len(events())-4:])
 		require.Len(t, h.rt.Snapshot().Tools(), 1)
@@ -63,7 +63,7 @@ func TestReplace(t *testing.T) {
 
 	runWithHarness(t, "callers_that_wait_get_the_new_server", func(t *testing.T, h *harness) {
 		registerSlow(t, h)
-		go func() { _ = h.rt.Replace(ctx, fs) }()
+		go func() { _ = replace(h.rt, ctx, fs) }()
 		synctest.Wait()
 		require.True(t, h.rt.Snapshot().Server("fs").Leaving())
 		require.Empty(t, h.rt.Snapshot().Tools())
@@ -78,9 +78,9 @@ func TestReplace(t *testing.T) {
 	runWithHarness(t, "replaces_an_evicted_server_for_callers_that_wait", func(t *testing.T, h *harness) {
 		evict(t, h)
 		h.rt.desiredOf(1).SetLevel("error")
-		h.postAll(&messages.Restart{Name: "fs", Reply: make(chan error, 1)}) // a session that takes time to be released
+		h.postAll(&messages.Operate{Order: messages.OrderRestart, Name: "fs", Reply: make(chan error, 1)}) // a session that takes time to be released
 		synctest.Wait()
-		go func() { _ = h.rt.Replace(ctx, fs) }()
+		go func() { _ = replace(h.rt, ctx, fs) }()
 		synctest.Wait()
 		v, err := h.rt.AwaitReady(ctx, "fs")
 		require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestReplace(t *testing.T) {
 	runWithHarness(t, "passes_what_is_desired_on_but_register_does_not", func(t *testing.T, h *harness) {
 		registerSlow(t, h)
 		h.rt.desiredOf(1).SetResource("x:a", true)
-		require.NoError(t, h.rt.Replace(ctx, fs))
+		require.NoError(t, replace(h.rt, ctx, fs))
 		_, uris, _ := h.rt.desiredOf(2).Snapshot()
 		require.Equal(t, []string{"x:a"}, uris)
 		_, old := h.rt.desired.Load(uint64(1))
@@ -145,7 +145,7 @@ func TestReplace(t *testing.T) {
 		registerSlow(t, h)
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		require.ErrorIs(t, h.rt.Replace(ctx, fs), mcpvisor.ErrCanceled)
+		require.ErrorIs(t, replace(h.rt, ctx, fs), mcpvisor.ErrCanceled)
 		v, err := h.rt.AwaitReady(context.Background(), "fs")
 		require.NoError(t, err)
 		require.EqualValues(t, 2, v.Gen)

@@ -21,25 +21,29 @@ type report struct {
 	from   *actor.PID // nil if no actor was started
 	view   *View
 	events []mcpvisor.Event
-	// restarted: a RestartServer has been carried out, and the view shows it.
+	// restarted: an order to restart or start has been carried out, and the view shows it.
 	restarted bool
+	refused   error // why it was not
 	// fenced: the server was fenced, and nothing of it is left.
 	fenced bool
 	// replies are answered when the view is published.
 	replies []chan<- error
 }
 
-// report sends a report. restarted answers the oldest caller of Restart.
-func (s *supervisingActor) report(events []mcpvisor.Event, restarted bool) {
-	r := s.newReport(events)
-	r.restarted = restarted
+// report sends a report.
+func (s *supervisingActor) report(events []mcpvisor.Event) { s.rt.post(s.newReport(events)) }
+
+// answerOrder answers the oldest caller of Restart or Start.
+func (s *supervisingActor) answerOrder(refused error) {
+	r := s.newReport(nil)
+	r.restarted, r.refused = true, refused
 	s.rt.post(r)
 }
 
 // reportStandby reports an event of the standby.
 func (s *supervisingActor) reportStandby(epoch uint64, e mcpvisor.Event) {
 	e.Epoch = epoch
-	s.report([]mcpvisor.Event{s.stamp(e)}, false)
+	s.report([]mcpvisor.Event{s.stamp(e)})
 }
 
 func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
@@ -52,7 +56,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 	r := &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), downSince: s.downSince, Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
-		Catalog: s.published, EverReady: s.everReady, BothEras: s.bothEras,
+		Catalog: s.published, last: s.last, rests: s.rests, EverReady: s.everReady, BothEras: s.bothEras,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),

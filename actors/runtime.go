@@ -30,6 +30,9 @@ type Options struct {
 	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
 	// [DefaultMaxStarts].
 	MaxStarts int
+	// InUse reports whether something other than requests uses a server, so that it does not sleep. Optional; it must
+	// not block.
+	InUse func(server string) bool
 	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
 	Records *Runtime
 }
@@ -47,9 +50,11 @@ type Runtime struct {
 	// What outlives a manager. managerState is owned by the current manager.
 	inbox        inbox
 	managerState managerState
+	groupsState  groupsState               // owned by the current actor groups
 	nextGen      atomic.Uint64             // the last generation that was given out
 	managers     atomic.Uint64             // how many there were
 	manager      atomic.Pointer[actor.PID] // the current one; written by root
+	groups       atomic.Pointer[actor.PID] // the current one; written by root
 
 	snapshot   atomic.Pointer[Snapshot] // written by the manager only
 	desired    sync.Map                 // gen → *subscription.Desired; written by the manager only
@@ -77,6 +82,7 @@ func New(opts Options) *Runtime {
 	rt.calls.init(opts.Records)
 	rt.UpdateObserver(func(monitor.Observer) monitor.Observer { return opts.Observer })
 	rt.managerState.registrations = map[string]*registration{}
+	rt.groupsState = groupsState{nodes: map[string]*groupNode{}, servers: map[string]*place{}}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)
 	rt.starts = newStartLimiter(opts.MaxStarts)
@@ -126,35 +132,53 @@ func (rt *Runtime) desiredOf(gen uint64) *subscription.Desired {
 	return subscription.NewDesired()
 }
 
-// Register adds a server and waits until it is ready, or, if it is
+// Register adds a server and waits until it is ready or at rest, or, if it is
 // StartSupervised, until it is accepted. If ctx ends first, the registration is
 // withdrawn.
 func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
-	reply, accepted := make(chan error, 1), make(chan uint64, 1)
-	spec = spec.Clone() // the caller may change its copy afterwards
-	rt.post(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
-	select {
-	case err := <-reply:
-		return err
-	case <-rt.drained:
-		return replyOr(reply, ClosedError(spec.Name))
-	case <-ctx.Done():
-		select { // the reply may have come in the same moment
-		case err := <-reply:
-			return err
-		default:
-		}
-		rt.withdrawRegister(spec.Name, accepted, reply)
-		return &mcpvisor.Error{Server: spec.Name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
-	}
+	return rt.RegisterAll(ctx, []mcpvisor.ServerSpec{spec})[0]
 }
 
-// Replace is Register of a name that may be taken, as messages.Register says of it. If ctx ends first,
+// RegisterAll is Register of several servers at once, so that they start in their order.
+func (rt *Runtime) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) []error {
+	return rt.registerAll(specs, false, func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error {
+		select {
+		case err := <-reply:
+			return err
+		case <-rt.drained:
+			return replyOr(reply, ClosedError(m.Spec.Name))
+		case <-ctx.Done():
+			select { // the reply may have come in the same moment
+			case err := <-reply:
+				return err
+			default:
+			}
+			rt.withdrawRegister(m.Spec.Name, accepted, reply)
+			return &mcpvisor.Error{Server: m.Spec.Name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
+		}
+	})
+}
+
+// ReplaceAll is RegisterAll of names that may be taken, as messages.Register says of it. If ctx ends first,
 // what has begun continues.
-func (rt *Runtime) Replace(ctx context.Context, spec mcpvisor.ServerSpec) error {
-	reply := make(chan error, 1)
-	rt.post(&messages.Register{Spec: spec.Clone(), Replace: true, Reply: reply})
-	return rt.awaitReply(ctx, spec.Name, reply, ClosedError(spec.Name))
+func (rt *Runtime) ReplaceAll(ctx context.Context, specs []mcpvisor.ServerSpec) []error {
+	return rt.registerAll(specs, true, func(m *messages.Register, reply <-chan error, _ <-chan uint64) error {
+		return rt.awaitReply(ctx, m.Spec.Name, reply, ClosedError(m.Spec.Name))
+	})
+}
+
+func (rt *Runtime) registerAll(specs []mcpvisor.ServerSpec, replace bool, await func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error) []error {
+	all, replies, accepted := &messages.RegisterAll{}, make([]chan error, len(specs)), make([]chan uint64, len(specs))
+	for i, spec := range specs {
+		replies[i], accepted[i] = make(chan error, 1), make(chan uint64, 1)
+		all.All = append(all.All, &messages.Register{Spec: spec.Clone(), Replace: replace, Reply: replies[i], Accepted: accepted[i]}) // the caller may change its copy
+	}
+	rt.post(all)
+	errs := make([]error, len(specs))
+	for i, m := range all.All { // none keeps another one waiting for longer than itself
+		errs[i] = await(m, replies[i], accepted[i])
+	}
+	return errs
 }
 
 // withdrawRegister unregisters what a Register has registered whose context ended. It
@@ -190,6 +214,29 @@ func (rt *Runtime) UnregisterDrained(ctx context.Context, name string, drain boo
 	return rt.awaitReply(ctx, name, reply, nil)
 }
 
+// UnregisterAll is UnregisterDrained of several servers, with drain; each ends before those that it comes after. The
+// errors are in the order of the names.
+func (rt *Runtime) UnregisterAll(ctx context.Context, names []string) []error {
+	all, replies := &messages.UnregisterAll{}, make([]chan error, len(names))
+	for i, name := range names {
+		replies[i] = make(chan error, 1)
+		all.All = append(all.All, &messages.Unregister{Name: name, Drain: true, Reply: replies[i]})
+	}
+	rt.post(all)
+	errs := make([]error, len(names))
+	for i, name := range names {
+		errs[i] = rt.awaitReply(ctx, name, replies[i], nil)
+	}
+	return errs
+}
+
+// RenewGroup starts a group afresh that has failed.
+func (rt *Runtime) RenewGroup(name string) {
+	if groups := rt.groups.Load(); groups != nil {
+		rt.send(groups, &renewGroup{name: name})
+	}
+}
+
 // Fence ends a server at once, keeps it from starting again in this registration, and waits
 // until everything it held is released.
 func (rt *Runtime) Fence(ctx context.Context, name, reason string) error {
@@ -210,9 +257,39 @@ func (rt *Runtime) Restart(ctx context.Context, name string) error {
 // RestartFor is Restart with the cause of the end of the session; nil: a caller has asked. drain is as in
 // UnregisterDrained; the restart is under way when the calls have ended.
 func (rt *Runtime) RestartFor(ctx context.Context, name string, cause *supervisor.Cause, drain bool) error {
+	return rt.operate(ctx, &messages.Operate{Name: name, Order: messages.OrderRestart, Cause: cause, Drain: drain})
+}
+
+// Stop ends a server and keeps its registration, and waits until everything it held is released. drain is as in
+// UnregisterDrained.
+func (rt *Runtime) Stop(ctx context.Context, name string, drain bool) error {
+	return rt.operate(ctx, &messages.Operate{Name: name, Order: messages.OrderStop, Drain: drain})
+}
+
+// Start starts a server that is stopped, or in any other state does not run, with a fresh budget.
+func (rt *Runtime) Start(ctx context.Context, name string) error {
+	return rt.operate(ctx, &messages.Operate{Name: name, Order: messages.OrderStart})
+}
+
+func (rt *Runtime) operate(ctx context.Context, m *messages.Operate) error {
 	reply := make(chan error, 1)
-	rt.post(&messages.Restart{Name: name, Cause: cause, Drain: drain, Reply: reply})
-	return rt.awaitReply(ctx, name, reply, ClosedError(name))
+	m.Reply = reply
+	rt.post(m)
+	return rt.awaitReply(ctx, m.Name, reply, ClosedError(m.Name))
+}
+
+// wake tells a server that is at rest that it is wanted. However many callers do, it is told once.
+func (rt *Runtime) wake(v *View) {
+	if v.atRest() && v.woken.CompareAndSwap(false, true) {
+		rt.post(&messages.Operate{Name: v.Name, Order: messages.OrderWake})
+	}
+}
+
+// SetGroups makes the groups of the client those of groups.
+func (rt *Runtime) SetGroups(ctx context.Context, groups []mcpvisor.Group) error {
+	reply := make(chan error, 1)
+	rt.post(&messages.SetGroups{Groups: groups, Reply: reply})
+	return rt.awaitReply(ctx, "", reply, ClosedError(""))
 }
 
 // awaitReply waits for a reply of the manager. drained is the result if the last server

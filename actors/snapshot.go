@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -27,6 +28,7 @@ type Snapshot struct {
 	names   func() []string // the names that are left
 	closed  bool
 	next    chan struct{} // closed when this snapshot is replaced
+	groups  []mcpvisor.GroupStatus
 
 	// aliases caches the looked-up aliases that end with a hash: alias → mcpvisor.Tool.
 	// It is the only part that changes.
@@ -66,6 +68,9 @@ func (s *Snapshot) withAll(changed map[string]*View) *Snapshot {
 		names := slices.DeleteFunc(append(added, s.order...), func(name string) bool { return view(name) == nil })
 		slices.Sort(names)
 		return snapshotOf(names, view, s.closed)
+	}
+	if len(changed) == 0 { // a group has changed
+		return &Snapshot{index: s.index, order: s.order, views: s.views, removed: s.removed, names: s.names, next: make(chan struct{})}
 	}
 	next := &Snapshot{index: s.index, order: s.order, views: slices.Clone(s.views), removed: s.removed, names: s.names,
 		closed: s.closed, next: make(chan struct{})}
@@ -206,6 +211,9 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	return found.Server, found.OriginalName, true
 }
 
+// Groups describes the groups in their order. Do not change it.
+func (s *Snapshot) Groups() []mcpvisor.GroupStatus { return s.groups }
+
 // Closed reports whether Close was called.
 func (s *Snapshot) Closed() bool { return s.closed }
 
@@ -239,8 +247,13 @@ type View struct {
 
 	// last is what a server that is down offered, or the one that it replaces; nil while it
 	// is ready.
-	last    *catalog.Catalog
-	leaving bool // the registration is being removed
+	last *catalog.Catalog
+	// rests: the server has gone to rest, or has not been wanted yet, and has neither been ready nor failed since. It is
+	// listed with last, also while it wakes.
+	rests   bool
+	woken   *atomic.Bool // it was told to wake; set if it is at rest
+	waits   []string     // of a server that waits: for whom
+	leaving bool         // the registration is being removed
 	// replaced: the registration is being removed, and the next one of the name follows at
 	// once.
 	replaced bool
@@ -275,6 +288,9 @@ func (v *View) knownCatalog() *catalog.Catalog {
 // session has died and the manager has not handled the report yet. So a caller whose
 // call failed with ErrCrashed never finds the tools listed.
 func (v *View) Listed() *catalog.Catalog {
+	if v.rests {
+		return v.last
+	}
 	if v.Catalog == nil || v.sessionCause() != nil {
 		return nil
 	}
@@ -321,10 +337,26 @@ func (v *View) sessionCause() *supervisor.Cause {
 	return cause
 }
 
+// atRest reports whether the server starts when it is wanted.
+func (v *View) atRest() bool {
+	return v.State == supervisor.StateAsleep || v.State == supervisor.StateResting
+}
+
+// Rests reports whether the server is at rest, is going to, or wakes: a call waits for it.
+func (v *View) Rests() bool { return v.rests }
+
+// FellAsleep reports whether a view of a ready server is older than the sleep of the server.
+func (v *View) FellAsleep() bool { return v.current != nil && v.current.rested.Load() }
+
 // mayReturn reports whether a server in that state is ready, or may become ready without a
 // Restart.
 func mayReturn(s supervisor.State) bool {
-	return isOpen(s) || s == supervisor.StateClosing || s == supervisor.StateBackoff || s == supervisor.StateParked
+	switch s {
+	case supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked, supervisor.StateWaiting, supervisor.StateAsleep, supervisor.StateResting:
+		return true
+	default:
+		return isOpen(s)
+	}
 }
 
 // isOpen reports whether a server in that state has a session that is open or opening.
@@ -343,15 +375,15 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	st := mcpvisor.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Registered: v.stats.registered, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
-		WantsStandby: v.Spec.Standby,
-		Attempt:      v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
+		WantsStandby: v.Spec.Standby, WaitsFor: slices.Clone(v.waits),
+		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
 		Calls: v.stats.calls.counts(), Totals: v.totals(time.Now()),
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()
 	}
-	if v.State != supervisor.StateReady {
+	if v.State != supervisor.StateReady && !v.rests && v.State != supervisor.StateStopped {
 		at := v.downSince
 		if at.IsZero() {
 			at = v.stats.registered
@@ -369,7 +401,11 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		info := v.standby.session.Info()
 		st.Standby = &info
 	}
-	if c := v.Catalog; c != nil {
+	c := v.Catalog
+	if v.rests {
+		c = v.last
+	}
+	if c != nil {
 		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
 			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Tokens: c.Tokens, Warnings: slices.Clone(c.Warnings)}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/group"
 	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -43,6 +44,19 @@ type supervisingActor struct {
 	published  *catalog.Catalog // nil unless the server is ready
 	last       *catalog.Catalog // what the server offered when it was ready before; the view keeps it, too
 
+	// The place in the groups. link is nil for a server without one.
+	link        *group.Link
+	place       uint64       // its token
+	groupReport group.Report // the last that was sent
+	leaving     bool         // the registration ends: the group is told nothing more
+
+	// What is known of the use of the server, for ServerSpec.IdleStop and Start.
+	rests     bool // see View
+	wanted    bool // it was asked for once, or is not lazy
+	idleTimer *time.Timer
+	idleSince time.Time
+	idleCalls int64 // calls when idleSince was set
+
 	drain *lifecycle.Input // ends the session when its calls in flight have ended; nil: none waits for that
 
 	everReady bool
@@ -61,6 +75,10 @@ func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer
 	spec := m.Spec
 	s := &supervisingActor{rt: rt, name: spec.Name, gen: m.Gen, spec: spec, dialer: dialer, stats: rt.statsOf(m.Gen), last: m.Last,
 		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised && !m.Beside, nil)}
+	s.lifecycle.Transient, s.wanted = spec.Transient, spec.Start != mcpvisor.StartLazy || m.Beside
+	if m.Held {
+		s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputHold})
+	}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
 		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, nil)}
 	return s
@@ -74,6 +92,9 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.self = c.Self()
+		if s.rests = !s.wanted; s.rests && s.last != nil { // what it lists is known
+			s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputUnwanted})
+		}
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputRegister})
 	case *messages.Opened:
 		s.route(c, lifecycle.Input{Kind: lifecycle.InputOpened, Epoch: m.Epoch})
@@ -89,16 +110,30 @@ func (s *supervisingActor) Receive(c actor.Context) {
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.Token})
 	case *standbyDue:
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.token})
-	case *messages.RestartServer:
-		cause := m.Cause.Clone()
-		if cause == nil {
-			cause = &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
+	case *messages.OperateServer:
+		s.operate(c, m)
+	case *messages.Rest:
+		s.rest(c, m.Epoch)
+	case *idleDue:
+		s.checkIdle(m.epoch)
+	case *joinGroup:
+		if s.place = m.token; m.fresh || s.link == nil {
+			s.link = &group.Link{}
 		}
-		s.end(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: cause}, m.DrainUntil)
-		s.report(nil, true)
+		s.reportGroup(true)
+	case *leaveGroup:
+		s.link = nil
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputClear, Leave: true})
+	case *groupOrder:
+		if s.link == nil || m.token != s.place {
+			s.rt.stale.Add(1)
+		} else if in, ok := s.link.Take(s.lifecycle, m.effect); ok {
+			s.step(c, in)
+		}
 	case *messages.FenceServer:
 		s.fence(c, m.Cause)
 	case *messages.Stop:
+		s.leaving = true
 		s.idleDialer() // so that the release of the session covers what the dialer keeps
 		cause := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}
 		switch {
@@ -115,12 +150,60 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *catalogRefreshed:
 		s.onRefreshed(m)
 	case *messages.ReconcileRequest:
-		s.report(nil, false)
+		s.report(nil)
 	case *actor.Stopping:
 		s.abort()
 	}
 	if s.drain != nil && s.lifecycle.State() != supervisor.StateReady { // the session has ended by itself
 		s.endDrained(c, false)
+	}
+	s.reportGroup(false)
+}
+
+// operate carries out an order of the operator, or of something that wants the server.
+func (s *supervisingActor) operate(c actor.Context, m *messages.OperateServer) {
+	cause := m.Cause.Clone()
+	if m.Order != messages.OrderStop {
+		s.wanted = true
+	}
+	switch m.Order {
+	case messages.OrderWake:
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputWanted})
+		return
+	case messages.OrderStart:
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputStart})
+		s.answerOrder(nil)
+	case messages.OrderStop:
+		if cause == nil {
+			cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "stopped by an operator"}
+		}
+		s.end(c, lifecycle.Input{Kind: lifecycle.InputHalt, Cause: cause}, m.DrainUntil)
+		s.report(nil)
+	case messages.OrderRestart:
+		if s.lifecycle.Halted() {
+			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.KindUnavailable, Cause: errStopped})
+			return
+		}
+		if cause == nil {
+			cause = &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
+		}
+		s.end(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: cause}, m.DrainUntil)
+		s.answerOrder(nil)
+	}
+}
+
+// reportGroup tells the group of the server how it stands, if that has changed. joined answers a joinGroup.
+func (s *supervisingActor) reportGroup(joined bool) {
+	if s.link == nil || s.leaving {
+		return
+	}
+	r := group.ReportOf(s.lifecycle, s.link)
+	if r == s.groupReport && !joined {
+		return
+	}
+	s.groupReport = r
+	if groups := s.rt.groups.Load(); groups != nil {
+		s.rt.send(groups, &memberReport{name: s.name, gen: s.gen, token: s.place, joined: joined, report: r})
 	}
 }
 
@@ -142,7 +225,7 @@ func (s *supervisingActor) end(c actor.Context, in lifecycle.Input, until time.T
 	inc, self, rt := s.inc, s.self, s.rt
 	inc.drain()
 	s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn})
-	s.report(nil, false)
+	s.report(nil)
 	rt.goSafe("supervisor", func() {
 		ended := &drainEnded{epoch: inc.epoch}
 		select {
@@ -173,7 +256,7 @@ func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 		return
 	}
 	if in.Kind == lifecycle.InputDied {
-		in.Standby = s.standby.readyEpoch()
+		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.lostCalls() > 0
 	}
 	s.step(c, in)
 }
@@ -186,16 +269,17 @@ func (s *supervisingActor) step(c actor.Context, in lifecycle.Input) {
 		return
 	}
 	t := &transition{before: before, input: in}
-	if before == lifecycle.StateNew && s.lifecycle.State() == supervisor.StateConnecting {
+	if before == lifecycle.StateNew && s.lifecycle.State() != supervisor.StateUnregistered {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRegistered})
 	}
+	s.noteRest(in, before)
 	for _, e := range effects {
 		s.execute(c, t, e)
 	}
 	if s.lifecycle.State() != supervisor.StateReady {
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn, Cause: s.lifecycle.Cause()})
 	}
-	s.report(t.events, false)
+	s.report(t.events)
 	if s.lifecycle.State() == supervisor.StateUnregistered {
 		c.Stop(c.Self())
 	}
@@ -228,6 +312,10 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 	case lifecycle.EffectWithdraw:
 		s.last, s.published, s.downSince = s.published, nil, time.Now()
 		s.readyFor, s.readySince = s.readyFor+s.downSince.Sub(s.readySince), time.Time{}
+		if s.rests { // EventAsleep follows
+			s.downSince = time.Time{}
+			return
+		}
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
 	case lifecycle.EffectEndSession:
 		s.endSession(c, t, e)
@@ -265,6 +353,7 @@ func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	c.Send(s.port, &messages.SessionReady{})
 	s.emit(t, s.readyEvent(&change))
 	s.last, s.downSince = nil, time.Time{}
+	s.watchUse(0)
 	if t.input.Kind != lifecycle.InputDied {
 		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputServing})
 	}
@@ -288,7 +377,7 @@ func (s *supervisingActor) fence(c actor.Context, cause *supervisor.Cause) {
 			c.Send(port, &messages.EndSession{Cause: cause, Now: true})
 		}
 	}
-	s.report(nil, false)
+	s.report(nil)
 }
 
 func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
@@ -326,6 +415,10 @@ func (s *supervisingActor) announceGone(t *transition, e lifecycle.Effect) {
 	case supervisor.StateEvicted:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause, Attempt: s.lifecycle.Attempt(),
 			MaxAttempts: s.spec.Policy.MaxAttempts})
+	case supervisor.StateAsleep, supervisor.StateResting:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAsleep, Cause: e.Cause})
+	case supervisor.StateStopped:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStopped, Cause: e.Cause})
 	case supervisor.StateUnregistered:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
 	default:
@@ -418,6 +511,7 @@ func (s *supervisingActor) abort() {
 	s.ended = true
 	stopTimer(&s.timer)
 	stopTimer(&s.standby.timer)
+	stopTimer(&s.idleTimer)
 	defer s.idleDialer() // no further session can be opened
 	for _, inc := range s.incarnations() {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})

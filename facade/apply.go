@@ -30,7 +30,7 @@ const KeepOthers = "*"
 // is not used. keep is for servers that the program has registered itself, and for entries
 // of a file that cannot be used at present (config.File.Broken).
 //
-// Servers are unregistered first and all at once, so that new ones may use what they held. The calls in flight
+// Servers are unregistered first and all at once, but for those that others come after, so that new ones may use what they held. The calls in flight
 // of a server that is unregistered or replaced may end before, as with [WithDrain]: within Timeouts.Drain of
 // its old spec, or else with ErrClosed and OutcomeUnknown. Subscriptions and the log level pass to the new server.
 //
@@ -66,44 +66,52 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 		_, wanted := first[name]
 		return wanted || others || slices.Contains(keep, name)
 	})
-	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
-		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
-			errs[i] = c.applySpec(ctx, specs[i])
+	var changed []mcpvisor.ServerSpec
+	var index []int
+	for i, spec := range specs {
+		if errs[i] == nil && !slices.Contains(keep, spec.Name) && !c.isApplied(spec) {
+			changed, index = append(changed, spec), append(index, i)
 		}
-	})
+	}
+	failed := make([]error, len(changed))
+	if c.hasOrder(specs) {
+		c.startTogether(ctx, changed, failed, c.rt.ReplaceAll)
+	} else {
+		inParallel(len(changed), c.opts.startsAtOnce(), func(i int) {
+			c.startTogether(ctx, changed[i:i+1], failed[i:i+1], c.rt.ReplaceAll)
+		})
+	}
+	for i, spec := range changed {
+		c.validator.forget(spec.Name)
+		errs[index[i]] = failed[i]
+	}
 	return errors.Join(slices.Concat(errs, unregistered)...)
 }
 
 // unregisterOthers ends all servers whose names are not wanted.
 func (c *Client) unregisterOthers(ctx context.Context, wanted func(name string) bool) []error {
 	names := slices.DeleteFunc(c.Servers(), wanted)
-	errs := make([]error, len(names))
-	inParallel(len(names), len(names), func(i int) {
-		if errs[i] = endedBefore(ctx, names[i], "unregister "+names[i]); errs[i] != nil {
-			return
+	if ctx.Err() != nil {
+		errs := make([]error, len(names))
+		for i, name := range names {
+			errs[i] = endedBefore(ctx, name, "unregister "+name)
 		}
-		if err := c.Unregister(ctx, names[i], WithDrain()); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
-			errs[i] = err
+		return errs
+	}
+	errs := c.rt.UnregisterAll(ctx, names)
+	for i, name := range names {
+		c.validator.forget(name)
+		if errs[i] = c.withServerOp(errs[i], name, "unregister "+name); errors.Is(errs[i], mcpvisor.ErrUnknownServer) { // it is gone already
+			errs[i] = nil
 		}
-	})
+	}
 	return errs
 }
 
-// applySpec registers a server, unless it is registered with an equal spec.
-func (c *Client) applySpec(ctx context.Context, spec mcpvisor.ServerSpec) error {
-	op := "register " + spec.Name
-	if err := spec.Validate(); err != nil {
-		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
-	}
-	if v := c.rt.Snapshot().Server(spec.Name); v != nil && !v.Leaving() && v.Spec.Equal(spec) {
-		return nil
-	}
-	if err := endedBefore(ctx, spec.Name, op); err != nil {
-		return err
-	}
-	err := c.rt.Replace(ctx, spec)
-	c.validator.forget(spec.Name)
-	return withOp(err, op)
+// isApplied reports whether a server is registered with an equal spec.
+func (c *Client) isApplied(spec mcpvisor.ServerSpec) bool {
+	v := c.rt.Snapshot().Server(spec.Name)
+	return v != nil && !v.Leaving() && v.Spec.Equal(spec)
 }
 
 // byName returns the first spec of each name, and an error in the place of each other one.

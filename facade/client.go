@@ -35,7 +35,8 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, Apply, Unregister, Restart, Fence, WaitReady, Ping, Close
+//	servers    Register, Apply, Unregister, Stop, Start, Restart, Fence, WaitReady, Ping, Close
+//	groups     SetGroups, Groups, Monitor
 //	calls      CallTool, CallToolRaw, CallToolForModel, ErrorForModel, ReadResource, GetPrompt, Complete
 //	tasks      StartTask, ResumeTask, Tasks, CancelTask, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
@@ -116,6 +117,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 		Logger:    o.logger,
 		Observer:  o.observer,
 		MaxStarts: o.maxStarts,
+		InUse:     c.isCopied,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
@@ -167,6 +169,10 @@ func (c *Client) Register(ctx context.Context, specs ...mcpvisor.ServerSpec) err
 		return c.register(ctx, specs[0])
 	}
 	_, errs := byName(specs)
+	if c.hasOrder(specs) {
+		c.startTogether(ctx, specs, errs, c.rt.RegisterAll)
+		return errors.Join(errs...)
+	}
 	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil {
 			errs[i] = c.register(ctx, specs[i])
@@ -175,15 +181,45 @@ func (c *Client) Register(ctx context.Context, specs ...mcpvisor.ServerSpec) err
 	return errors.Join(errs...)
 }
 
-func (c *Client) register(ctx context.Context, spec mcpvisor.ServerSpec) error {
+// hasOrder reports whether servers may wait for each other. Then none may wait for a place among those that start.
+func (c *Client) hasOrder(specs []mcpvisor.ServerSpec) bool {
+	return len(c.rt.Snapshot().Groups()) > 0 || slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return len(s.After) > 0 })
+}
+
+// startTogether starts the servers of specs without an error so far. It completes errs.
+func (c *Client) startTogether(ctx context.Context, specs []mcpvisor.ServerSpec, errs []error, start func(context.Context, []mcpvisor.ServerSpec) []error) {
+	var valid []mcpvisor.ServerSpec
+	var index []int
+	for i, spec := range specs {
+		if errs[i] == nil {
+			errs[i] = checkSpec(ctx, spec)
+		}
+		if errs[i] == nil {
+			valid, index = append(valid, spec), append(index, i)
+		}
+	}
+	if len(valid) == 0 {
+		return
+	}
+	for i, err := range start(ctx, valid) {
+		errs[index[i]] = withOp(err, "register "+valid[i].Name)
+	}
+}
+
+// checkSpec is the error of a server that cannot be registered, or whose context has ended.
+func checkSpec(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
 		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
-	if err := endedBefore(ctx, spec.Name, op); err != nil {
+	return endedBefore(ctx, spec.Name, op)
+}
+
+func (c *Client) register(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	if err := checkSpec(ctx, spec); err != nil {
 		return err
 	}
-	return withOp(c.rt.Register(ctx, spec), op)
+	return withOp(c.rt.Register(ctx, spec), "register "+spec.Name)
 }
 
 // endedBefore is the error of an operation whose context had ended before it began; nil

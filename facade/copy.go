@@ -66,6 +66,11 @@ func (s *copies) each(f func(*Client) error) error {
 	return errors.Join(failed...)
 }
 
+// isCopied reports whether a copy of a server runs.
+func (c *Client) isCopied(server string) bool {
+	return slices.ContainsFunc(c.copies.all(), func(made *Client) bool { return made.rt.Snapshot().Server(server) != nil })
+}
+
 // CopyServer implements relay.Methods.
 func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	op := "copy " + server
@@ -92,7 +97,7 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}
 	}
 	spec := *v.Spec
-	spec.StartSupervised, spec.Standby = true, false
+	spec.StartSupervised, spec.Standby, spec.After, spec.Start, spec.IdleStop = true, false, nil, mcpvisor.StartEager, 0
 	if err := made.rt.Register(context.Background(), spec); err != nil {
 		return nil, errors.Join(withOp(err, op), made.Close(context.Background()))
 	}

@@ -63,16 +63,31 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	return got, nil
 }
 
-// awaitServer waits until a server is ready, with WithWaitReady; without it, it returns
-// the view at once.
+// awaitServer waits until a server is ready, with WithWaitReady. Without it, it waits for a server only that is at rest, and
+// returns the view of any other at once.
 func (c *Client) awaitServer(ctx context.Context, v *actors.View, o *callOptions) (*actors.View, error) {
-	if !o.WaitReady {
+	switch {
+	case !o.WaitReady && !v.Rests():
 		return v, nil
+	case !o.WaitReady:
+		return c.wake(ctx, v, o)
 	}
 	if err := checkBounded(ctx, v, o); err != nil {
 		return nil, err
 	}
 	return c.rt.AwaitReady(ctx, v.Name)
+}
+
+// wake waits for one start of a server that is at rest, within the timeouts of the call.
+func (c *Client) wake(ctx context.Context, v *actors.View, o *callOptions) (*actors.View, error) {
+	if err := checkBounded(ctx, v, o); err != nil {
+		return nil, err
+	}
+	idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.Timeout)
+	if idle == 0 || total > 0 && total < idle {
+		idle = total
+	}
+	return c.rt.Wake(ctx, v.Name, idle)
 }
 
 // checkBounded refuses a call that nothing would end: neither its context nor a timeout.
@@ -91,7 +106,7 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
 
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
-// sent because the server was down or was being replaced, and only then. It completes r.
+// sent because the server was down or was being replaced, and only then; without it, if the server has gone to sleep. It completes r.
 func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
@@ -119,14 +134,20 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			defer v.TaskTaken()
 			return c.begun(ctx, q, v, r, o, raw)
 		}
-		if !o.WaitReady {
-			return response{}, err
-		}
 		var e *mcpvisor.Error
 		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || e.Kind != mcpvisor.KindUnavailable && e.Kind != mcpvisor.KindClosed {
 			return response{}, err
 		}
-		next, waitErr := c.rt.AwaitReady(ctx, v.Name)
+		var next *actors.View
+		var waitErr error
+		switch {
+		case o.WaitReady:
+			next, waitErr = c.rt.AwaitReady(ctx, v.Name)
+		case v.FellAsleep(): // in this moment
+			next, waitErr = c.wake(ctx, v, o)
+		default:
+			return response{}, err
+		}
 		if waitErr != nil {
 			if e.Kind == mcpvisor.KindClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
 				return response{}, err

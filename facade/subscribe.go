@@ -19,7 +19,7 @@ import (
 // server answered every list with an error), ErrProtocol (its answers were unusable),
 // ErrTimeout, ErrCanceled, ErrClosed.
 func (c *Client) Refresh(ctx context.Context, server string) error {
-	return c.withView(server, "refresh "+server, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
+	return c.withAwake(ctx, server, "refresh "+server, true, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
 }
 
 // Subscribe asks a server to report changes of a resource, which watchers get as
@@ -55,7 +55,7 @@ func (c *Client) setSubscription(ctx context.Context, server, uri string, on boo
 	if err := endedBefore(ctx, server, op); on && err != nil {
 		return err
 	}
-	return c.withView(server, op, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
+	return c.withAwake(ctx, server, op, on, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
 }
 
 // loggingLevels are the severities of RFC 5424, lowest first.
@@ -79,6 +79,23 @@ func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) erro
 		return err
 	}
 	return c.withView(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })
+}
+
+// withAwake is withView that first wakes a server at rest, if the operation needs that.
+func (c *Client) withAwake(ctx context.Context, server, op string, needed bool, run func(*actors.View) error) error {
+	return c.withView(server, op, func(v *actors.View) error {
+		for {
+			if needed && (v.Rests() || v.FellAsleep()) {
+				var err error
+				if v, err = c.rt.Wake(ctx, server, 0); err != nil {
+					return err
+				}
+			}
+			if err := run(v); !needed || !v.FellAsleep() {
+				return err
+			}
+		}
+	})
 }
 
 // withView runs an operation on the current view of a server.

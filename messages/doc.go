@@ -8,14 +8,18 @@
 //
 //	message           from → to                  reply  when
 //	Register          client → manager           error  a server is added or replaced
+//	RegisterAll       client → manager           error  several are, in their order
 //	Unregister        client → manager           error  a server is removed
-//	Restart           client → manager           error  a fresh start is requested
+//	UnregisterAll     client → manager           error  several are, in their order
+//	Operate           client → manager           error  a server is to restart, stop, start or wake
+//	SetGroups         client → manager           error  the groups of the client are set
 //	Fence             client → manager           error  a server must end at once
 //	CloseAll          client → manager           –      the client closes
 //	Start             manager → servers          –      a registration was accepted
 //	Stop              manager → supervisor       –      Unregister, Close
 //	FenceServer       manager → supervisor       –      Fence
-//	RestartServer     manager → supervisor       –      Restart
+//	OperateServer     manager → supervisor       –      Operate; groups wake what a member waits for
+//	Rest              manager → supervisor       –      nothing uses the server
 //	ReconcileRequest  servers → supervisor       –      a new manager rebuilds its state
 //	Opened            port → supervisor          –      session connected, negotiated
 //	Discover          supervisor → port          –      list what the server offers
@@ -30,7 +34,8 @@
 //	Probed            probe → port               –      a probe has ended
 //
 // Messages with types of package actors are defined there, beside the component that
-// handles them: report, supervisorStarted, supervisorEnded and reconcileReply (inbox of the manager),
-// reconcileRequest and childReleased (to servers), standbyDue, drainEnded and catalogRefreshed (to a
+// handles them: report, supervisorStarted, supervisorEnded, reconcileReply, groupReport, treeRequest and restRequest
+// (inbox of the manager), setTree, memberReport and groupEffect (to groups), groupInput (to a group), joinGroup,
+// leaveGroup, groupOrder and idleDue (to a supervisor), reconcileRequest and childReleased (to servers), standbyDue, drainEnded and catalogRefreshed (to a
 // supervisor), and what a port sends itself about lists and subscriptions.
 package messages

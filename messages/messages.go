@@ -37,6 +37,13 @@ type Register struct {
 	Accepted chan<- uint64
 }
 
+// RegisterAll asks the manager for several Register at once, so that none of them starts before the order of all is
+// known.
+type RegisterAll struct {
+	Base
+	All []*Register
+}
+
 // Unregister asks the manager to remove a server. The reply comes when everything
 // that it held is released. Gen 0 means the registration of that name, whichever it is.
 type Unregister struct {
@@ -47,14 +54,42 @@ type Unregister struct {
 	Reply chan<- error
 }
 
-// Restart asks the manager for a fresh start of a server. The reply comes when
-// the request is under way, and not when the server is ready again.
-type Restart struct {
+// Order is what an operator, or something that wants a server, asks of it.
+type Order string
+
+const (
+	// OrderRestart: a fresh start.
+	OrderRestart Order = "restart"
+	// OrderStop: end, and run again only after OrderStart.
+	OrderStop Order = "stop"
+	// OrderStart: run, with a fresh budget.
+	OrderStart Order = "start"
+	// OrderWake: run, if the server is asleep or resting.
+	OrderWake Order = "wake"
+)
+
+// Operate asks the manager to give a server an order. The reply comes when the order is under way; that of
+// OrderStop when everything that the server held is released.
+type Operate struct {
 	Base
 	Name  string
+	Order Order
 	Cause *supervisor.Cause // of the end of the session; nil: a caller has asked
 	Drain bool              // as in Unregister
-	Reply chan<- error
+	Reply chan<- error      // nil for OrderWake
+}
+
+// SetGroups asks the manager to make the groups of the client those of the message.
+type SetGroups struct {
+	Base
+	Groups []mcpvisor.Group
+	Reply  chan<- error
+}
+
+// UnregisterAll asks the manager for several Unregister at once: a server ends before those that it comes after.
+type UnregisterAll struct {
+	Base
+	All []*Unregister
 }
 
 // Fence asks the manager to end a server at once and to start it no more. The reply comes
@@ -78,6 +113,8 @@ type Start struct {
 	Last *catalog.Catalog
 	// Beside: that registration serves until this one is ready, so the first start is not tried again.
 	Beside bool
+	// Held: the server is to be a member of a group, and starts when that lets it.
+	Held bool
 }
 
 // Stop ends a registration.
@@ -95,11 +132,18 @@ type FenceServer struct {
 	Cause *supervisor.Cause
 }
 
-// RestartServer asks a supervising actor for a fresh start.
-type RestartServer struct {
+// OperateServer gives a supervising actor an order.
+type OperateServer struct {
 	Base
-	Cause      *supervisor.Cause // as in Restart
+	Order      Order
+	Cause      *supervisor.Cause // as in Operate
 	DrainUntil time.Time         // as in Stop
+}
+
+// Rest lets a server sleep that nothing has used.
+type Rest struct {
+	Base
+	Epoch uint64
 }
 
 // ReconcileRequest asks a supervising actor for a fresh report.

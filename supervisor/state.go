@@ -27,6 +27,16 @@ const (
 	StateUnauthorized State = "unauthorized"
 	// StateEvicted: the server is given up. Only an explicit restart dials it again.
 	StateEvicted State = "evicted"
+	// StateWaiting: the server would start, and does not yet: what it comes after is not ready, or its group is
+	// restarting.
+	StateWaiting State = "waiting"
+	// StateAsleep: nothing wants the server, so it does not run. It starts when it is wanted.
+	StateAsleep State = "asleep"
+	// StateResting: the server exited with 0 after its work, and is transient. It starts when it is wanted.
+	StateResting State = "resting"
+	// StateStopped: the operator has stopped the server, and it keeps its registration. Only a start by the operator
+	// runs it again.
+	StateStopped State = "stopped"
 	// StateStopping: the registration is being removed, and its session released.
 	StateStopping State = "stopping"
 	// StateUnregistered: the registration has ended. No input leads out of this state.
@@ -36,5 +46,5 @@ const (
 // States lists every state that a registered server can be in, in the order
 // in which a life usually passes through them.
 func States() []State {
-	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateUnregistered}
+	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateWaiting, StateAsleep, StateResting, StateStopped, StateStopping, StateUnregistered}
 }

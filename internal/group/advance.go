@@ -17,7 +17,7 @@ func (g *Group) advance() {
 			g.failed = true
 			g.failures++
 			g.emit(Effect{Kind: EffectAnnounce, Order: g.spent, Cause: g.cause})
-			if g.spent == OrderPark && g.config.WhenSpent == Park {
+			if g.spent == OrderPark && g.config.WhenSpent == supervisor.SpentPark {
 				g.parkToken = g.setTimer(g.config.ParkEvery)
 			}
 		}
@@ -167,7 +167,7 @@ func (g *Group) gate(i int) verdict {
 	for _, p := range g.members[:i] {
 		switch {
 		case p.gone():
-		case g.config.Strategy == RestForOne || g.config.Strategy == OneForAll:
+		case g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll:
 			judge(&p.thing, p.state())
 		case g.config.Parallel || p.passed || p.stuck:
 		default:
@@ -206,10 +206,9 @@ func (g *Group) stateOf(t *thing) State {
 // add takes a member in, with its report.
 func (g *Group) add(now time.Time, in Input) {
 	m := g.member(in.Member.Name)
-	again := m != nil
-	if !again {
-		m = &member{thing: thing{name: in.Member.Name}}
-		g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
+	again := m != nil && !g.missing[in.Member.Name]
+	if m == nil {
+		m = g.insert(in)
 	}
 	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
 	m.known, m.ordered = in.Report.Failures, false
@@ -223,6 +222,12 @@ func (g *Group) add(now time.Time, in Input) {
 	if g.join(m); again || !m.report.Grouped {
 		g.keep(m)
 	}
+}
+
+func (g *Group) insert(in Input) *member {
+	m := &member{thing: thing{name: in.Member.Name}, Member: in.Member}
+	g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
+	return m
 }
 
 // join brings a member in line with a group that is held or has failed.
@@ -248,13 +253,16 @@ func (g *Group) keep(m *member) {
 // the group before this one has panicked, in the middle of anything.
 func (g *Group) recover(now time.Time) {
 	again := g.seq > 0
+	if !again && slices.ContainsFunc(g.members, func(m *member) bool { return rules[m.report.State].live && !m.report.Held }) {
+		g.held = false // a new group of members that run
+	}
 	var last *member // the one with the newest order
 	for _, m := range g.members {
 		if last == nil || m.report.OrderSeq > last.report.OrderSeq {
 			last = m
 		}
 	}
-	if last != nil && (last.report.Order == OrderPark || last.report.Order == OrderEvict) {
+	if last != nil && !g.config.Apart && (last.report.Order == OrderPark || last.report.Order == OrderEvict) {
 		g.giveUp(last, "has failed")
 		if g.spent != last.report.Order {
 			g.spent = last.report.Order
@@ -269,11 +277,11 @@ func (g *Group) recover(now time.Time) {
 		}
 		g.join(m)
 		m.renew = m.renew || r.Order == OrderPark || r.Order == OrderEvict
-		if r.State == StateGivenUp && r.Order != "" && r.Order != OrderEvict && m.Restart != Temporary {
+		if r.State == StateGivenUp && r.Order != "" && r.Order != OrderEvict && m.Restart != Temporary && !g.config.Apart {
 			g.giveUp(m, "is given up")
 			return
 		}
-		if g.config.Strategy != RestForOne && g.config.Strategy != OneForAll || m.Restart == Temporary {
+		if g.config.Strategy != supervisor.RestForOne && g.config.Strategy != supervisor.OneForAll || m.Restart == Temporary {
 			continue
 		}
 		if r.Failures > 0 && !r.Order.ends() { // the group before this one has not dealt with it
@@ -281,7 +289,7 @@ func (g *Group) recover(now time.Time) {
 		}
 		if r.Order == OrderHold && r.Held { // the restart that it was held for may not have reached all
 			rest := g.members
-			if g.config.Strategy == RestForOne {
+			if g.config.Strategy == supervisor.RestForOne {
 				rest = g.members[i:]
 			}
 			// One without an order was made again, too, and a temporary one may have been started by the operator. They

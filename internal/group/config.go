@@ -1,17 +1,9 @@
 package group
 
-import "time"
+import (
+	"time"
 
-// Strategy says which members a failure of one restarts. The names are those of OTP.
-type Strategy string
-
-const (
-	// OneForOne: only the member that failed. It is the zero value, too.
-	OneForOne Strategy = "one_for_one"
-	// RestForOne: the member that failed, and those behind it.
-	RestForOne Strategy = "rest_for_one"
-	// OneForAll: all members.
-	OneForAll Strategy = "one_for_all"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Restart is the restart type of a member.
@@ -27,26 +19,6 @@ const (
 	Temporary Restart = "temporary"
 )
 
-// WhenSpent says what follows when the group has failed: its intensity is exceeded, or the budget of a member
-// is spent.
-type WhenSpent string
-
-const (
-	// Park ends all members, and starts them afresh after Config.ParkEvery.
-	Park WhenSpent = "park"
-	// Evict gives all members up until the group is renewed.
-	Evict WhenSpent = "evict"
-	// Parent ends all members and leaves the rest to the parent, for which a member has failed. At the root it
-	// is Evict. It is the zero value, too.
-	Parent WhenSpent = "parent"
-)
-
-// Intensity bounds the failures of a group: more than Max within Period are too many. No bound if Period is 0.
-type Intensity struct {
-	Max    int
-	Period time.Duration
-}
-
 // Member is one member of a group.
 type Member struct {
 	Name    string
@@ -60,12 +32,13 @@ type Member struct {
 type Config struct {
 	Name string
 	// Strategy: with RestForOne and OneForAll each member also comes after all those before it.
-	Strategy Strategy
+	Strategy supervisor.Strategy
 	Members  []Member
-	// Intensity of failures. What follows is WhenSpent.
-	Intensity Intensity
-	WhenSpent WhenSpent
-	// ParkEvery is the pause of Park.
+	// Intensity of failures: Restarts are those that are allowed within Window. No bound if Window is 0. What follows is
+	// WhenSpent.
+	Intensity supervisor.Intensity
+	WhenSpent supervisor.WhenSpent
+	// ParkEvery is the pause of SpentPark.
 	ParkEvery time.Duration
 	// StartBound is how long a member waits for one before it that starts; 0 means until that one is ready.
 	StartBound time.Duration
@@ -73,4 +46,6 @@ type Config struct {
 	Parallel bool
 	// Root: the group has no parent.
 	Root bool
+	// Apart: the members share no fate, only the order. What becomes of one that has failed is its own matter.
+	Apart bool
 }

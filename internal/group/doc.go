@@ -1,5 +1,5 @@
 // Package group decides which servers of a group end, start and are given up together, and in which order. Like
-// internal/lifecycle it carries nothing out: no goroutine, no clock, no I/O. Nothing uses it yet.
+// internal/lifecycle it carries nothing out: no goroutine, no clock, no I/O. The actors carry it out (actors/groups.go).
 //
 // # One group
 //
@@ -14,8 +14,7 @@
 // advance does what the facts allow. The table of the facts is rules, in report.go.
 //
 // Crossings: a report carries the number of the last order that its member has taken. One that answers an older
-// order than the last is stale. A member that comes to rest (stopped, asleep, resting) holds itself
-// ([lifecycle.InputClear]), so that its next start asks the group and crosses nothing.
+// order than the last is stale. A member that ends holds itself, so that each start asks the group and crosses nothing.
 //
 // # Order
 //

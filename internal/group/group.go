@@ -17,12 +17,16 @@ const (
 	// InputAdded: Member is in the group, at index At, with what it reports. A member of the configuration is
 	// added once with its report; one that was started again, because it panicked, is added again.
 	InputAdded InputKind = "added"
+	// InputJoining: Member is about to be added at index At. Nothing is ordered until it is.
+	InputJoining InputKind = "joining"
 	// InputRemoved: the member Name has left the group.
 	InputRemoved InputKind = "removed"
 	// InputParent: an order of the parent; or of the operator, at the root.
 	InputParent InputKind = "parent"
 	// InputOutside: what Name, which a member comes after, and which is in another group, reports.
 	InputOutside InputKind = "outside"
+	// InputRenew: the operator starts afresh what has failed.
+	InputRenew InputKind = "renew"
 	// InputTimer: the timer with Token fired.
 	InputTimer InputKind = "timer"
 )
@@ -175,6 +179,11 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		if m := g.member(in.Name); m != nil {
 			g.take(now, m, in.Report)
 		}
+	case InputJoining:
+		if g.member(in.Member.Name) == nil {
+			g.insert(in)
+			g.missing[in.Member.Name] = true
+		}
 	case InputAdded:
 		g.add(now, in)
 	case InputRemoved:
@@ -186,6 +195,8 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		g.thing(in.Name).take(in.Report)
 	case InputParent:
 		g.obey(in)
+	case InputRenew:
+		g.restart()
 	case InputTimer:
 		g.fire(in.Token)
 	}
@@ -227,7 +238,7 @@ func (g *Group) take(now time.Time, m *member, r Report) {
 	failed := r.Failures > m.known
 	n := r.Failures - m.known
 	m.known = r.Failures
-	if g.missing[m.name] || g.spent != "" || m.Restart == Temporary {
+	if g.missing[m.name] || g.spent != "" || m.Restart == Temporary || g.config.Apart {
 		return
 	}
 	if failed && !m.ending && !m.order.ends() {
@@ -242,31 +253,31 @@ func (g *Group) take(now time.Time, m *member, r Report) {
 func (g *Group) fail(now time.Time, m *member, n uint64) {
 	for range n {
 		if g.tooMany(now) {
-			g.giveUp(m, fmt.Sprintf("failed, the last of more than %d failures within %v", g.config.Intensity.Max, g.config.Intensity.Period))
+			g.giveUp(m, fmt.Sprintf("failed, the last of more than %d failures within %v", g.config.Intensity.Restarts, g.config.Intensity.Window))
 			return
 		}
 	}
 	switch g.config.Strategy {
-	case RestForOne:
+	case supervisor.RestForOne:
 		g.drain(g.members[slices.Index(g.members, m):], OrderHold, true, g.restartCause(m))
-	case OneForAll:
+	case supervisor.OneForAll:
 		g.drain(g.members, OrderHold, true, g.restartCause(m))
-	case OneForOne:
+	case supervisor.OneForOne:
 	}
 }
 
 // tooMany counts one failure, and reports whether there are more than the intensity allows.
 func (g *Group) tooMany(now time.Time) bool {
 	i := g.config.Intensity
-	if i.Period <= 0 {
+	if i.Window <= 0 {
 		return false
 	}
-	g.ends = slices.DeleteFunc(g.ends, func(t time.Time) bool { return now.Sub(t) >= i.Period })
-	if len(g.ends) > i.Max { // one more than allowed decides
+	g.ends = slices.DeleteFunc(g.ends, func(t time.Time) bool { return now.Sub(t) >= i.Window })
+	if len(g.ends) > i.Restarts { // one more than allowed decides
 		g.ends = g.ends[1:]
 	}
 	g.ends = append(g.ends, now)
-	return len(g.ends) > i.Max
+	return len(g.ends) > i.Restarts
 }
 
 // giveUp ends all members because the group has failed.
@@ -276,7 +287,7 @@ func (g *Group) giveUp(m *member, how string) {
 	}
 	g.spent, g.failed, g.up = OrderPark, false, false
 	text := fmt.Sprintf("group %q is parked: %q %s", g.config.Name, m.name, how)
-	if g.config.WhenSpent == Evict || g.config.Root && g.config.WhenSpent != Park {
+	if g.config.WhenSpent == supervisor.SpentEvict || g.config.Root && g.config.WhenSpent != supervisor.SpentPark {
 		g.spent = OrderEvict
 		text = fmt.Sprintf("group %q is evicted: %q %s", g.config.Name, m.name, how)
 	}
@@ -373,7 +384,7 @@ func (g *Group) state() State {
 		return StateEnding
 	case g.spent == OrderEvict:
 		return StateGivenUp
-	case g.spent != "" && g.config.WhenSpent == Park:
+	case g.spent != "" && g.config.WhenSpent == supervisor.SpentPark:
 		return StateDown
 	case g.spent != "":
 		return StateFailed

@@ -28,7 +28,7 @@ func newBench(t *testing.T, c group.Config, held bool, seq uint64) *bench {
 }
 
 // config is a root group of servers.
-func config(strategy group.Strategy, names ...string) group.Config {
+func config(strategy supervisor.Strategy, names ...string) group.Config {
 	c := group.Config{Name: "g", Root: true, Strategy: strategy}
 	for _, n := range names {
 		c.Members = append(c.Members, group.Member{Name: n})
@@ -114,7 +114,7 @@ func ready(t *testing.T, c group.Config) *bench {
 }
 
 func TestMembersStartInOrderAndEndInReverse(t *testing.T) {
-	c := config(group.OneForOne, "a", "b", "c")
+	c := config(supervisor.OneForOne, "a", "b", "c")
 	b := newBench(t, c, false, 0).add(c).does("clear a").report("a", group.StateStarting).does().report("a", group.StateReady).does("clear b")
 	b.report("b", group.StateReady).does("clear c").in(group.StateStarting).report("c", group.StateReady).does().in(group.StateReady)
 	b.step(group.Input{Kind: group.InputParent, Order: group.OrderHold, Seq: 1}).does("hold c").in(group.StateEnding)
@@ -128,14 +128,14 @@ func TestMembersStartInOrderAndEndInReverse(t *testing.T) {
 }
 
 func TestParallelMembersStartAtOnce(t *testing.T) {
-	c := config(group.OneForOne, "a", "b", "c")
+	c := config(supervisor.OneForOne, "a", "b", "c")
 	c.Parallel, c.Members[1].After = true, []string{"c"}
 	newBench(t, c, false, 0).add(c).does("clear a", "clear c").report("c", group.StateReady).does("clear b")
 }
 
 // The bound counts while a member waits; a member that is late after all is no failure.
 func TestStartBound(t *testing.T) {
-	c := config(group.RestForOne, "a", "b")
+	c := config(supervisor.RestForOne, "a", "b")
 	c.StartBound = time.Minute
 	b := newBench(t, c, false, 0).add(c).does("clear a", "timer 1m0s")
 	timer := b.out
@@ -150,7 +150,7 @@ func TestStartBound(t *testing.T) {
 
 // The timer of an earlier wait does not count for a later one.
 func TestStartBoundOfAnEarlierWait(t *testing.T) {
-	c := config(group.OneForOne, "a")
+	c := config(supervisor.OneForOne, "a")
 	c.StartBound, c.Members[0].After = time.Minute, []string{"db"}
 	db := func(s group.State) group.Input {
 		return group.Input{Kind: group.InputOutside, Name: "db", Report: group.Report{State: s}}
@@ -168,7 +168,7 @@ func TestStartBoundOfAnEarlierWait(t *testing.T) {
 }
 
 func TestStaleReportIsIgnored(t *testing.T) {
-	b := ready(t, config(group.OneForAll, "a", "b"))
+	b := ready(t, config(supervisor.OneForAll, "a", "b"))
 	old := group.Report{Seq: b.seqs["b"], Order: group.OrderClear, State: group.StateReady, Grouped: true}
 	b.fails("a", 1).does("hold b", "hold a")
 	b.step(group.Input{Kind: group.InputReport, Name: "b", Report: old}).does()
@@ -180,8 +180,8 @@ func TestStaleReportIsIgnored(t *testing.T) {
 
 // A failure in a drain is not counted, and neither is one that crosses the order.
 func TestIntensity(t *testing.T) {
-	c := config(group.OneForOne, "a", "b")
-	c.Intensity, c.WhenSpent, c.ParkEvery = group.Intensity{Max: 2, Period: time.Minute}, group.Park, time.Hour
+	c := config(supervisor.OneForOne, "a", "b")
+	c.Intensity, c.WhenSpent, c.ParkEvery = supervisor.Intensity{Restarts: 2, Window: time.Minute}, supervisor.SpentPark, time.Hour
 	b := ready(t, c).fails("a", 1).does().fails("b", 1).does()
 	b.now = b.now.Add(time.Minute)
 	b.fails("a", 2).does().fails("b", 2).does()
@@ -196,17 +196,17 @@ func TestIntensity(t *testing.T) {
 
 // The budget of a member is spent: the group has failed, whatever its intensity.
 func TestGivenUpMember(t *testing.T) {
-	for spent, order := range map[group.WhenSpent]string{group.Park: "park", group.Evict: "evict", group.Parent: "park"} {
-		c := config(group.OneForOne, "a", "b")
+	for spent, order := range map[supervisor.WhenSpent]string{supervisor.SpentPark: "park", supervisor.SpentEvict: "evict", supervisor.SpentParent: "park"} {
+		c := config(supervisor.OneForOne, "a", "b")
 		c.WhenSpent, c.Root = spent, false
 		b := ready(t, c).report("b", group.StateGivenUp).does(order+" b").report("b", group.StateGivenUp).does(order+" a").report("a", group.StateWaiting)
-		b.in(map[group.WhenSpent]group.State{group.Park: group.StateDown, group.Evict: group.StateGivenUp, group.Parent: group.StateFailed}[spent])
+		b.in(map[supervisor.WhenSpent]group.State{supervisor.SpentPark: group.StateDown, supervisor.SpentEvict: group.StateGivenUp, supervisor.SpentParent: group.StateFailed}[spent])
 		require.True(t, b.Report().Cause.Asked())
 		require.Contains(t, b.Report().Cause.Message, `"b" is given up`)
 		b.step(group.Input{Kind: group.InputParent, Order: group.OrderClear, Seq: 7}).does()
 		b.step(group.Input{Kind: group.InputParent, Order: group.OrderRenew, Seq: 8}).does("renew a")
 	}
-	c := config(group.OneForOne, "a", "b")
+	c := config(supervisor.OneForOne, "a", "b")
 	c.Members[1].Restart = group.Temporary
 	ready(t, c).fails("b", 1).does().report("b", group.StateGivenUp).does().in(group.StateReady)
 	c.Members[1].Restart = group.Permanent
@@ -215,7 +215,7 @@ func TestGivenUpMember(t *testing.T) {
 
 // One that comes after a stopped member waits, without a failure; one that comes after a sleeper wakes it.
 func TestAfter(t *testing.T) {
-	c := config(group.RestForOne, "a", "b")
+	c := config(supervisor.RestForOne, "a", "b")
 	c.StartBound = time.Second
 	b := newBench(t, c, false, 0)
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
@@ -224,19 +224,19 @@ func TestAfter(t *testing.T) {
 	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).does()                               // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
 
-	c = config(group.RestForOne, "s", "a", "b")
+	c = config(supervisor.RestForOne, "s", "a", "b")
 	b = newBench(t, c, false, 0)
 	for i, s := range []group.State{group.StateStopped, group.StateAsleep, group.StateWaiting} {
 		b.step(group.Input{Kind: group.InputAdded, Member: c.Members[i], At: i, Report: group.Report{State: s, Held: true, Grouped: true}})
 	}
 	b.does() // what cannot start wakes nothing
 
-	c = config(group.OneForOne, "a", "b")
+	c = config(supervisor.OneForOne, "a", "b")
 	b = newBench(t, c, false, 0)
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], At: 1, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does("clear b")
 
-	c = config(group.OneForOne, "a")
+	c = config(supervisor.OneForOne, "a")
 	c.Members[0].After = []string{"db"}
 	b = newBench(t, c, false, 0).add(c).does()
 	for _, s := range []group.State{group.StateStopped, group.StateStarting, group.StateGivenUp} {
@@ -248,7 +248,7 @@ func TestAfter(t *testing.T) {
 
 // Members come and go: one that runs is not restarted, and one that waits takes its place.
 func TestAddAndRemove(t *testing.T) {
-	b := ready(t, config(group.RestForOne, "a", "c"))
+	b := ready(t, config(supervisor.RestForOne, "a", "c"))
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("keep b")
 	b.report("b", group.StateReady).does().fails("a", 1).does("hold c", "hold a").report("a", group.StateWaiting).does()
 	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does("hold b")
@@ -302,7 +302,7 @@ func TestRebuild(t *testing.T) {
 	failed := func(seq uint64) group.Report {
 		return group.Report{Seq: seq, OrderSeq: seq, Order: group.OrderClear, State: group.StateEnding, Failures: 1}
 	}
-	all, rest, one := config(group.OneForAll, "a", "b", "c"), config(group.RestForOne, "a", "b", "c"), config(group.OneForOne, "a", "b", "c")
+	all, rest, one := config(supervisor.OneForAll, "a", "b", "c"), config(supervisor.RestForOne, "a", "b", "c"), config(supervisor.OneForOne, "a", "b", "c")
 	rebuilt(t, all, run(1), run(2), run(3)).does().in(group.StateReady)
 	// The failure is in no report that was dealt with.
 	rebuilt(t, all, run(1), failed(2), run(3)).does("hold c", "hold b")
@@ -321,7 +321,7 @@ func TestRebuild(t *testing.T) {
 	rebuilt(t, all, run(9), gone(5, group.OrderEvict), gone(4, group.OrderEvict)).does("renew b").report("b", group.StateReady).does("renew c")
 	rebuilt(t, all, run(1), gone(2, group.OrderClear), run(3)).does("evict c", "evict b")
 	for _, c := range []*group.Config{&all, &one} {
-		c.WhenSpent, c.ParkEvery = group.Park, time.Hour
+		c.WhenSpent, c.ParkEvery = supervisor.SpentPark, time.Hour
 		b := rebuilt(t, *c, down(6, group.OrderPark), down(5, group.OrderPark), down(4, group.OrderPark))
 		for _, name := range []string{"c", "b", "a"} {
 			b.report(name, group.StateWaiting)
@@ -342,7 +342,7 @@ func TestRebuild(t *testing.T) {
 
 // A nested group is a member: what it does with its failure, it says its parent.
 func TestNested(t *testing.T) {
-	c := config(group.OneForOne, "a", "n", "t")
+	c := config(supervisor.OneForOne, "a", "n", "t")
 	c.Members[1].Group, c.Members[2].Group, c.Members[2].Restart = true, true, group.Temporary
 	b := ready(t, c)
 	b.step(group.Input{Kind: group.InputReport, Name: "n", Report: group.Report{Seq: b.seqs["n"], Order: group.OrderClear, State: group.StateFailed, Grouped: true, Failures: 1}}).does("renew n")

@@ -18,7 +18,7 @@ func randomTree(r *rand.Rand, config func(c *group.Config)) (tree []group.Config
 	names := 0
 	var build func(name string, root bool, depth int)
 	build = func(name string, root bool, depth int) {
-		c := group.Config{Name: name, Root: root, Strategy: []group.Strategy{group.OneForOne, group.RestForOne, group.OneForAll}[r.IntN(3)]}
+		c := group.Config{Name: name, Root: root, Strategy: []supervisor.Strategy{supervisor.OneForOne, supervisor.RestForOne, supervisor.OneForAll}[r.IntN(3)]}
 		at := len(tree)
 		tree = append(tree, c)
 		for range 1 + r.IntN(4) {
@@ -68,7 +68,7 @@ func judge(t *testing.T, seed uint64, counts map[string]int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	tree := randomTree(r, func(c *group.Config) {
-		c.Intensity = group.Intensity{Max: r.IntN(4), Period: 5*time.Second + time.Microsecond}
+		c.Intensity = supervisor.Intensity{Restarts: r.IntN(4), Window: 5*time.Second + time.Microsecond}
 	})
 	require.NoError(t, group.Validate(tree))
 	ours, model := newSim(t, tree, policy, nil), newOTP(tree)
@@ -138,7 +138,7 @@ func judge(t *testing.T, seed uint64, counts map[string]int) {
 func describe(tree []group.Config) string {
 	var b strings.Builder
 	for _, c := range tree {
-		fmt.Fprintf(&b, "%s %s %d:", c.Name, c.Strategy, c.Intensity.Max)
+		fmt.Fprintf(&b, "%s %s %d:", c.Name, c.Strategy, c.Intensity.Restarts)
 		for _, m := range c.Members {
 			fmt.Fprintf(&b, " %s(%s)", m.Name, m.Restart)
 		}

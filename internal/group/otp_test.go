@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/group"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // otp is an executable model of the supervisor of Erlang/OTP. Each rule is written from one sentence of the
@@ -75,7 +76,7 @@ func (o *otp) start(s *otpSupervisor) {
 
 // dependent reports whether a child comes after those before it (here 5, 6).
 func (s *otpSupervisor) dependent() bool {
-	return s.config.Strategy == group.RestForOne || s.config.Strategy == group.OneForAll
+	return s.config.Strategy == supervisor.RestForOne || s.config.Strategy == supervisor.OneForAll
 }
 
 func (c *otpChild) wanting() bool { return !c.running && !c.stopped && !c.resting && !c.deleted }
@@ -151,11 +152,11 @@ func (o *otp) exited(c *otpChild, normal bool) {
 	s.restarts = append(s.restarts, o.now)
 	recent := 0
 	for _, t := range s.restarts {
-		if o.now.Sub(t) < s.config.Intensity.Period {
+		if o.now.Sub(t) < s.config.Intensity.Window {
 			recent++
 		}
 	}
-	if recent > s.config.Intensity.Max {
+	if recent > s.config.Intensity.Restarts {
 		o.terminateAll(s.children)
 		if s.running, s.up = false, false; s.self != nil {
 			// "When the supervisor terminates, the next higher-level supervisor takes some action."
@@ -165,11 +166,11 @@ func (o *otp) exited(c *otpChild, normal bool) {
 	}
 	again := []*otpChild{c} // one_for_one: "If one child process terminates and is to be restarted, only that child process is affected."
 	switch s.config.Strategy {
-	case group.OneForAll: // "all other child processes are terminated and then all child processes are restarted"
+	case supervisor.OneForAll: // "all other child processes are terminated and then all child processes are restarted"
 		again = s.children
-	case group.RestForOne: // "the rest of the child processes (that is, the child processes after the terminated one in start order) are terminated. Then the terminated child process and all child processes after it are restarted."
+	case supervisor.RestForOne: // "the rest of the child processes (that is, the child processes after the terminated one in start order) are terminated. Then the terminated child process and all child processes after it are restarted."
 		again = s.children[slices.Index(s.children, c):]
-	case group.OneForOne:
+	case supervisor.OneForOne:
 	}
 	var ran []*otpChild
 	for _, x := range again {

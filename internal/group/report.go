@@ -110,7 +110,7 @@ type Report struct {
 	Seq, OrderSeq uint64
 	Order         Order
 	State         State
-	// Held: the member starts only when ordered. Grouped: it holds itself when it comes to rest.
+	// Held: the member starts only when ordered. Grouped: it holds itself when it ends.
 	Held, Grouped bool
 	// Failures since the last order that ended the member.
 	Failures uint64
@@ -159,13 +159,13 @@ func stateOf(l *lifecycle.Lifecycle) State {
 		return StateEnding
 	case supervisor.StateBackoff, supervisor.StateParked:
 		return StateDown
-	case lifecycle.StateWaiting:
+	case supervisor.StateWaiting:
 		return StateWaiting
-	case lifecycle.StateAsleep:
+	case supervisor.StateAsleep:
 		return StateAsleep
-	case lifecycle.StateResting:
+	case supervisor.StateResting:
 		return StateResting
-	case lifecycle.StateStopped, supervisor.StateUnauthorized:
+	case supervisor.StateStopped, supervisor.StateUnauthorized:
 		return StateStopped
 	case supervisor.StateEvicted:
 		if l.Fenced() {

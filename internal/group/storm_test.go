@@ -33,7 +33,7 @@ type storm struct {
 // after is what a member comes after directly.
 func (w *storm) after(name string) (names []string) {
 	c := w.configs[w.parent[name]]
-	if c.Strategy != group.OneForOne {
+	if c.Strategy != supervisor.OneForOne {
 		for _, m := range c.Members {
 			if m.Name == name {
 				break
@@ -48,7 +48,7 @@ func (w *storm) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d\n", w.seed)
 	for _, c := range w.tree {
-		fmt.Fprintf(&b, "%s %s max=%d %s park=%v bound=%v parallel=%v:", c.Name, c.Strategy, c.Intensity.Max, c.WhenSpent, c.ParkEvery, c.StartBound, c.Parallel)
+		fmt.Fprintf(&b, "%s %s max=%d %s park=%v bound=%v parallel=%v:", c.Name, c.Strategy, c.Intensity.Restarts, c.WhenSpent, c.ParkEvery, c.StartBound, c.Parallel)
 		for _, m := range c.Members {
 			r := w.reportOf(m.Name)
 			fmt.Fprintf(&b, " %s(%s %v)=%s/%s%d", m.Name, m.Restart, m.After, r.State, r.Order, r.Seq)
@@ -63,13 +63,13 @@ func newStorm(t require.TestingT, seed uint64) *storm {
 	w := &storm{seed: seed, members: map[string]group.Member{}, configs: map[string]group.Config{}, ready: map[string]int{}, held: map[string]int{}, left: map[string]time.Time{}}
 	for {
 		w.tree = randomTree(r, func(c *group.Config) {
-			c.Intensity = group.Intensity{Max: r.IntN(5), Period: time.Duration(r.IntN(20)) * time.Second}
-			c.WhenSpent = []group.WhenSpent{group.Park, group.Evict, group.Parent, group.Parent}[r.IntN(4)]
+			c.Intensity = supervisor.Intensity{Restarts: r.IntN(5), Window: time.Duration(r.IntN(20)) * time.Second}
+			c.WhenSpent = []supervisor.WhenSpent{supervisor.SpentPark, supervisor.SpentEvict, supervisor.SpentParent, supervisor.SpentParent}[r.IntN(4)]
 			c.ParkEvery = time.Duration(1+r.IntN(60)) * time.Second
 			if r.IntN(3) == 0 {
 				c.StartBound = time.Duration(1+r.IntN(20)) * time.Second
 			}
-			c.Parallel = c.Strategy == group.OneForOne && r.IntN(2) == 0
+			c.Parallel = c.Strategy == supervisor.OneForOne && r.IntN(2) == 0
 		})
 		var lasting []string
 		for _, c := range w.tree {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Validate checks the groups of one client: names, membership, and that nothing waits for itself. An error says
-// what to correct.
+// Validate checks the groups of one client: names, membership, and that nothing waits for itself. A name in After
+// that is no member may become one. An error says what to correct.
 func Validate(tree []Config) error {
 	groups, parent := map[string]*Config{}, map[string]string{}
 	for i := range tree {
@@ -37,26 +39,38 @@ func Validate(tree []Config) error {
 		if _, ok := parent[g.Name]; ok == g.Root {
 			return fmt.Errorf("group %q must be the root, or a member of one group", g.Name)
 		}
-		if g.Parallel && (g.Strategy == RestForOne || g.Strategy == OneForAll) {
+		if g.Parallel && (g.Strategy == supervisor.RestForOne || g.Strategy == supervisor.OneForAll) {
 			return fmt.Errorf("group %q: with the strategy %s, members start in order", g.Name, g.Strategy)
 		}
-		for _, m := range g.Members {
-			for _, a := range m.After {
-				if _, ok := parent[a]; !ok && groups[a] == nil {
-					return fmt.Errorf("group %q: %q comes after %q, which is not defined", g.Name, m.Name, a)
-				}
-			}
-		}
 	}
-	_, err := order(tree)
-	return err
+	return checkCircle(tree)
 }
 
-// StartOrder is an order in which the servers of a valid tree may start: each after what it comes after. To close
-// them, walk it backwards.
-func StartOrder(tree []Config) []string {
-	names, _ := order(tree)
-	return names
+// Before returns, for each server of a valid tree that comes after others, all servers that must have been ready
+// when it starts. They end after it.
+func Before(tree []Config) map[string][]string {
+	waits, isGroup := events(tree)
+	before := map[string][]string{}
+	for start := range waits {
+		if start.ready || isGroup[start.name] {
+			continue
+		}
+		seen := map[event]bool{}
+		var visit func(e event)
+		visit = func(e event) {
+			for _, w := range waits[e] {
+				if seen[w] {
+					continue
+				}
+				if seen[w] = true; w.ready && !isGroup[w.name] {
+					before[start.name] = append(before[start.name], w.name)
+				}
+				visit(w)
+			}
+		}
+		visit(start)
+	}
+	return before
 }
 
 // event is the start of a server or group, or the moment when it is ready.
@@ -65,14 +79,11 @@ type event struct {
 	ready bool
 }
 
-// order sorts the starts so that each event comes after those that it waits for. What it waits for is in the
-// order of the configuration, and so the result is, too.
-func order(tree []Config) (servers []string, err error) {
-	waits, isGroup := map[event][]event{}, map[string]bool{}
-	var all []event
+// events returns what each event waits for.
+func events(tree []Config) (waits map[event][]event, isGroup map[string]bool) {
+	waits, isGroup = map[event][]event{}, map[string]bool{}
 	for _, g := range tree {
 		isGroup[g.Name] = true
-		all = append(all, event{g.Name, true})
 		for i, m := range g.Members {
 			start, ready := event{m.Name, false}, event{m.Name, true}
 			waits[start] = append(waits[start], event{g.Name, false})
@@ -86,6 +97,12 @@ func order(tree []Config) (servers []string, err error) {
 			waits[event{g.Name, true}] = append(waits[event{g.Name, true}], ready)
 		}
 	}
+	return waits, isGroup
+}
+
+// checkCircle returns an error if an event waits for itself.
+func checkCircle(tree []Config) error {
+	waits, _ := events(tree)
 	var path []event
 	done := map[event]bool{}
 	var visit func(e event) error
@@ -103,17 +120,15 @@ func order(tree []Config) (servers []string, err error) {
 			}
 		}
 		path = path[:len(path)-1]
-		if done[e] = true; !e.ready && !isGroup[e.name] {
-			servers = append(servers, e.name)
-		}
+		done[e] = true
 		return nil
 	}
-	for _, e := range all {
-		if err := visit(e); err != nil {
-			return nil, err
+	for _, g := range tree {
+		if err := visit(event{g.Name, true}); err != nil {
+			return err
 		}
 	}
-	return servers, nil
+	return nil
 }
 
 // circle is the error for events that wait for each other.

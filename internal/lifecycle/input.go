@@ -39,7 +39,7 @@ const (
 	// InputHold: the group holds the server: a running incarnation ends as planned, and no other one starts.
 	InputHold InputKind = "hold"
 	// InputClear: the group holds the server no longer. A server that is stopped, asleep or resting remains
-	// held, so that its next start waits for its group; one that leaves its group ([Input.Leave]) does not.
+	// held; one that leaves its group ([Input.Leave]) does not.
 	InputClear InputKind = "clear"
 	// InputRenew: like InputClear, and the budget is fresh: a server that was given up starts again.
 	InputRenew InputKind = "renew"

@@ -40,7 +40,7 @@ type Lifecycle struct {
 	unwanted bool // nothing wants the server
 	rested   bool // exited after its work, and not wanted since
 	held     bool // by the group
-	grouped  bool // in a group: when the server comes to rest, it is held
+	grouped  bool // in a group: when the server ends, it is held, so that each start asks the group
 	givenUp  bool // by the group; no longer when it starts again
 	planned  bool // the session was ended as planned
 	failures uint64
@@ -125,8 +125,14 @@ func (l *Lifecycle) Held() bool { return l.held }
 // Grouped reports whether the server is in a group.
 func (l *Lifecycle) Grouped() bool { return l.grouped }
 
+// Halted reports whether the operator has stopped the server.
+func (l *Lifecycle) Halted() bool { return l.halted }
+
+// Rested reports whether the server has exited after its work, and was not wanted since.
+func (l *Lifecycle) Rested() bool { return l.rested }
+
 // Failures counts the incarnations that ended by themselves, and the starts that failed. It does not count
-// planned ends, the exit of a transient server after its work, limits of the host, and incarnations whose
+// the first start of a server that is not supervised from the start, planned ends, the exit of a transient server after its work, limits of the host, and incarnations whose
 // standby took over.
 func (l *Lifecycle) Failures() uint64 { return l.failures }
 
@@ -198,7 +204,7 @@ func (l *Lifecycle) revive() {
 
 // atRest reports whether the server has no session as planned, and starts only when it is wanted or the operator starts it.
 func (l *Lifecycle) atRest() bool {
-	return l.state == StateStopped || l.state == StateAsleep || l.state == StateResting
+	return l.state == supervisor.StateStopped || l.state == supervisor.StateAsleep || l.state == supervisor.StateResting
 }
 
 func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
@@ -261,7 +267,7 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 			l.rested, l.planned = true, true
 		case !in.Cause.Host:
 			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
-			if t.To == supervisor.StateClosing {
+			if t.To == supervisor.StateClosing && (l.supervised || l.everReady) {
 				l.failures++
 			}
 		}
@@ -293,7 +299,7 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	if t.To == supervisor.StateReady {
 		l.everReady = true
 	}
-	if l.grouped && l.atRest() {
+	if l.grouped && (l.atRest() || t.To == supervisor.StateClosing) {
 		l.held = true
 	}
 	effects := make([]Effect, 0, len(t.Do))

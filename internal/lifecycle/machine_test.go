@@ -183,6 +183,9 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 	}
 	// A machine that never leaves its first state agrees with any model.
 	for _, s := range supervisor.States() {
+		if slices.Contains(plannedStates, s) {
+			continue // TestPlannedInputsInRandomOrder comes to them
+		}
 		require.NotZero(t, seen[s], "no schedule came to %s", s)
 	}
 }

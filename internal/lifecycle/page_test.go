@@ -62,8 +62,7 @@ Five rules hold beside the table:
   and *wanted*, *hold* and *clear* (held). Each input sets its flag in every state, also where it has no row. The
   flags are read when an incarnation would start. An incarnation that they end spends no attempt and counts
   towards no intensity. Halted comes before unwanted, and unwanted before held; a fence comes before all. A
-  server in a group is held whenever it is *stopped*, *asleep* or *resting*, so that its next start waits for
-  the group. No server uses these inputs yet.
+  server in a group holds itself whenever it ends, so that each start waits for the group.
 - **` + "`Retry-After`" + ` is respected**: the delay of a retry is the longer of the policy's
   and the server's.
 
@@ -285,9 +284,6 @@ func TestGlossaryCoversTheTables(t *testing.T) {
 	collect("StandbyState", standbyTableRows())
 	listed := map[string]bool{"": true}
 	for _, s := range supervisor.States() {
-		listed[string(s)] = true
-	}
-	for _, s := range plannedStates {
 		listed[string(s)] = true
 	}
 	require.Equal(t, used["State"], listed)

@@ -12,12 +12,12 @@ import (
 )
 
 // plannedStates are the states of planned rest.
-var plannedStates = []supervisor.State{lifecycle.StateStopped, lifecycle.StateAsleep, lifecycle.StateResting, lifecycle.StateWaiting}
+var plannedStates = []supervisor.State{supervisor.StateStopped, supervisor.StateAsleep, supervisor.StateResting, supervisor.StateWaiting}
 
 var (
 	liveStates = []supervisor.State{supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady}
 	restInputs = map[supervisor.State]lifecycle.InputKind{
-		lifecycle.StateStopped: lifecycle.InputHalt, lifecycle.StateAsleep: lifecycle.InputUnwanted, lifecycle.StateWaiting: lifecycle.InputHold,
+		supervisor.StateStopped: lifecycle.InputHalt, supervisor.StateAsleep: lifecycle.InputUnwanted, supervisor.StateWaiting: lifecycle.InputHold,
 	}
 )
 
@@ -43,7 +43,7 @@ func TestPlannedEndIsNoFailure(t *testing.T) {
 			s.on(lifecycle.InputReleased).in(rest)
 			require.Zero(t, s.Attempt())
 			require.Zero(t, s.Failures())
-			if rest != lifecycle.StateWaiting {
+			if rest != supervisor.StateWaiting {
 				require.True(t, s.find(lifecycle.EffectAnnounceGone).Cause.Asked())
 			}
 		}
@@ -57,7 +57,7 @@ func TestPlannedEndIsNoFailure(t *testing.T) {
 	}
 	s.crash().in(supervisor.StateBackoff)
 	require.EqualValues(t, 1, s.Failures())
-	s.fire().crash().in(supervisor.StateEvicted)
+	s.fire().in(supervisor.StateWaiting).on(lifecycle.InputClear).crash().in(supervisor.StateEvicted) // each start asks the group
 	require.EqualValues(t, 2, s.Failures())
 }
 
@@ -74,17 +74,17 @@ func TestTakeoverIsNoFailure(t *testing.T) {
 // Only a start wakes a server that the operator has stopped.
 func TestOnlyStartWakesAStoppedServer(t *testing.T) {
 	for _, from := range []supervisor.State{supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked,
-		supervisor.StateUnauthorized, supervisor.StateEvicted, lifecycle.StateAsleep, lifecycle.StateResting, lifecycle.StateWaiting} {
+		supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateAsleep, supervisor.StateResting, supervisor.StateWaiting} {
 		s := reachPlanned(t, from).on(lifecycle.InputHalt)
 		if s.State() == supervisor.StateClosing {
 			s.on(lifecycle.InputRestart).on(lifecycle.InputReleased)
 		}
-		s.in(lifecycle.StateStopped)
+		s.in(supervisor.StateStopped)
 		for _, kind := range []lifecycle.InputKind{lifecycle.InputRegister, lifecycle.InputRestart, lifecycle.InputWanted, lifecycle.InputUnwanted,
 			lifecycle.InputClear, lifecycle.InputRenew, lifecycle.InputHold, lifecycle.InputGiveUp, lifecycle.InputHalt} {
-			s.on(kind).in(lifecycle.StateStopped)
+			s.on(kind).in(supervisor.StateStopped)
 		}
-		s.fire().in(lifecycle.StateStopped)
+		s.fire().in(supervisor.StateStopped)
 		s.step(lifecycle.Input{Kind: lifecycle.InputClear, Leave: true})
 		s.on(lifecycle.InputStart).in(supervisor.StateConnecting)
 		require.Zero(t, s.Attempt())
@@ -100,13 +100,13 @@ func TestWishesDuringRelease(t *testing.T) {
 		"stop, start":             {[]lifecycle.InputKind{lifecycle.InputHalt, lifecycle.InputStart}, supervisor.StateConnecting},
 		"idle, wanted":            {[]lifecycle.InputKind{lifecycle.InputUnwanted, lifecycle.InputWanted}, supervisor.StateConnecting},
 		"hold, clear":             {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputClear}, supervisor.StateConnecting},
-		"hold, stop":              {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputHalt}, lifecycle.StateStopped},
-		"hold, idle":              {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputUnwanted}, lifecycle.StateAsleep},
-		"idle, hold":              {[]lifecycle.InputKind{lifecycle.InputUnwanted, lifecycle.InputHold}, lifecycle.StateAsleep},
-		"idle, wanted, hold":      {[]lifecycle.InputKind{lifecycle.InputUnwanted, lifecycle.InputWanted, lifecycle.InputHold}, lifecycle.StateWaiting},
-		"restart, hold":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputHold}, lifecycle.StateWaiting},
-		"restart, idle":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputUnwanted}, lifecycle.StateAsleep},
-		"restart, stop":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputHalt}, lifecycle.StateStopped},
+		"hold, stop":              {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputHalt}, supervisor.StateStopped},
+		"hold, idle":              {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputUnwanted}, supervisor.StateAsleep},
+		"idle, hold":              {[]lifecycle.InputKind{lifecycle.InputUnwanted, lifecycle.InputHold}, supervisor.StateAsleep},
+		"idle, wanted, hold":      {[]lifecycle.InputKind{lifecycle.InputUnwanted, lifecycle.InputWanted, lifecycle.InputHold}, supervisor.StateWaiting},
+		"restart, hold":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputHold}, supervisor.StateWaiting},
+		"restart, idle":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputUnwanted}, supervisor.StateAsleep},
+		"restart, stop":           {[]lifecycle.InputKind{lifecycle.InputRestart, lifecycle.InputHalt}, supervisor.StateStopped},
 		"hold, give up":           {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputGiveUp}, supervisor.StateEvicted},
 		"give up, clear":          {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputClear}, supervisor.StateEvicted},
 		"give up, renew":          {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputRenew}, supervisor.StateConnecting},
@@ -118,7 +118,7 @@ func TestWishesDuringRelease(t *testing.T) {
 		"crash, idle":             {[]lifecycle.InputKind{lifecycle.InputDied, lifecycle.InputUnwanted}, supervisor.StateBackoff},
 		"crash, hold":             {[]lifecycle.InputKind{lifecycle.InputDied, lifecycle.InputHold}, supervisor.StateBackoff},
 		"crash, stop, start":      {[]lifecycle.InputKind{lifecycle.InputDied, lifecycle.InputHalt, lifecycle.InputStart}, supervisor.StateConnecting},
-		"stop, start, stop":       {[]lifecycle.InputKind{lifecycle.InputHalt, lifecycle.InputStart, lifecycle.InputHalt}, lifecycle.StateStopped},
+		"stop, start, stop":       {[]lifecycle.InputKind{lifecycle.InputHalt, lifecycle.InputStart, lifecycle.InputHalt}, supervisor.StateStopped},
 		"hold, unregister, clear": {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputStop, lifecycle.InputClear}, supervisor.StateUnregistered},
 	} {
 		s := reach(t, supervisor.StateReady)
@@ -134,24 +134,24 @@ func TestWishesDuringRelease(t *testing.T) {
 func TestHoldKeepsTheDelay(t *testing.T) {
 	for _, state := range []supervisor.State{supervisor.StateBackoff, supervisor.StateParked} {
 		s := reach(t, state).on(lifecycle.InputHold).in(state).on(lifecycle.InputClear).in(state)
-		s.on(lifecycle.InputHold).fire().in(lifecycle.StateWaiting).on(lifecycle.InputClear).in(supervisor.StateConnecting)
-		s = reach(t, state).on(lifecycle.InputUnwanted).fire().in(lifecycle.StateAsleep).on(lifecycle.InputWanted).in(supervisor.StateConnecting)
+		s.on(lifecycle.InputHold).fire().in(supervisor.StateWaiting).on(lifecycle.InputClear).in(supervisor.StateConnecting)
+		s = reach(t, state).on(lifecycle.InputUnwanted).fire().in(supervisor.StateAsleep).on(lifecycle.InputWanted).in(supervisor.StateConnecting)
 		require.Equal(t, reach(t, state).Attempt(), s.Attempt(), "waking gives no attempt back")
-		reach(t, state).on(lifecycle.InputHold).on(lifecycle.InputRestart).in(lifecycle.StateWaiting)
-		reach(t, state).on(lifecycle.InputUnwanted).on(lifecycle.InputRenew).in(lifecycle.StateAsleep)
+		reach(t, state).on(lifecycle.InputHold).on(lifecycle.InputRestart).in(supervisor.StateWaiting)
+		reach(t, state).on(lifecycle.InputUnwanted).on(lifecycle.InputRenew).in(supervisor.StateAsleep)
 	}
 }
 
 // A server in a group waits for the group when it comes back from rest; one that is in none does not.
 func TestRestInAGroupIsHeld(t *testing.T) {
-	for _, rest := range []supervisor.State{lifecycle.StateStopped, lifecycle.StateAsleep, lifecycle.StateResting} {
+	for _, rest := range []supervisor.State{supervisor.StateStopped, supervisor.StateAsleep, supervisor.StateResting} {
 		wake := lifecycle.InputWanted
-		if rest == lifecycle.StateStopped {
+		if rest == supervisor.StateStopped {
 			wake = lifecycle.InputStart
 		}
-		s := newTransient(t).on(lifecycle.InputHold).on(lifecycle.InputRegister).in(lifecycle.StateWaiting).on(lifecycle.InputClear).start()
+		s := newTransient(t).on(lifecycle.InputHold).on(lifecycle.InputRegister).in(supervisor.StateWaiting).on(lifecycle.InputClear).start()
 		require.True(t, s.Grouped())
-		if rest == lifecycle.StateResting {
+		if rest == supervisor.StateResting {
 			s.finish(false)
 		} else {
 			s.on(restInputs[rest]).on(lifecycle.InputReleased)
@@ -159,7 +159,7 @@ func TestRestInAGroupIsHeld(t *testing.T) {
 		require.True(t, s.in(rest).Held())
 		s.on(lifecycle.InputClear).on(lifecycle.InputRenew).in(rest)
 		require.True(t, s.Held(), "the next start waits for the group")
-		s.on(wake).in(lifecycle.StateWaiting).on(lifecycle.InputClear).in(supervisor.StateConnecting)
+		s.on(wake).in(supervisor.StateWaiting).on(lifecycle.InputClear).in(supervisor.StateConnecting)
 		require.False(t, s.Held())
 
 		reachPlanned(t, rest).on(wake).in(supervisor.StateConnecting)
@@ -176,7 +176,7 @@ func TestTransient(t *testing.T) {
 	s.finish(false).in(supervisor.StateBackoff).fire() // in a start
 	require.EqualValues(t, 1, s.Failures())
 	s.start().finish(true).in(supervisor.StateBackoff).fire() // in a call
-	s.start().finish(false).in(lifecycle.StateResting)
+	s.start().finish(false).in(supervisor.StateResting)
 	require.EqualValues(t, 2, s.Failures())
 	require.Equal(t, 2, s.Attempt())
 	s.on(lifecycle.InputWanted).in(supervisor.StateConnecting).start().crash().in(supervisor.StateBackoff)
@@ -198,7 +198,7 @@ func TestTransient(t *testing.T) {
 func TestRenew(t *testing.T) {
 	for state, want := range map[supervisor.State]supervisor.State{
 		supervisor.StateEvicted: supervisor.StateConnecting, supervisor.StateParked: supervisor.StateConnecting, supervisor.StateBackoff: supervisor.StateConnecting,
-		lifecycle.StateWaiting: supervisor.StateConnecting, supervisor.StateUnauthorized: supervisor.StateUnauthorized, supervisor.StateReady: supervisor.StateReady,
+		supervisor.StateWaiting: supervisor.StateConnecting, supervisor.StateUnauthorized: supervisor.StateUnauthorized, supervisor.StateReady: supervisor.StateReady,
 	} {
 		s := reachPlanned(t, state).on(lifecycle.InputRenew).in(want)
 		require.Zero(t, s.Attempt())
@@ -210,9 +210,9 @@ func TestRenew(t *testing.T) {
 func reachPlanned(t *testing.T, state supervisor.State) *script {
 	t.Helper()
 	switch state {
-	case lifecycle.StateResting:
+	case supervisor.StateResting:
 		return newTransient(t).on(lifecycle.InputRegister).start().finish(false).in(state)
-	case lifecycle.StateStopped, lifecycle.StateAsleep, lifecycle.StateWaiting:
+	case supervisor.StateStopped, supervisor.StateAsleep, supervisor.StateWaiting:
 		return newScript(t, supervisor.Retry(3, time.Second), true).on(restInputs[state]).on(lifecycle.InputRegister).in(state)
 	default:
 	}
@@ -252,7 +252,7 @@ func TestPlannedInputsInRandomOrder(t *testing.T) {
 	rare := []lifecycle.InputKind{lifecycle.InputFence, lifecycle.InputStop}
 	seen := map[supervisor.State]int{}
 	missing := func() (all []supervisor.State) {
-		for _, s := range append(supervisor.States(), plannedStates...) {
+		for _, s := range supervisor.States() {
 			if s != supervisor.StateUnauthorized && seen[s] == 0 {
 				all = append(all, s)
 			}
@@ -287,11 +287,11 @@ func TestPlannedInputsInRandomOrder(t *testing.T) {
 			switch lc.State() {
 			case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady:
 				require.False(t, want.halted || want.unwanted || lc.Held(), "%+v runs after %q", *want, in.Kind)
-			case lifecycle.StateStopped:
+			case supervisor.StateStopped:
 				require.True(t, want.halted)
-			case lifecycle.StateAsleep:
+			case supervisor.StateAsleep:
 				require.True(t, want.unwanted && !want.halted)
-			case lifecycle.StateWaiting:
+			case supervisor.StateWaiting:
 				require.True(t, want.held && !want.halted && !want.unwanted || lc.Held() && lc.Grouped())
 			default:
 			}

@@ -1,0 +1,378 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/group"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// tree is what the manager knows of the order of its servers. A client without groups, and without a server that comes
+// after another one, has no tree: its servers are told nothing. Owned by the current manager, as part of [managerState].
+type tree struct {
+	groups []mcpvisor.Group // with defaults
+	after  map[uint64]bool  // generations with ServerSpec.After
+	status map[string]mcpvisor.GroupStatus
+
+	changed bool                // the actor groups must be told
+	ending  map[string]bool     // names that are about to be unregistered together
+	before  map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
+	behind  map[string][]string // the inverse
+}
+
+func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
+
+// dirty has the tree looked at again.
+func (t *tree) dirty() { t.changed, t.before, t.behind = true, nil, nil }
+
+// membersChanged has the actor groups told about a change of the members.
+func (t *tree) membersChanged() { t.changed = t.changed || !t.isEmpty() }
+
+// add and remove note a registration that is made or ends.
+func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
+	if len(spec.After) > 0 {
+		if t.after == nil {
+			t.after = map[uint64]bool{}
+		}
+		t.after[gen] = true
+	}
+	if !t.isEmpty() {
+		t.dirty()
+	}
+}
+
+func (t *tree) remove(gen uint64) {
+	t.membersChanged()
+	delete(t.after, gen)
+}
+
+// statuses are the groups in their order; nil without any.
+func (t *tree) statuses() (all []mcpvisor.GroupStatus) {
+	for _, g := range t.groups {
+		all = append(all, t.status[g.Name])
+	}
+	return all
+}
+
+// setGroups handles SetGroups.
+func (m *manager) setGroups(c actor.Context, msg *messages.SetGroups) {
+	if m.state.closing {
+		m.reply(msg.Reply, ClosedError(""))
+		return
+	}
+	if err := m.checkTree(msg.Groups, nil); err != nil {
+		m.reply(msg.Reply, err)
+		return
+	}
+	t := &m.state.tree
+	t.groups = nil
+	for _, g := range msg.Groups {
+		t.groups = append(t.groups, g.WithDefaults())
+	}
+	before := t.status
+	t.status = map[string]mcpvisor.GroupStatus{}
+	for _, g := range t.groups {
+		state := before[g.Name].State
+		if state == "" {
+			state = string(group.StateStarting)
+		}
+		t.status[g.Name] = t.statusOf(&g, state, before[g.Name].Cause)
+	}
+	m.state.draft.groups = true
+	t.dirty()
+	m.reply(msg.Reply, nil)
+}
+
+func (t *tree) statusOf(g *mcpvisor.Group, state string, cause *supervisor.Cause) mcpvisor.GroupStatus {
+	status := mcpvisor.GroupStatus{Name: g.Name, Strategy: g.Strategy, Members: g.Members, After: g.After, State: state, Cause: cause}
+	for _, other := range t.groups {
+		if slices.Contains(other.Members, g.Name) {
+			status.Parent = other.Name
+		}
+	}
+	return status
+}
+
+// checkTree refuses groups and a further server that do not fit together; spec may be nil.
+func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) error {
+	if len(groups) == 0 && (spec == nil || len(spec.After) == 0) {
+		return nil // the servers that are registered have been checked
+	}
+	invalid := func(err error) error {
+		e := &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		if spec != nil {
+			e.Server = spec.Name
+		}
+		return e
+	}
+	specs := map[string]*mcpvisor.ServerSpec{}
+	for name := range m.state.registrations {
+		specs[name] = m.view(name).Spec
+	}
+	if spec != nil {
+		specs[spec.Name] = spec
+	}
+	for _, g := range groups {
+		if specs[g.Name] != nil {
+			return invalid(fmt.Errorf("%q is the name of a server and of a group; rename one of them", g.Name))
+		}
+	}
+	for _, g := range groups {
+		for _, name := range g.Members {
+			if specs[name] == nil {
+				specs[name] = &mcpvisor.ServerSpec{}
+			}
+		}
+	}
+	if err := group.Validate(configsOf(groups, specs)); err != nil {
+		return invalid(err)
+	}
+	return nil
+}
+
+// configsOf makes the configurations of groups with the members that have a spec. The first is that of the root.
+func configsOf(groups []mcpvisor.Group, specs map[string]*mcpvisor.ServerSpec) []group.Config {
+	all := make([]group.Config, 1, len(groups)+1)
+	all[0] = group.Config{Root: true, Apart: true, Parallel: true}
+	byName, parent := map[string]*mcpvisor.Group{}, map[string]string{}
+	for i := range groups {
+		byName[groups[i].Name] = &groups[i]
+		for _, name := range groups[i].Members {
+			parent[name] = groups[i].Name
+		}
+	}
+	// What a group comes after, its members come after, too: also those that join it later.
+	after := func(name string, own []string) []string {
+		own = slices.Clip(own)
+		for range groups {
+			g := byName[parent[name]]
+			if g == nil {
+				break
+			}
+			name, own = g.Name, append(own, g.After...)
+		}
+		return own
+	}
+	member := func(name string, apart bool) group.Member {
+		if g := byName[name]; g != nil {
+			m := group.Member{Name: name, Group: true, After: after(name, g.After)}
+			if g.Temporary {
+				m.Restart = group.Temporary
+			}
+			return m
+		}
+		spec := specs[name]
+		m := group.Member{Name: name, After: after(name, spec.After)}
+		switch {
+		case apart:
+		case spec.Transient:
+			m.Restart = group.Transient
+		case spec.Policy.MaxAttempts == 0 && spec.Policy.ParkEvery == 0:
+			m.Restart = group.Temporary
+		}
+		return m
+	}
+	for _, g := range groups {
+		config := group.Config{Name: g.Name, Strategy: g.Strategy, Intensity: g.Intensity, WhenSpent: g.WhenSpent, ParkEvery: g.ParkEvery, StartBound: g.StartBound}
+		for _, name := range g.Members {
+			if byName[name] != nil || specs[name] != nil {
+				config.Members = append(config.Members, member(name, false))
+			}
+		}
+		if parent[g.Name] == "" {
+			all[0].Members = append(all[0].Members, member(g.Name, true))
+			if config.WhenSpent == supervisor.SpentParent {
+				config.WhenSpent = supervisor.SpentEvict
+			}
+		}
+		all = append(all, config)
+	}
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		if parent[name] == "" {
+			all[0].Members = append(all[0].Members, member(name, true))
+		}
+	}
+	return all
+}
+
+// sendTree tells the actor groups about the tree, if it has changed. A server is in it from the time when its actor
+// is known until its registration ends.
+func (m *manager) sendTree() {
+	t := &m.state.tree
+	if !t.changed {
+		return
+	}
+	if !t.isEmpty() {
+		for _, r := range m.state.registrations {
+			if r.supervisor == nil && !r.stopping {
+				return // it is about to report itself; what is behind it must not start before
+			}
+		}
+	}
+	t.changed = false
+	msg := &setTree{servers: map[string]serverRef{}}
+	specs := map[string]*mcpvisor.ServerSpec{}
+	for name, r := range m.state.registrations {
+		switch {
+		case r.supervisor == nil || r.stopping:
+		case t.isEmpty():
+			if r.grouped {
+				r.grouped = false
+				m.rt.send(r.supervisor, &leaveGroup{})
+			}
+		default:
+			r.grouped = true
+			specs[name], msg.servers[name] = m.view(name).Spec, serverRef{r.gen, r.supervisor}
+		}
+	}
+	if !t.isEmpty() {
+		msg.configs = configsOf(t.groups, specs)
+	}
+	if groups := m.rt.groups.Load(); groups != nil {
+		m.rt.send(groups, msg)
+	}
+}
+
+// order computes who ends before whom, of all that is registered.
+func (t *tree) order(m *manager) {
+	if t.before != nil {
+		return
+	}
+	t.before, t.behind = map[string][]string{}, map[string][]string{}
+	if t.isEmpty() {
+		return
+	}
+	specs := map[string]*mcpvisor.ServerSpec{}
+	for name := range m.state.registrations {
+		if v := m.view(name); v != nil {
+			specs[name] = v.Spec
+		}
+	}
+	t.before = group.Before(configsOf(t.groups, specs))
+	for name, all := range t.before {
+		for _, first := range all {
+			t.behind[first] = append(t.behind[first], name)
+		}
+	}
+}
+
+// waitsToEnd reports whether a server that is to end waits for another one that ends before it.
+func (m *manager) waitsToEnd(name string) bool {
+	t := &m.state.tree
+	if t.isEmpty() {
+		return false
+	}
+	t.order(m)
+	return slices.ContainsFunc(t.behind[name], func(other string) bool {
+		r := m.state.registrations[other]
+		return r != nil && (r.stopping || t.ending[other])
+	})
+}
+
+// waitsFor names what a server comes after that is not ready.
+func (m *manager) waitsFor(name string) (names []string) {
+	t := &m.state.tree
+	t.order(m)
+	for _, other := range t.before[name] {
+		if v := m.view(other); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, other) {
+			names = append(names, other)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// endNext ends the servers that have waited for the end of another one.
+func (m *manager) endNext(c actor.Context) {
+	if m.state.tree.isEmpty() {
+		return
+	}
+	for name, r := range m.state.registrations {
+		for ; r != nil; r = r.beside {
+			if r.stopping && !r.stopSent {
+				m.sendStop(c, name, r)
+			}
+		}
+	}
+}
+
+// together ends several servers by end: each before those that it comes after.
+func (m *manager) together(c actor.Context, names iter.Seq[string], end func()) {
+	t := &m.state.tree
+	t.ending = map[string]bool{}
+	for name := range names {
+		t.ending[name] = true
+	}
+	end()
+	t.ending = nil
+	m.endNext(c)
+}
+
+// unregisterAll handles UnregisterAll.
+func (m *manager) unregisterAll(c actor.Context, msg *messages.UnregisterAll) {
+	names := func(yield func(string) bool) {
+		for _, u := range msg.All {
+			if !yield(u.Name) {
+				return
+			}
+		}
+	}
+	m.together(c, names, func() {
+		for _, u := range msg.All {
+			m.unregister(c, u)
+		}
+	})
+}
+
+// mayRest lets a server sleep unless one that comes after it runs, or waits for it.
+func (m *manager) mayRest(c actor.Context, msg *restRequest) {
+	r := m.find(msg.name, msg.gen)
+	if r == nil || r.stopping || r.supervisor == nil {
+		return
+	}
+	if t := &m.state.tree; !t.isEmpty() {
+		t.order(m)
+		for _, name := range t.behind[msg.name] {
+			if v := m.view(name); v != nil && (v.State == supervisor.StateWaiting || mayReturn(v.State) && !v.atRest()) {
+				return
+			}
+		}
+	}
+	c.Send(r.supervisor, &messages.Rest{Epoch: msg.epoch})
+}
+
+// onGroupReport publishes how a group stands.
+func (m *manager) onGroupReport(msg *groupReport) {
+	t := &m.state.tree
+	i := slices.IndexFunc(t.groups, func(g mcpvisor.Group) bool { return g.Name == msg.name })
+	if i < 0 {
+		return
+	}
+	if msg.failed != nil {
+		e := mcpvisor.Event{Kind: mcpvisor.EventGroupFailed, Time: time.Now(), Server: msg.name, Cause: msg.failed.Cause}
+		m.announce([]mcpvisor.Event{e})
+		return
+	}
+	t.status[msg.name] = t.statusOf(&t.groups[i], groupState(msg.report), msg.report.Cause)
+	m.state.draft.groups = true
+}
+
+// groupState is the state of a group as users see it.
+func groupState(r group.Report) string {
+	if r.State == group.StateDown {
+		return "parked"
+	}
+	return string(r.State)
+}
+
+// errStopped is the cause of a request to a server that an operator has stopped.
+var errStopped = errors.New("an operator has stopped the server; start it first")

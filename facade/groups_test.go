@@ -1,0 +1,315 @@
+package facade_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// lives records when servers in memory begin and end, in order: "+a", "-a".
+type lives struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lives) add(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, s)
+}
+
+// take returns what has happened since the last take.
+func (l *lives) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.all
+	l.all = nil
+	return all
+}
+
+// spec describes a server with the tools echo, and die, which ends it.
+func (l *lives) spec(name string, after ...string) mcpvisor.ServerSpec {
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "die"}}, Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "die", Do: mcptest.ActionExit, Code: 1}}}
+	return mcpvisor.ServerSpec{Name: name, After: after, StartSupervised: true, Policy: mcpvisor.Retry(5, time.Millisecond),
+		InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+			l.add("+" + name)
+			defer l.add("-" + name)
+			return mcptest.InMemory(script).Serve(ctx, in, out, log)
+		}}}
+}
+
+func die(t *testing.T, c *facade.Client, server string) {
+	t.Helper()
+	_, err := c.CallTool(t.Context(), server+"/die", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+}
+
+// awaitRestarts waits until a server is ready after that many restarts.
+func awaitRestarts(t *testing.T, c *facade.Client, server string, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s, _ := c.ServerStatus(server)
+		return s.Restarts == n && s.State == supervisor.StateReady
+	}, time.Minute, time.Millisecond, server)
+}
+
+func TestGroup_starts_and_closes_in_order(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{
+		{Name: "back", Members: []string{"db", "cache"}},
+		{Name: "front", Members: []string{"api", "web"}, After: []string{"back"}},
+	}))
+	require.NoError(t, c.Register(t.Context(), l.spec("web"), l.spec("api"), l.spec("cache"), l.spec("db"), l.spec("tool", "api")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	started := l.take()
+	require.Len(t, started, 5)
+	before := func(all []string, a, b string) {
+		t.Helper()
+		require.Less(t, slices.Index(all, a), slices.Index(all, b), all)
+	}
+	for _, pair := range [][2]string{{"+db", "+cache"}, {"+cache", "+api"}, {"+api", "+web"}, {"+api", "+tool"}} {
+		before(started, pair[0], pair[1])
+	}
+	require.NoError(t, c.Close(t.Context()))
+	ended := l.take()
+	for _, pair := range [][2]string{{"-web", "-api"}, {"-tool", "-api"}, {"-api", "-cache"}, {"-cache", "-db"}} {
+		before(ended, pair[0], pair[1])
+	}
+}
+
+func TestGroup_strategies(t *testing.T) {
+	for strategy, restarted := range map[supervisor.Strategy][]string{
+		supervisor.OneForOne: {"b"}, supervisor.RestForOne: {"b", "c"}, supervisor.OneForAll: {"a", "b", "c"},
+	} {
+		t.Run(string(strategy), func(t *testing.T) {
+			var l lives
+			c := newClient(t)
+			require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a", "b", "c"}, Strategy: strategy}}))
+			require.NoError(t, c.Register(t.Context(), l.spec("a"), l.spec("b"), l.spec("c"), l.spec("other")))
+			require.NoError(t, c.WaitReady(t.Context()))
+			l.take()
+			die(t, c, "b")
+			for _, name := range restarted {
+				awaitRestarts(t, c, name, 1)
+			}
+			all := l.take()
+			for _, name := range []string{"a", "b", "c", "other"} {
+				require.Equal(t, slices.Contains(restarted, name), slices.Contains(all, "+"+name), "%s in %v", name, all)
+			}
+			for i := 1; i < len(restarted); i++ { // as planned: in reverse, and back in order
+				require.Less(t, slices.Index(all, "+"+restarted[i-1]), slices.Index(all, "+"+restarted[i]), all)
+			}
+			for _, name := range restarted {
+				s, _ := c.ServerStatus(name)
+				if name != "b" {
+					require.Zero(t, s.Attempt, "a planned end spends no attempt")
+					require.Contains(t, s.LastCause.Message, `group "g" restarts: "b" failed`)
+				}
+			}
+		})
+	}
+}
+
+func TestGroup_that_fails_is_evicted_as_one_and_starts_again(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}, Strategy: supervisor.RestForOne,
+		Intensity: supervisor.Intensity{Restarts: 1, Window: time.Hour}}}))
+	require.NoError(t, c.Register(t.Context(), l.spec("a"), l.spec("b"), l.spec("other")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	events := c.Watch(t.Context(), mcpvisor.EventReady, mcpvisor.EventEvicted, mcpvisor.EventGroupFailed)
+	die(t, c, "b")
+	require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
+	die(t, c, "b")
+	var kinds []mcpvisor.EventKind
+	for range 3 {
+		kinds = append(kinds, (<-events).Kind)
+	}
+	require.ElementsMatch(t, []mcpvisor.EventKind{mcpvisor.EventEvicted, mcpvisor.EventEvicted, mcpvisor.EventGroupFailed}, kinds)
+	require.Eventually(t, func() bool { return c.Groups()[0].State == "given up" }, time.Minute, time.Millisecond)
+	require.ErrorContains(t, c.Groups()[0].Cause, `group "g" is evicted: "b" failed`)
+	_, err := c.CallTool(t.Context(), "a/echo", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrEvicted)
+	_, err = c.CallTool(t.Context(), "other/echo", nil)
+	require.NoError(t, err)
+
+	require.NoError(t, c.Start(t.Context(), "g"))
+	for range 2 {
+		require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
+	}
+	_, err = c.CallTool(t.Context(), "b/echo", nil)
+	require.NoError(t, err)
+}
+
+func TestGroup_circle_and_double_place_are_refused(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a"}, After: []string{"b"}}}))
+	err := c.Register(t.Context(), l.spec("b", "g"))
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, `wait for each other`)
+	require.Empty(t, c.Servers())
+	err = c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a"}}, {Name: "h", Members: []string{"a"}}})
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, `"a" is in the groups "g" and "h"`)
+	require.Len(t, c.Groups(), 1, "nothing was changed")
+	require.ErrorIs(t, c.Register(t.Context(), l.spec("g")), mcpvisor.ErrInvalid, "a server with the name of a group")
+}
+
+// A server that moves between groups continues.
+func TestGroup_move_without_restart(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), l.spec("a"), l.spec("b"), l.spec("c")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	sets := [][]mcpvisor.Group{
+		{{Name: "g", Members: []string{"a", "b"}, Strategy: supervisor.OneForAll}},
+		{{Name: "g", Members: []string{"b", "a"}, Strategy: supervisor.OneForAll}},
+		{{Name: "g", Members: []string{"b"}}, {Name: "h", Members: []string{"a", "g"}, Strategy: supervisor.RestForOne}},
+		{{Name: "g", Members: []string{"b"}}, {Name: "h", Members: []string{"a"}}},
+		nil,
+	}
+	for _, groups := range sets {
+		require.NoError(t, c.SetGroups(t.Context(), groups))
+		for i := range groups {
+			require.Eventually(t, func() bool { return c.Groups()[i].State == "ready" }, time.Minute, time.Millisecond, "%v", groups)
+		}
+	}
+	require.Len(t, l.take(), 3)
+	require.NoError(t, c.SetGroups(t.Context(), sets[0]))
+	require.Eventually(t, func() bool { return c.Groups()[0].State == "ready" }, time.Minute, time.Millisecond)
+	die(t, c, "a")
+	awaitRestarts(t, c, "a", 1)
+	awaitRestarts(t, c, "b", 1)
+	require.ElementsMatch(t, []string{"-a", "-b", "+a", "+b"}, l.take())
+}
+
+func TestStop_and_Start(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), l.spec("db"), l.spec("api", "db")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	require.NoError(t, c.Stop(t.Context(), "db"))
+	require.Equal(t, []string{"+db", "+api", "-db"}, l.take())
+	s, _ := c.ServerStatus("db")
+	require.Equal(t, supervisor.StateStopped, s.State)
+	require.Nil(t, s.DownSince)
+	_, err := c.CallTool(t.Context(), "db/echo", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorContains(t, err, "an operator has stopped the server")
+	_, err = c.CallTool(t.Context(), "db/echo", nil, facade.WithWaitReady())
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorIs(t, c.Restart(t.Context(), "db"), mcpvisor.ErrUnavailable)
+
+	// What comes after it continues, and waits when it starts again.
+	_, err = c.CallTool(t.Context(), "api/echo", nil)
+	require.NoError(t, err)
+	events := c.Watch(t.Context(), mcpvisor.EventWaiting, mcpvisor.EventReady)
+	require.NoError(t, c.Restart(t.Context(), "api"))
+	require.Equal(t, mcpvisor.EventWaiting, (<-events).Kind)
+	s, _ = c.ServerStatus("api")
+	require.Equal(t, []string{"db"}, s.WaitsFor)
+	_, err = c.CallTool(t.Context(), "api/echo", nil)
+	require.ErrorContains(t, err, "it waits for db")
+	require.NoError(t, c.Start(t.Context(), "db"))
+	require.Equal(t, "db", (<-events).Server)
+	require.Equal(t, "api", (<-events).Server)
+	require.Equal(t, []string{"-api", "+db", "+api"}, l.take())
+}
+
+func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	spec := l.spec("a")
+	spec.Start, spec.IdleStop = mcpvisor.StartLazy, time.Second
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventDown)
+	require.NoError(t, c.Register(t.Context(), spec))
+	require.Equal(t, mcpvisor.EventAsleep, (<-events).Kind)
+	require.Equal(t, []string{"+a", "-a"}, l.take(), "it was started for its lists")
+	require.Len(t, c.Tools(), 2)
+	s, _ := c.ServerStatus("a")
+	require.Equal(t, supervisor.StateAsleep, s.State)
+	require.Equal(t, 2, s.Catalog.Tools)
+
+	var wg sync.WaitGroup
+	errs := make([]error, 100)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = c.CallTool(t.Context(), "a/echo", nil) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.Equal(t, []string{"+a"}, l.take(), "one start, however many wait")
+	require.Equal(t, mcpvisor.EventAsleep, (<-events).Kind, "nothing has used it for a second")
+	require.Equal(t, []string{"-a"}, l.take())
+	require.Len(t, c.Tools(), 2)
+}
+
+// A server that others come after does not sleep while they run.
+func TestIdle_stop_waits_for_dependents(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	db, api := l.spec("db"), l.spec("api", "db")
+	db.Start, db.IdleStop = mcpvisor.StartLazy, time.Second
+	api.Start, api.IdleStop = mcpvisor.StartLazy, time.Second
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep)
+	require.NoError(t, c.Register(t.Context(), db, api))
+	<-events
+	<-events
+	l.take()
+	_, err := c.CallTool(t.Context(), "api/echo", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"+db", "+api"}, l.take(), "the call wakes both, in order")
+	require.Equal(t, "api", (<-events).Server)
+	require.Equal(t, "db", (<-events).Server)
+}
+
+func TestMonitor(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), l.spec("a")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	ctx, err := c.Monitor(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, ctx.Err())
+	die(t, c, "a")
+	<-ctx.Done()
+	var cause *supervisor.Cause
+	require.ErrorAs(t, context.Cause(ctx), &cause)
+	_, err = c.Monitor(t.Context(), "nobody")
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+}
+
+// Calls that meet a server on its way to sleep are neither lost nor failed.
+func TestIdle_stop_crosses_calls(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	spec := l.spec("a")
+	spec.Start, spec.IdleStop = mcpvisor.StartLazy, time.Second
+	require.NoError(t, c.Register(t.Context(), spec))
+	deadline := time.Now().Add(5 * time.Second)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := 0; time.Now().Before(deadline); n++ {
+				if _, err := c.CallTool(t.Context(), "a/echo", nil); err != nil {
+					t.Errorf("call %d of %d: %v", n, i, err)
+					return
+				}
+				time.Sleep(time.Duration(900+50*i) * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+}

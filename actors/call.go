@@ -200,8 +200,24 @@ var errPingOverdue = errors.New("the server did not answer the ping")
 // AwaitReady waits until a server is ready, and returns its view. One that is at rest is woken. It fails when ctx ends,
 // and when the server is unregistered, evicted, unauthorized or stopped.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
-	return rt.awaitReady(ctx, name, false)
+	return rt.awaitReady(ctx, name, waitReady)
 }
+
+// AwaitSettled waits until a server is ready, or does not run because nothing wants it or an operator has stopped it. It
+// wakes no server.
+func (rt *Runtime) AwaitSettled(ctx context.Context, name string) error {
+	_, err := rt.awaitReady(ctx, name, waitSettled)
+	return err
+}
+
+// wait says what ends a wait for a server.
+type wait int
+
+const (
+	waitReady   wait = iota // that it is ready; it is woken
+	waitOnce                // that, or that one start of it has failed
+	waitSettled             // that it is ready, asleep, resting or stopped
+)
 
 // Wake is AwaitReady that waits for one start of a server at rest: if that fails, it returns the view as it is then. The
 // timeout ends the wait with KindTimeout; 0 means only ctx does.
@@ -211,13 +227,13 @@ func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration)
 		ctx, cancel = overdue.WithTimeoutCause(ctx, timeout, errWakeOverdue)
 		defer cancel()
 	}
-	return rt.awaitReady(ctx, name, true)
+	return rt.awaitReady(ctx, name, waitOnce)
 }
 
 // errWakeOverdue is the cause of a context that ends with the timeout of a call whose server is being woken.
 var errWakeOverdue = errors.New("the server was at rest, and was not ready within the timeout of the call")
 
-func (rt *Runtime) awaitReady(ctx context.Context, name string, once bool) (*View, error) {
+func (rt *Runtime) awaitReady(ctx context.Context, name string, until wait) (*View, error) {
 	var last <-chan time.Time
 	for {
 		s := rt.Snapshot()
@@ -229,13 +245,17 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, once bool) (*Vie
 			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil && !v.current.rested.Load():
 			return v, nil
+		case until == waitSettled && (v.atRest() || v.State == supervisor.StateStopped):
+			return v, nil
 		case v.replaced: // the next registration follows
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping, v.State == supervisor.StateStopped:
 			return nil, v.unavailable()
-		case once && !v.rests && v.State != supervisor.StateReady:
+		case until == waitOnce && !v.rests && v.State != supervisor.StateReady:
 			return v, nil
 		}
-		rt.wake(v)
+		if until != waitSettled {
+			rt.wake(v)
+		}
 		select {
 		case <-s.Changed():
 		case <-ctx.Done():

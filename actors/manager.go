@@ -249,7 +249,10 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	if msg.Accepted != nil {
 		m.afterPublish(func() { msg.Accepted <- gen })
 	}
-	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last, Held: r.grouped})
+	if msg.Known != nil {
+		last, view.last = msg.Known, msg.Known
+	}
+	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last, Known: msg.Known != nil, Held: r.grouped})
 	if spec.StartSupervised {
 		m.confirmRegister(r)
 	}

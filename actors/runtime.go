@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/events"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -33,6 +34,9 @@ type Options struct {
 	// InUse reports whether something other than requests uses a server, so that it does not sleep. Optional; it must
 	// not block.
 	InUse func(server string) bool
+	// Known returns what a lazy server offered when it last ran; nil if that is not known. Optional. The goroutine that
+	// registers the server calls it.
+	Known func(spec *mcpvisor.ServerSpec) *catalog.Catalog
 	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
 	Records *Runtime
 }
@@ -171,7 +175,11 @@ func (rt *Runtime) registerAll(specs []mcpvisor.ServerSpec, replace bool, await 
 	all, replies, accepted := &messages.RegisterAll{}, make([]chan error, len(specs)), make([]chan uint64, len(specs))
 	for i, spec := range specs {
 		replies[i], accepted[i] = make(chan error, 1), make(chan uint64, 1)
-		all.All = append(all.All, &messages.Register{Spec: spec.Clone(), Replace: replace, Reply: replies[i], Accepted: accepted[i]}) // the caller may change its copy
+		m := &messages.Register{Spec: spec.Clone(), Replace: replace, Reply: replies[i], Accepted: accepted[i]} // the caller may change its copy
+		if rt.opts.Known != nil {
+			m.Known = rt.opts.Known(&m.Spec)
+		}
+		all.All = append(all.All, m)
 	}
 	rt.post(all)
 	errs := make([]error, len(specs))

@@ -321,6 +321,15 @@ func (v *View) Known() (c *catalog.Catalog, down bool) {
 	return c, c != nil
 }
 
+// Offer is what the last session offers or offered that was ready, as the server sent it; nil if there is none.
+func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
+	c := v.knownCatalog()
+	if c == nil || v.current == nil || !v.EverReady {
+		return mcpvisor.SessionInfo{}, nil
+	}
+	return v.current.session.Info(), c
+}
+
 // Leaving reports whether the registration is being removed, perhaps to be replaced.
 func (v *View) Leaving() bool { return v.leaving }
 

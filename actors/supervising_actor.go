@@ -52,6 +52,7 @@ type supervisingActor struct {
 
 	// What is known of the use of the server, for ServerSpec.IdleStop and Start.
 	rests     bool // see View
+	known     bool // last is what it offered when it last ran
 	wanted    bool // it was asked for once, or is not lazy
 	idleTimer *time.Timer
 	idleSince time.Time
@@ -75,7 +76,7 @@ func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer
 	spec := m.Spec
 	s := &supervisingActor{rt: rt, name: spec.Name, gen: m.Gen, spec: spec, dialer: dialer, stats: rt.statsOf(m.Gen), last: m.Last,
 		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised && !m.Beside, nil)}
-	s.lifecycle.Transient, s.wanted = spec.Transient, spec.Start != mcpvisor.StartLazy || m.Beside
+	s.lifecycle.Transient, s.wanted, s.known = spec.Transient, spec.Start != mcpvisor.StartLazy || m.Beside, m.Known
 	if m.Held {
 		s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputHold})
 	}
@@ -92,7 +93,7 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.self = c.Self()
-		if s.rests = !s.wanted; s.rests && s.last != nil { // what it lists is known
+		if s.rests = !s.wanted; s.rests && s.known {
 			s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputUnwanted})
 		}
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputRegister})

@@ -78,6 +78,7 @@ type Client struct {
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
 	writes      *journalWrites
+	keeping     chan struct{}  // closed when what lazy servers offer is saved; nil: nothing is kept
 	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
 
 	copies   copies  // of servers, by CopyServer
@@ -118,6 +119,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 		Observer:  o.observer,
 		MaxStarts: o.maxStarts,
 		InUse:     c.isCopied,
+		Known:     c.knownLists,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
@@ -132,6 +134,13 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 				}})
 		},
 	})
+	if o.catalogs != nil && original == nil {
+		c.keeping = make(chan struct{})
+		go func() {
+			defer close(c.keeping)
+			c.keepLists()
+		}()
+	}
 	return c
 }
 
@@ -299,18 +308,22 @@ func (c *Client) Fence(ctx context.Context, name, reason string) error {
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
-// registered now. It returns when each of them has been ready or cannot become ready by itself. If
+// registered now, but for those that are asleep, resting or stopped. A named server that is asleep or resting is woken. It returns when each of them has been ready or cannot become ready by itself. If
 // one server failed, it returns the error of that server. If several failed, it returns their
 // errors in the order of the names, joined by [errors.Join].
 //
-// Errors: ErrUnknownServer, ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
+// Errors: ErrUnknownServer, ErrUnavailable (an operator has stopped it), ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
 func (c *Client) WaitReady(ctx context.Context, names ...string) error {
+	await := func(name string) error {
+		_, err := c.rt.AwaitReady(ctx, name)
+		return err
+	}
 	if len(names) == 0 {
-		names = c.Servers()
+		names, await = c.Servers(), func(name string) error { return c.rt.AwaitSettled(ctx, name) }
 	}
 	var failed []error
 	for _, name := range names { // no order matters: the last one decides when all were ready
-		if _, err := c.rt.AwaitReady(ctx, name); err != nil {
+		if err := await(name); err != nil {
 			failed = append(failed, c.withServerOp(err, name, "wait for "+name))
 		}
 	}
@@ -351,6 +364,12 @@ func (c *Client) Close(ctx context.Context) error {
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")
+	if c.keeping != nil {
+		select {
+		case <-c.keeping:
+		case <-ctx.Done():
+		}
+	}
 	c.writes.close(ctx)
 	c.openTasks.release()
 	if failed := <-copies; failed != nil {

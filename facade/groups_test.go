@@ -256,6 +256,46 @@ func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
 	require.Len(t, c.Tools(), 2)
 }
 
+// A lazy server whose lists are kept is listed without a process, and a difference on waking is a change.
+func TestCatalogStore(t *testing.T) {
+	dir := mcpvisor.CatalogDir(t.TempDir() + "/kept")
+	var l lives
+	spec := l.spec("a")
+	spec.Start = mcpvisor.StartLazy
+	first, err := facade.New(facade.WithCatalogStore(dir))
+	require.NoError(t, err)
+	require.NoError(t, first.Register(t.Context(), spec))
+	events := first.Watch(t.Context(), mcpvisor.EventAsleep)
+	if s, _ := first.ServerStatus("a"); s.State != supervisor.StateAsleep {
+		<-events
+	}
+	want := first.Tools()
+	require.Len(t, want, 2)
+	require.NoError(t, first.Close(t.Context()))
+	require.Equal(t, []string{"+a", "-a"}, l.take())
+
+	c := newClient(t, facade.WithCatalogStore(dir))
+	require.NoError(t, c.Register(t.Context(), spec))
+	require.Equal(t, want, c.Tools())
+	require.Empty(t, l.take(), "it is not started for its lists")
+	ready := c.Watch(t.Context(), mcpvisor.EventReady)
+	_, err = c.CallTool(t.Context(), "a/echo", nil)
+	require.NoError(t, err)
+	require.Nil(t, (<-ready).Change, "it offers what it offered")
+
+	// What is kept for other tools, and what is damaged, is not used.
+	other := newClient(t, facade.WithCatalogStore(dir))
+	spec.Tools.Deny = []string{"die"}
+	require.NoError(t, other.Register(t.Context(), spec))
+	require.NoError(t, other.WaitReady(t.Context()))
+	require.Len(t, other.Tools(), 1)
+	require.NoError(t, dir.Save("a", []byte("{")))
+	damaged := newClient(t, facade.WithCatalogStore(dir))
+	require.NoError(t, damaged.Register(t.Context(), spec))
+	require.NoError(t, damaged.WaitReady(t.Context()))
+	require.Len(t, damaged.Tools(), 1)
+}
+
 // A server that others come after does not sleep while they run.
 func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	var l lives

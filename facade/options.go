@@ -34,9 +34,10 @@ type options struct {
 	interceptors   []Interceptor    // nil: none; the first is the outermost
 	roots          *transport.Roots // nil: the client declares no roots
 	journal        journalOption
-	dialer         *dial.Hook   // nil: none
-	era            mcpvisor.Era // of servers whose spec leaves it open
-	err            error        // what is wrong with the options, for New to return
+	catalogs       mcpvisor.CatalogStore // nil: none
+	dialer         *dial.Hook            // nil: none
+	era            mcpvisor.Era          // of servers whose spec leaves it open
+	err            error                 // what is wrong with the options, for New to return
 }
 
 // apply changes options as the caller has asked for, and checks them.

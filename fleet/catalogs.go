@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -36,13 +37,13 @@ type catalogs struct {
 	cache *catalog.Cache
 
 	mu    sync.Mutex
-	own   map[string]*catalog.Body // of the servers here, by name; guarded by mu, as the fields below
-	dirty map[string]bool          // what is to be published
-	wake  chan struct{}            // has room for one
+	own   map[string]*encodedlists.Body // of the servers here, by name; guarded by mu, as the fields below
+	dirty map[string]bool               // what is to be published
+	wake  chan struct{}                 // has room for one
 }
 
 func newCatalogs(n *Node) *catalogs {
-	return &catalogs{node: n, cache: catalog.NewCache(cacheBytes), own: map[string]*catalog.Body{},
+	return &catalogs{node: n, cache: catalog.NewCache(cacheBytes), own: map[string]*encodedlists.Body{},
 		dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
-	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	lists "github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -38,7 +38,7 @@ type remoteSession struct {
 	reader    *forward.Reader // requests that are not calls
 	client    *peer.Client
 	notify    func(transport.Notice)
-	body      atomic.Pointer[catalog.Body]
+	body      atomic.Pointer[encodedlists.Body]
 	heard     atomic.Int64 // when the owner last answered, in nanoseconds since began
 	began     time.Time
 }

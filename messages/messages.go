@@ -35,6 +35,8 @@ type Register struct {
 	// Accepted receives the generation once the snapshot shows the server: a caller that
 	// gives up sees it until it is removed. It needs room for one.
 	Accepted chan<- uint64
+	// Known is what a lazy server offered when it last ran; nil: that is not known.
+	Known *catalog.Catalog
 }
 
 // RegisterAll asks the manager for several Register at once, so that none of them starts before the order of all is
@@ -111,6 +113,8 @@ type Start struct {
 	Gen  uint64
 	// Last is the catalog of the registration that this one replaces; nil if there was none.
 	Last *catalog.Catalog
+	// Known: Last is what this server offered when it last ran. If it is lazy, it need not start.
+	Known bool
 	// Beside: that registration serves until this one is ready, so the first start is not tried again.
 	Beside bool
 	// Held: the server is to be a member of a group, and starts when that lets it.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 )
 
 // Request is a request about a server that is not a call, such as resources/subscribe, or the
@@ -73,9 +73,9 @@ var errUnreadable = errors.New("the request cannot be read")
 func (c *Client) Catalog(ctx context.Context, server, digest string) ([]byte, error) {
 	op := "get the catalog of " + server
 	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest}, nil)
-	if e == nil && catalog.Digest(encoded) != digest {
+	if e == nil && encodedlists.Digest(encoded) != digest {
 		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
-			Cause: fmt.Errorf("node %q: %w", c.config.Node, catalog.ErrDigest)}
+			Cause: fmt.Errorf("node %q: %w", c.config.Node, encodedlists.ErrDigest)}
 	}
 	if e != nil {
 		e.Op = op

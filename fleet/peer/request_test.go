@@ -20,6 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	lists "github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 )
 
 // TestClient_Catalog: a catalog comes as it is, short or long, without a check of the epoch; what
@@ -28,7 +30,7 @@ func TestClient_Catalog(t *testing.T) {
 	a := newAuthority(t)
 	bodies := map[string][]byte{}
 	for _, b := range [][]byte{[]byte("short"), bytes.Repeat([]byte("long"), 1<<20), {}} {
-		bodies[catalog.Digest(b)] = b
+		bodies[encodedlists.Digest(b)] = b
 	}
 	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo,
 		Check: func(string, uint64) error { return ErrLeaseOver },
@@ -44,7 +46,7 @@ func TestClient_Catalog(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want, got))
 	}
-	_, err := c.Catalog(within(t), "s", catalog.Digest([]byte("other")))
+	_, err := c.Catalog(within(t), "s", encodedlists.Digest([]byte("other")))
 	requireNotSent(t, err, "get the catalog of s", "no such catalog")
 	require.NotErrorIs(t, err, ErrUnsupported)
 }
@@ -75,33 +77,33 @@ func TestClient_Catalog_hostile(t *testing.T) {
 			case "lie":
 				s.send(whole(messageResult, f.call, []byte("something else")))
 			case "long":
-				s.send(begins(f.call, messageResult, f.call, catalog.MaxBytes+1, make([]byte, framing.MaxChunk)))
+				s.send(begins(f.call, messageResult, f.call, encodedlists.MaxBytes+1, make([]byte, framing.MaxChunk)))
 			default:
 				s.send(whole(messageResult, f.call, []byte("good")))
 			}
 		}
 	})
 	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
-	_, err := c.Catalog(within(t), "lie", catalog.Digest([]byte("good")))
+	_, err := c.Catalog(within(t), "lie", encodedlists.Digest([]byte("good")))
 	require.ErrorIs(t, err, mcpvisor.ErrProtocol)
-	require.ErrorIs(t, err, catalog.ErrDigest)
-	_, err = c.Catalog(within(t), "long", catalog.Digest([]byte("good")))
+	require.ErrorIs(t, err, encodedlists.ErrDigest)
+	_, err = c.Catalog(within(t), "long", encodedlists.Digest([]byte("good")))
 	require.ErrorIs(t, err, mcpvisor.ErrProtocol)
 	require.ErrorContains(t, err, "67108865 bytes")
-	_, err = c.Catalog(within(t), "s", catalog.Digest([]byte("good")))
+	_, err = c.Catalog(within(t), "s", encodedlists.Digest([]byte("good")))
 	require.NoError(t, err, "the link lives")
 }
 
 // toolsOf is a catalog with n tools of about 300 bytes.
 func toolsOf(t testing.TB, n int, seed int) []byte {
 	t.Helper()
-	c := relay.Catalog{Server: "s"}
+	c := &lists.Catalog{}
 	for i := range n {
 		name := fmt.Sprintf("tool_%d_%d", seed, i)
 		c.Tools = append(c.Tools, mcpvisor.Tool{OriginalName: name, Definition: &mcp.Tool{Name: name, Description: strings.Repeat("d", 200),
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}})
 	}
-	b, err := catalog.New(mcpvisor.SessionInfo{ProtocolVersion: "2025-11-25", Era: mcpvisor.EraLegacy}, c)
+	b, err := encodedlists.New(mcpvisor.SessionInfo{ProtocolVersion: "2025-11-25", Era: mcpvisor.EraLegacy}, c)
 	require.NoError(t, err)
 	return b.Encoded()
 }
@@ -113,7 +115,7 @@ func BenchmarkClient_Catalog(b *testing.B) {
 			bodies, digests, bytesOf := map[string][]byte{}, []string{}, 0
 			for i := range row.catalogs {
 				encoded := toolsOf(b, row.tools, i)
-				digests = append(digests, catalog.Digest(encoded))
+				digests = append(digests, encodedlists.Digest(encoded))
 				bodies[digests[i]] = encoded
 				bytesOf += len(encoded)
 			}

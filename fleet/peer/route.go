@@ -10,9 +10,9 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
-	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -161,7 +161,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	s := l.streams[number%streamsPerLink]
 	p := &pending{number: number, server: request.server, epoch: request.epoch, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
 	if request.method == methodCatalog {
-		p.maxResult = catalog.MaxBytes
+		p.maxResult = encodedlists.MaxBytes
 	}
 	if p.handlers != nil {
 		request.answers, request.all = declared(p.handlers)

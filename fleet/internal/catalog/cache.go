@@ -1,9 +1,13 @@
+// Package catalog holds what the servers of a fleet offer, as package internal/encodedlists encodes it. The owner of a server writes
+// the digest to the store. Other nodes get the bytes by the digest, and answer the lists of the server from them.
 package catalog
 
 import (
 	"container/list"
 	"context"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 )
 
 // Cache keeps bodies by their digests, those used last, up to a number of bytes. Of callers that
@@ -14,7 +18,7 @@ type Cache struct {
 	mu      sync.Mutex
 	bytes   int                      // guarded by mu
 	kept    map[string]*list.Element // guarded by mu
-	recent  list.List                // of *Body, the last used first; guarded by mu
+	recent  list.List                // of *encodedlists.Body, the last used first; guarded by mu
 	flights map[flightKey]*flight    // guarded by mu
 }
 
@@ -26,7 +30,7 @@ type flight struct {
 	cancel  context.CancelFunc
 	waiting int // guarded by the mutex of the cache
 	done    chan struct{}
-	body    *Body
+	body    *encodedlists.Body
 	err     error
 }
 
@@ -39,7 +43,7 @@ func NewCache(maxBytes int) *Cache {
 // Get returns the body with a digest. If the cache has none, fetch gets its bytes from the source, which
 // are checked. fetch has the values of the first caller's context; it ends when no caller waits any
 // longer.
-func (c *Cache) Get(ctx context.Context, source, digest string, fetch func(ctx context.Context) ([]byte, error)) (*Body, error) {
+func (c *Cache) Get(ctx context.Context, source, digest string, fetch func(ctx context.Context) ([]byte, error)) (*encodedlists.Body, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -47,7 +51,7 @@ func (c *Cache) Get(ctx context.Context, source, digest string, fetch func(ctx c
 	if e := c.kept[digest]; e != nil {
 		c.recent.MoveToFront(e)
 		c.mu.Unlock()
-		return e.Value.(*Body), nil
+		return e.Value.(*encodedlists.Body), nil
 	}
 	key := flightKey{source, digest}
 	f := c.flights[key]
@@ -80,7 +84,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, key flightKey, fetch func(ct
 	defer close(f.done)
 	encoded, err := fetch(ctx)
 	if err == nil {
-		f.body, err = Decode(encoded, key.digest)
+		f.body, err = encodedlists.Decode(encoded, key.digest)
 	}
 	f.err = err
 	c.mu.Lock()
@@ -94,15 +98,15 @@ func (c *Cache) fly(ctx context.Context, f *flight, key flightKey, fetch func(ct
 }
 
 // keep is called with the mutex held.
-func (c *Cache) keep(b *Body) {
-	if c.kept[b.digest] != nil || len(b.encoded) > c.maxBytes {
+func (c *Cache) keep(b *encodedlists.Body) {
+	if c.kept[b.Digest()] != nil || len(b.Encoded()) > c.maxBytes {
 		return
 	}
-	c.kept[b.digest] = c.recent.PushFront(b)
-	c.bytes += len(b.encoded)
+	c.kept[b.Digest()] = c.recent.PushFront(b)
+	c.bytes += len(b.Encoded())
 	for c.bytes > c.maxBytes {
-		oldest := c.recent.Remove(c.recent.Back()).(*Body)
-		delete(c.kept, oldest.digest)
-		c.bytes -= len(oldest.encoded)
+		oldest := c.recent.Remove(c.recent.Back()).(*encodedlists.Body)
+		delete(c.kept, oldest.Digest())
+		c.bytes -= len(oldest.Encoded())
 	}
 }

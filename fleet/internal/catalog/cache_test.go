@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 )
 
 // TestCache_single_flight: of many callers one fetches, and all have its body or its error.
@@ -113,7 +115,7 @@ func TestCache_two_sources(t *testing.T) {
 func TestCache_bound(t *testing.T) {
 	a, b, d := bodyOf(t, 5, "a"), bodyOf(t, 5, "b"), bodyOf(t, 5, "d")
 	c := NewCache(2*len(a.Encoded()) + 10)
-	get := func(body *Body) (cached bool) {
+	get := func(body *encodedlists.Body) (cached bool) {
 		cached = true
 		_, err := c.Get(t.Context(), "node", body.Digest(), func(context.Context) ([]byte, error) {
 			cached = false
@@ -122,7 +124,7 @@ func TestCache_bound(t *testing.T) {
 		require.NoError(t, err)
 		return cached
 	}
-	for _, body := range []*Body{a, b} {
+	for _, body := range []*encodedlists.Body{a, b} {
 		require.False(t, get(body))
 	}
 	require.True(t, get(a), "it is used")
@@ -141,6 +143,6 @@ func TestCache_lying_digest(t *testing.T) {
 	a, b := bodyOf(t, 1, "a"), bodyOf(t, 1, "b")
 	c := NewCache(1 << 20)
 	_, err := c.Get(context.Background(), "node", a.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
-	require.ErrorIs(t, err, ErrDigest)
+	require.ErrorIs(t, err, encodedlists.ErrDigest)
 	require.Empty(t, c.kept)
 }

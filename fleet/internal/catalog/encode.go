@@ -1,15 +1,13 @@
 package catalog
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
-	"strconv"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
+	shared "github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -29,7 +27,7 @@ const maxReads = 3
 // over the servers of the client.
 //
 // Errors: ErrNotReady; the server offers more than a body may hold.
-func Of(client Source, server string) (*Body, error) {
+func Of(client Source, server string) (*encodedlists.Body, error) {
 	for range maxReads {
 		before, ok := client.ServerStatus(server)
 		if !ok || before.State != supervisor.StateReady || before.Session == nil {
@@ -43,54 +41,8 @@ func Of(client Source, server string) (*Body, error) {
 			if !ok || c.Unavailable || after.Gen != before.Gen || after.Epoch != before.Epoch {
 				break
 			}
-			return New(*before.Session, c)
+			return encodedlists.New(*before.Session, &shared.Catalog{Tools: c.Tools, Resources: c.Resources, Templates: c.Templates, Prompts: c.Prompts})
 		}
 	}
 	return nil, ErrNotReady
-}
-
-// New encodes a session and its lists.
-func New(info mcpvisor.SessionInfo, c relay.Catalog) (*Body, error) {
-	described, err := json.Marshal(session{ProtocolVersion: info.ProtocolVersion, Era: info.Era, ServerName: info.ServerName, ServerVersion: info.ServerVersion,
-		Capabilities: info.Capabilities, Instructions: info.Instructions, Deprecated: info.Deprecated})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the session: %w", err)
-	}
-	e := encoder{b: append([]byte(`{"v":`), strconv.Itoa(version)...)}
-	e.b = append(append(append(e.b, `,"session":`...), described...), `,"results":{`...)
-	appendList(&e, 0, c.Tools, func(t *mcpvisor.Tool) []byte { return t.Raw })
-	appendList(&e, 1, c.Resources, func(r *mcpvisor.Resource) []byte { return r.Raw })
-	appendList(&e, 2, c.Templates, func(r *mcpvisor.ResourceTemplate) []byte { return r.Raw })
-	appendList(&e, 3, c.Prompts, func(p *mcpvisor.Prompt) []byte { return p.Raw })
-	if e.err != nil {
-		return nil, fmt.Errorf("encoding the lists: %w", e.err)
-	}
-	return Decode(bytes.Clone(append(e.b, "}}"...)), "") // without the room that append has left
-}
-
-// encoder appends the lists to b, until the first error.
-type encoder struct {
-	b   []byte
-	err error
-}
-
-func appendList[T any](e *encoder, number int, items []T, rawOf func(*T) []byte) {
-	if number > 0 {
-		e.b = append(e.b, ',')
-	}
-	e.b = fmt.Appendf(e.b, `%q:{%q:[`, lists[number].method, lists[number].member)
-	for i := range items {
-		if e.err != nil {
-			return
-		}
-		item := rawOf(&items[i])
-		if len(e.b)+len(item) > MaxBytes {
-			e.err = fmt.Errorf("they have more than %d bytes", MaxBytes)
-		}
-		if i > 0 {
-			e.b = append(e.b, ',')
-		}
-		e.b = append(e.b, item...)
-	}
-	e.b = append(e.b, ']', '}')
 }

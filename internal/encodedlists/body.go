@@ -1,7 +1,7 @@
-// Package catalog holds what a server of a fleet offers as it travels from node to node. The owner
-// of a server encodes a [Body] once, and writes its digest to the store. Other nodes get the bytes
-// by the digest, and answer the lists of the server from them.
-package catalog
+// Package encodedlists holds what a server offers as it is kept and as it travels: the description of a session and its lists, as
+// the server sent them. In a fleet the owner of a server encodes a [Body] once; a lazy server is listed from one while it
+// sleeps.
+package encodedlists
 
 import (
 	"bytes"
@@ -11,15 +11,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Bounds of a body. A node that sends one is authenticated, and not trusted with memory.
+// Bounds of a body. Where it comes from is not trusted with memory.
 const (
 	// MaxBytes bounds the encoded body.
 	MaxBytes = 64 << 20
@@ -104,7 +106,7 @@ func Decode(encoded []byte, digest string) (*Body, error) {
 		return nil, fmt.Errorf("the catalog cannot be read: %w", err)
 	}
 	if v, err := jsonscan.ReadNumber(found.version); err != nil || v < version {
-		return nil, errors.New("the catalog has no version that this node reads")
+		return nil, errors.New("the catalog has no version that can be read")
 	}
 	if err := b.readSession(found.session); err != nil {
 		return nil, err
@@ -232,4 +234,50 @@ func (b *Body) greeting(method string) (json.RawMessage, error) {
 		result.SupportedVersions = []string{s.ProtocolVersion}
 	}
 	return json.Marshal(result)
+}
+
+// New encodes a session and its lists.
+func New(info mcpvisor.SessionInfo, c *catalog.Catalog) (*Body, error) {
+	described, err := json.Marshal(session{ProtocolVersion: info.ProtocolVersion, Era: info.Era, ServerName: info.ServerName, ServerVersion: info.ServerVersion,
+		Capabilities: info.Capabilities, Instructions: info.Instructions, Deprecated: info.Deprecated})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the session: %w", err)
+	}
+	e := encoder{b: append([]byte(`{"v":`), strconv.Itoa(version)...)}
+	e.b = append(append(append(e.b, `,"session":`...), described...), `,"results":{`...)
+	appendList(&e, 0, c.Tools, func(t *mcpvisor.Tool) []byte { return t.Raw })
+	appendList(&e, 1, c.Resources, func(r *mcpvisor.Resource) []byte { return r.Raw })
+	appendList(&e, 2, c.Templates, func(r *mcpvisor.ResourceTemplate) []byte { return r.Raw })
+	appendList(&e, 3, c.Prompts, func(p *mcpvisor.Prompt) []byte { return p.Raw })
+	if e.err != nil {
+		return nil, fmt.Errorf("encoding the lists: %w", e.err)
+	}
+	return Decode(bytes.Clone(append(e.b, "}}"...)), "") // without the room that append has left
+}
+
+// encoder appends the lists to b, until the first error.
+type encoder struct {
+	b   []byte
+	err error
+}
+
+func appendList[T any](e *encoder, number int, items []T, rawOf func(*T) []byte) {
+	if number > 0 {
+		e.b = append(e.b, ',')
+	}
+	e.b = fmt.Appendf(e.b, `%q:{%q:[`, lists[number].method, lists[number].member)
+	for i := range items {
+		if e.err != nil {
+			return
+		}
+		item := rawOf(&items[i])
+		if len(e.b)+len(item) > MaxBytes {
+			e.err = fmt.Errorf("they have more than %d bytes", MaxBytes)
+		}
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.b = append(e.b, item...)
+	}
+	e.b = append(e.b, ']', '}')
 }

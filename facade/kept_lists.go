@@ -1,0 +1,149 @@
+package facade
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
+)
+
+// WithCatalogStore keeps what lazy servers offer in a store ([mcpvisor.StartLazy]): they are listed from it, with what they
+// offered when they last ran, and do not run until they are wanted. What was kept for another command, address or choice of
+// tools is not used. A store that fails costs one line of the log, and the start that it would have saved. Default: none.
+func WithCatalogStore(store mcpvisor.CatalogStore) Option {
+	return func(o *options) { o.catalogs = store }
+}
+
+// keptLists are the lists of a lazy server in the store.
+type keptLists struct {
+	// Of is the digest of what decides what the server offers.
+	Of    string          `json:"of"`
+	Offer json.RawMessage `json:"offer"`
+}
+
+// specDigest changes with what may change the offer of a server. Of the environment and the headers only the names count.
+func specDigest(spec *mcpvisor.ServerSpec) string {
+	h := sha256.New()
+	fmt.Fprintln(h, spec.TransportKind(), spec.Target(), spec.Era)
+	fmt.Fprintf(h, "%q %q\n", spec.Tools.Allow, spec.Tools.Deny)
+	if s := spec.Stdio; s != nil {
+		fmt.Fprintf(h, "%q %q %q %q\n", s.Command, s.Args, s.Dir, slices.Sorted(maps.Keys(s.Env)))
+	}
+	if s := spec.HTTP; s != nil {
+		fmt.Fprintf(h, "%q\n", slices.Sorted(maps.Keys(s.Headers)))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// keptOffer answers the lists of a server that does not run.
+type keptOffer struct {
+	transport.Session // of none; what is not below is not called
+	body              *encodedlists.Body
+}
+
+func (k keptOffer) Info() mcpvisor.SessionInfo                    { return k.body.Info() }
+func (k keptOffer) Cause() *supervisor.Cause                      { return nil }
+func (k keptOffer) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
+func (k keptOffer) UseTools([]mcpvisor.Tool, bool)                {}
+func (k keptOffer) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
+	if result, ok := k.body.Answer(r.Method, r.Params); ok {
+		return result, nil
+	}
+	return nil, fmt.Errorf("%s is not kept", r.Method)
+}
+
+// knownLists returns the lists that the store has of a server; nil if there are none that can be used.
+func (c *Client) knownLists(spec *mcpvisor.ServerSpec) *catalog.Catalog {
+	if c.opts.catalogs == nil || spec.Start != mcpvisor.StartLazy {
+		return nil
+	}
+	var data []byte
+	err := hostcall.Call("CatalogStore", func() (err error) { data, err = c.opts.catalogs.Load(spec.Name); return err })
+	if err == nil && data == nil {
+		return nil
+	}
+	var found *catalog.Catalog
+	if err == nil {
+		found, err = readKept(spec, data)
+	}
+	if err != nil {
+		c.opts.logger.Warn().Str("server", spec.Name).Err(err).Msg("the kept lists of the server cannot be used; it is started once")
+	}
+	return found
+}
+
+func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) {
+	var kept keptLists
+	if len(data) > encodedlists.MaxBytes {
+		return nil, fmt.Errorf("they have %d bytes; %d are accepted", len(data), encodedlists.MaxBytes)
+	}
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, err
+	}
+	if kept.Of != specDigest(spec) {
+		return nil, nil
+	}
+	body, err := encodedlists.Decode(kept.Offer, "")
+	if err != nil {
+		return nil, err
+	}
+	found, err := discovery.Discover(context.Background(), keptOffer{body: body}, spec.Name, spec.WithDefaults().Limits)
+	if err != nil {
+		return nil, err
+	}
+	found = found.Offered(spec.Tools)
+	found.Instructions = body.Info().Instructions
+	return found, nil
+}
+
+// keepLists saves what lazy servers offer, until the client is closed.
+func (c *Client) keepLists() {
+	saved := map[string]string{}
+	for e := range c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged) {
+		names := []string{e.Server}
+		if e.Kind == mcpvisor.EventMissed {
+			names = c.Servers()
+		}
+		for _, name := range names {
+			if v := c.rt.Snapshot().Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
+				c.saveLists(v, saved)
+			}
+		}
+	}
+}
+
+// saveLists saves what a server offers, unless it was saved last.
+func (c *Client) saveLists(v *actors.View, saved map[string]string) {
+	info, lists := v.Offer()
+	if lists == nil {
+		return
+	}
+	body, err := encodedlists.New(info, lists)
+	if err == nil && saved[v.Name] == body.Digest() {
+		return
+	}
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(keptLists{Of: specDigest(v.Spec), Offer: body.Encoded()})
+	}
+	if err == nil {
+		err = hostcall.Call("CatalogStore", func() error { return c.opts.catalogs.Save(v.Name, data) })
+	}
+	if err != nil {
+		c.opts.logger.Warn().Str("server", v.Name).Err(err).Msg("the lists of the server cannot be kept; it will be started once more")
+		return
+	}
+	saved[v.Name] = body.Digest()
+}

@@ -417,6 +417,7 @@ type registrationStats struct {
 	*requestStats
 	shared       bool // requestStats are those of the server that this one is a copy of; does not change
 	incarnations facts.Incarnations
+	steps        steps
 	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
 	tasksRecovered, tasksLost atomic.Int64
 	// taskTurns paces the requests about tasks.

@@ -39,3 +39,10 @@ func (i *inbox) pop() (m messages.Message, ok bool) {
 	i.messages = i.messages[1:]
 	return m, true
 }
+
+// depth is how many messages wait.
+func (i *inbox) depth() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.messages)
+}

@@ -269,6 +269,7 @@ func (s *supervisingActor) step(c actor.Context, in lifecycle.Input) {
 	if len(effects) == 0 && s.lifecycle.State() == before {
 		return
 	}
+	s.noteStep(in, before, effects)
 	t := &transition{before: before, input: in}
 	if before == lifecycle.StateNew && s.lifecycle.State() != supervisor.StateUnregistered {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRegistered})

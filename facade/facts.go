@@ -19,6 +19,12 @@ func (c *Client) ToolStats(server string) []monitor.ToolStats {
 	return nil
 }
 
+// Inspect shows how the supervision of a server came to where it is: the last 64 inputs of its lifecycle with time, state
+// and effects, and the actors of the client. ok is false if no server of that name is registered.
+func (c *Client) Inspect(server string) (found monitor.Inspection, ok bool) {
+	return c.rt.Inspect(server)
+}
+
 // CallsInFlight returns the requests of all servers that have not ended, the oldest first,
 // those in the queue and at copies included. It looks at each request table for a moment; calls pay
 // nothing for it. A call that waits with [WithWaitReady] is in no table. The slice is the

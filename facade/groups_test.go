@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -352,4 +353,34 @@ func TestIdle_stop_crosses_calls(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestInspect(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), l.spec("a"), l.spec("b", "a")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	die(t, c, "a")
+	awaitRestarts(t, c, "a", 1)
+	found, ok := c.Inspect("a")
+	require.True(t, ok)
+	require.Equal(t, supervisor.StateReady, found.State)
+	first, last := found.Steps[0], found.Steps[len(found.Steps)-1]
+	require.Equal(t, "register", first.Input)
+	require.Equal(t, supervisor.StateConnecting, first.To)
+	behind, _ := c.Inspect("b")
+	require.Equal(t, supervisor.StateWaiting, behind.Steps[0].To, "it comes after the other")
+	require.Equal(t, "discovered", last.Input)
+	require.Equal(t, []string{"publish", "arm stability timer"}, last.Effects)
+	require.Equal(t, map[string]int{"manager": 1, "servers": 1, "groups": 1, "group": 1, "supervisor": 2, "port": 2}, found.Actors)
+	for range 40 {
+		n := found.Steps[len(found.Steps)-1].Epoch
+		require.NoError(t, c.Restart(t.Context(), "a"))
+		awaitRestarts(t, c, "a", int(n))
+		found, _ = c.Inspect("a")
+	}
+	require.Len(t, found.Steps, 64)
+	require.True(t, slices.IsSortedFunc(found.Steps, func(x, y monitor.Step) int { return x.Time.Compare(y.Time) }))
+	_, ok = c.Inspect("c")
+	require.False(t, ok)
 }

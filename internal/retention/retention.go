@@ -5,6 +5,8 @@ package retention
 const (
 	// Incarnations is how many ended incarnations a mcpvisor.ServerStatus holds.
 	Incarnations = 10
+	// Steps is how many inputs of each lifecycle are kept.
+	Steps = 64
 	// Calls is how many ended calls a client keeps.
 	Calls = 500
 	// UnknownCalls is how many calls of unknown outcome a client keeps, beside those of Calls.

@@ -1,0 +1,84 @@
+package actors
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
+	"github.com/mcpvisor/mcpvisor/monitor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// steps are the last inputs of a lifecycle. The supervising actor writes them; any goroutine may read.
+type steps struct {
+	mu   sync.Mutex
+	last []monitor.Step // a ring once it is full; guarded by mu, as next
+	next int
+}
+
+func (s *steps) add(step monitor.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.last) < retention.Steps {
+		s.last = append(s.last, step)
+		return
+	}
+	s.last[s.next] = step
+	s.next = (s.next + 1) % len(s.last)
+}
+
+// all returns them, oldest first.
+func (s *steps) all() []monitor.Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(append([]monitor.Step(nil), s.last[s.next:]...), s.last[:s.next]...)
+}
+
+// noteStep records an input that had an effect.
+func (s *supervisingActor) noteStep(in lifecycle.Input, before supervisor.State, effects []lifecycle.Effect) {
+	step := monitor.Step{Time: time.Now(), Input: string(in.Kind), Epoch: s.lifecycle.Epoch(), From: before, To: s.lifecycle.State(), Cause: in.Cause}
+	for _, e := range effects {
+		step.Effects = append(step.Effects, string(e.Kind))
+	}
+	s.stats.steps.add(step)
+}
+
+// Inspect shows how the supervision of a server came to where it is. ok is false if it is not registered.
+func (rt *Runtime) Inspect(server string) (found monitor.Inspection, ok bool) {
+	v := rt.Snapshot().Server(server)
+	if v == nil {
+		return found, false
+	}
+	found = monitor.Inspection{Server: v.Name, Gen: v.Gen, State: v.State, Steps: v.stats.steps.all(), Inbox: rt.inbox.depth(), Actors: map[string]int{}}
+	for i := range found.Steps {
+		found.Steps[i].Cause = found.Steps[i].Cause.Clone()
+	}
+	names := rt.system.ProcessRegistry.LocalPIDs.LocalPIDs[0] // see newActorSystem
+	for _, name := range names.Keys() {
+		if kind := kindOf(name); kind != "" {
+			found.Actors[kind]++
+		}
+	}
+	return found, true
+}
+
+// kindOf says what an actor is by its name, which ends in the part that it was spawned with; "" if it is none of ours.
+func kindOf(name string) string {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	for _, kind := range []string{"supervisor-", "port-"} {
+		if strings.HasPrefix(name, kind) {
+			return strings.TrimSuffix(kind, "-")
+		}
+	}
+	for _, kind := range []string{"-group-", "-groups.", "-manager."} {
+		if strings.Contains(name, kind) {
+			return strings.Trim(kind, "-.")
+		}
+	}
+	if name == "servers" {
+		return name
+	}
+	return ""
+}

@@ -285,25 +285,34 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			}
 		}
 	}
+	joining := map[string][]group.Input{} // to those that stay, which hear of all new members before one of them reports
 	for name, config := range next {
 		n := s.nodes[name]
 		if n == nil {
 			n = &groupNode{}
 			s.nodes[name], renewed[name] = n, true
 		}
+		known := map[string]bool{}
+		for _, member := range n.config.Members {
+			known[member.Name] = true
+		}
+		for at, member := range config.Members {
+			if !known[member.Name] && !renewed[name] {
+				joining[name] = append(joining[name], group.Input{Kind: group.InputJoining, Member: member, At: at})
+			}
+		}
 		n.config, n.parent = config, parent[name]
 	}
+	watched := s.watchers
 	g.watch()
 	for name, again := range renewed {
 		if again {
 			g.spawn(c, name, s.nodes[name])
 		}
 	}
-	for name, config := range next { // those that stay hear of all new members before one of them
-		for at, member := range config.Members {
-			if !renewed[name] {
-				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
-			}
+	for name, inputs := range joining {
+		for _, in := range inputs {
+			g.input(c, name, in)
 		}
 	}
 	for name, ref := range m.servers {
@@ -321,9 +330,11 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			g.rejoin(c, name)
 		}
 	}
-	for thing, watchers := range s.watchers { // some may be new
+	for thing, watchers := range s.watchers {
 		for _, name := range watchers {
-			g.input(c, name, group.Input{Kind: group.InputOutside, Name: thing, Report: g.reportOf(thing)})
+			if renewed[thing] || !slices.Contains(watched[thing], name) {
+				g.input(c, name, group.Input{Kind: group.InputOutside, Name: thing, Report: g.reportOf(thing)})
+			}
 		}
 	}
 }

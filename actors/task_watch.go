@@ -53,6 +53,13 @@ func (h *HeldTask) openLocked() bool {
 	return !h.dropped && (h.until.IsZero() || time.Now().Before(h.until))
 }
 
+// anyOpen reports whether a call has a task of the incarnation open.
+func (w *taskWatches) anyOpen() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.held, (*HeldTask).openLocked)
+}
+
 // HoldTask notes that a task of the incarnation in the view is open for a call. made: the server has
 // made it of the call; HoldTask then returns nil if it is open for another call: both would get
 // the result of one.

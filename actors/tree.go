@@ -116,7 +116,9 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 	}
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name := range m.state.registrations {
-		specs[name] = m.view(name).Spec
+		if v := m.view(name); v != nil {
+			specs[name] = v.Spec
+		}
 	}
 	if spec != nil {
 		specs[spec.Name] = spec
@@ -230,8 +232,10 @@ func (m *manager) sendTree() {
 				m.rt.send(r.supervisor, &leaveGroup{})
 			}
 		default:
-			r.grouped = true
-			specs[name], msg.servers[name] = m.view(name).Spec, serverRef{r.gen, r.supervisor}
+			if v := m.view(name); v != nil {
+				r.grouped = true
+				specs[name], msg.servers[name] = v.Spec, serverRef{r.gen, r.supervisor}
+			}
 		}
 	}
 	if !t.isEmpty() {

@@ -136,10 +136,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	})
 	if o.catalogs != nil && original == nil {
 		c.keeping = make(chan struct{})
-		go func() {
-			defer close(c.keeping)
-			c.keepLists()
-		}()
+		go c.keepLists(c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged))
 	}
 	return c
 }

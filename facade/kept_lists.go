@@ -109,9 +109,10 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 }
 
 // keepLists saves what lazy servers offer, until the client is closed.
-func (c *Client) keepLists() {
+func (c *Client) keepLists(changes <-chan mcpvisor.Event) {
+	defer close(c.keeping)
 	saved := map[string]string{}
-	for e := range c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged) {
+	for e := range changes {
 		names := []string{e.Server}
 		if e.Kind == mcpvisor.EventMissed {
 			names = c.Servers()

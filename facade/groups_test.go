@@ -130,9 +130,9 @@ func TestGroup_that_fails_is_evicted_as_one_and_starts_again(t *testing.T) {
 		Intensity: supervisor.Intensity{Restarts: 1, Window: time.Hour}}}))
 	require.NoError(t, c.Register(t.Context(), l.spec("a"), l.spec("b"), l.spec("other")))
 	require.NoError(t, c.WaitReady(t.Context()))
-	events := c.Watch(t.Context(), mcpvisor.EventReady, mcpvisor.EventEvicted, mcpvisor.EventGroupFailed)
+	events := c.Watch(t.Context(), mcpvisor.EventEvicted, mcpvisor.EventGroupFailed)
 	die(t, c, "b")
-	require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
+	awaitRestarts(t, c, "b", 1)
 	die(t, c, "b")
 	var kinds []mcpvisor.EventKind
 	for range 3 {
@@ -147,9 +147,8 @@ func TestGroup_that_fails_is_evicted_as_one_and_starts_again(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, c.Start(t.Context(), "g"))
-	for range 2 {
-		require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
-	}
+	awaitRestarts(t, c, "a", 1)
+	awaitRestarts(t, c, "b", 2)
 	_, err = c.CallTool(t.Context(), "b/echo", nil)
 	require.NoError(t, err)
 }

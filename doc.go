@@ -4,7 +4,7 @@
 // tools, reads their resources and gets their prompts through one client. When a
 // server crashes, hangs or breaks the protocol, its calls in flight fail at once with a
 // typed error, its tools leave the listing, and a policy decides when it is started
-// again. The other servers are not affected.
+// again. Other servers, outside its group, are not affected.
 //
 // This package holds the values of the API: the specification of a server
 // ([ServerSpec]), its state ([ServerStatus]), what it offers ([Tool], [Resource],

@@ -4,6 +4,8 @@
 //
 //	root                                keeps a manager alive beside the servers
 //	├─ manager                          the only writer of the registries
+//	├─ groups                           carries what groups and their members tell each other
+//	│  └─ group <name>                  one group: one state machine
 //	└─ servers                          parent of the registrations; decides nothing
 //	   └─ supervisor <name>.<gen>       one registration: two state machines, one timer each
 //	      └─ port <name>.<gen>.<epoch>  one incarnation: one session
@@ -22,6 +24,10 @@
 //	a takeover               supervisingActor.route → standbyManager.ready → Lifecycle.holds
 //	                         (GuardStandbyReady) → execute → standbyManager.takeOver → report →
 //	                         manager.onReport → manager.flush (one swap shows both)
+//	a failure in a group     supervisingActor.reportGroup → groups.pass → groupActor.step →
+//	                         groups.execute → groupOrder → group.Link.Take → step
+//	a server falls asleep    rest.go: checkIdle → manager.mayRest → rest → incarnation.rest
+//	a call wakes it          Runtime.Wake → wake → operate → step (InputWanted)
 //	a list has changed       port.onNotice → refresher → supervisingActor.onRefreshed
 //	a subscription           Runtime.Subscribe → subscriptionReconciler →
 //	                         subscription.Subscriber.Reconcile
@@ -33,6 +39,8 @@
 //
 //	fact                                  owner             file
 //	registrations, callers that wait      manager           manager.go, registration.go, overlap.go
+//	groups and their members              manager           tree.go
+//	what a group has ordered              groupActor        groups.go, internal/group
 //	messages that wait for a manager      inbox             inbox.go
 //	what readers see                      Snapshot, View    snapshot.go
 //	state, epoch, budget of a server      supervising actor supervising_actor.go, report.go

@@ -64,7 +64,7 @@ func (rt *Runtime) Inspect(server string) (found monitor.Inspection, ok bool) {
 	return found, true
 }
 
-// kindOf says what an actor is by its name, which ends in the part that it was spawned with; "" if it is none of ours.
+// kindOf says what an actor is by its name, which ends in the part that it was spawned with; "" for other processes of the library.
 func kindOf(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	for _, kind := range []string{"supervisor-", "port-"} {

@@ -252,7 +252,7 @@ type View struct {
 	// listed with last, also while it wakes.
 	rests   bool
 	woken   *atomic.Bool // it was told to wake; set if it is at rest
-	waits   []string     // of a server that waits: for whom
+	waits   []string     // of a server that waits: what it waits for
 	leaving bool         // the registration is being removed
 	// replaced: the registration is being removed, and the next one of the name follows at
 	// once.
@@ -321,7 +321,7 @@ func (v *View) Known() (c *catalog.Catalog, down bool) {
 	return c, c != nil
 }
 
-// Offer is what the last session offers or offered that was ready, as the server sent it; nil if there is none.
+// Offer is what the last session offers or offered that was ready, as the server sent it; nil if none was.
 func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
 	c := v.knownCatalog()
 	if c == nil || v.current == nil || !v.EverReady {

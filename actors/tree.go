@@ -246,7 +246,7 @@ func (m *manager) sendTree() {
 	}
 }
 
-// order computes who ends before whom, of all that is registered.
+// order computes which server ends before which other, of all that are registered.
 func (t *tree) order(m *manager) {
 	if t.before != nil {
 		return

@@ -327,7 +327,7 @@ func TestMonitor(t *testing.T) {
 	<-ctx.Done()
 	var cause *supervisor.Cause
 	require.ErrorAs(t, context.Cause(ctx), &cause)
-	_, err = c.Monitor(t.Context(), "nobody")
+	_, err = c.Monitor(t.Context(), "other")
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 }
 

@@ -31,32 +31,8 @@
 // cost to their budgets. When the intensity is exceeded, or the budget of a member is spent, the group has
 // failed: it ends all members, and is parked, evicted, or for its parent one failed member.
 //
-// # OTP, and here
+// # OTP
 //
-// The judge (otp_test.go) is a model of the documentation of OTP's supervisor; random trees behave as it does,
-// but for this:
-//
-//	the documentation of OTP says                        | here
-//	-----------------------------------------------------+----------------------------------------------------
-//	1 a child process that terminates is restarted       | after the delays of its policy (exponential); the
-//	                                                     | group does not wait for one that is in its delay
-//	                                                     | before it ends the others
-//	2 more than MaxR restarts within MaxT seconds: the   | the group may be parked instead: it ends all members
-//	  supervisor terminates all children and itself      | and starts them afresh later
-//	3 (no such thing)                                    | a member has a budget of its own; when it is spent,
-//	                                                     | the group has failed, whatever its intensity
-//	4 a child that does not start when the supervisor    | the policy of the member decides how often it is
-//	  starts makes the supervisor terminate              | tried; each try counts towards the intensity
-//	5 terminate_child: the child may be restarted by the | only Start wakes a member that the operator stopped,
-//	  supervisor later, and explicitly                   | and those that come after it wait for it
-//	6 all child processes are restarted (one_for_all,    | a transient member that exited after its work rests
-//	  rest_for_one)                                      | until something wants it; one that comes after it
-//	                                                     | and starts does
-//	7 init of the children is synchronous, in order      | with rest_for_one and one_for_all the same; with
-//	                                                     | Parallel all at once; StartBound bounds the wait
-//	8 a transient supervisor that terminates with        | a group is permanent or temporary
-//	  shutdown is not restarted                          |
-//	9 the specification of a temporary child is deleted  | it stays in the group, given up; it may be restarted,
-//	  when it terminates                                 | and it starts again when its group starts afresh
-//	10 the top supervisor terminates                     | a root that has failed is evicted as one and announced
+// The judge (otp_test.go) is a model of the documentation of OTP's supervisor; random trees behave as it does, but
+// for what docs/supervision-trees.md lists.
 package group

@@ -108,11 +108,11 @@ func New(opts ...Option) (*Client, error) {
 func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime
-	room := budget.New(o.maxBufferBytes/4, nil)
 	if original != nil {
-		c.original, records, room = original, original.rt, original.writes.room
+		c.original, records, c.writes = original, original.rt, original.writes
+	} else {
+		c.writes = newJournalWrites(budget.New(o.maxBufferBytes/4, nil))
 	}
-	c.writes = newJournalWrites(room)
 	c.rt = actors.New(actors.Options{
 		Records:   records,
 		Logger:    o.logger,
@@ -367,7 +367,9 @@ func (c *Client) Close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	c.writes.close(ctx)
+	if c.original == nil { // what a copy has to write, it writes after its end, too
+		c.writes.close(ctx)
+	}
 	c.openTasks.release()
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)

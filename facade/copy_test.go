@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -248,4 +249,37 @@ func TestSpeakLegacy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a copy has to write when it ends, the journal gets, however slow its store is: the result was told.
+func TestClient_CopyServer_ends_before_the_journal_has_its_call(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyJournal{}
+		store.set(func(ctx context.Context, verb string, state mcpvisor.JournalState) error {
+			if verb != "put" || state != mcpvisor.JournalEnded {
+				return nil
+			}
+			select {
+			case <-time.After(time.Minute):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		c, err := facade.New(facade.WithJournal(store, mcpvisor.JournalKeepAll))
+		require.NoError(t, err)
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})}))
+		copied, err := relay.Of(c).CopyServer("a")
+		require.NoError(t, err)
+		key := mcpvisor.JournalKey{Key: "k"}
+		_, err = copied.CallTool(t.Context(), "a/echo", nil, facade.WithKey("k"), facade.WithWaitReady())
+		require.NoError(t, err)
+		require.NoError(t, copied.Close(t.Context()))
+		time.Sleep(time.Hour)
+		e, known, err := store.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Equal(t, mcpvisor.JournalEnded, e.State)
+		require.NoError(t, c.Close(t.Context()))
+	})
 }

@@ -78,8 +78,10 @@ type Client struct {
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
 	writes      *journalWrites
-	keeping     chan struct{}  // closed when what lazy servers offer is saved; nil: nothing is kept
-	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
+	saving      sync.Mutex
+	saved       map[string]string // digests of the lists that were saved last, by server; guarded by saving
+	keeping     chan struct{}     // closed when what lazy servers offer is saved; nil: nothing is kept
+	buffer      *budget.Budget    // bounds what all servers and interceptors hold, those of the copies included
 
 	copies   copies  // of servers, by CopyServer
 	original *Client // that this one is a copy of; nil: none
@@ -135,7 +137,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 		},
 	})
 	if o.catalogs != nil && original == nil {
-		c.keeping = make(chan struct{})
+		c.keeping, c.saved = make(chan struct{}), map[string]string{}
 		go c.keepLists(c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged))
 	}
 	return c
@@ -358,6 +360,7 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 func (c *Client) Close(ctx context.Context) error {
 	c.closing.Store(true)
 	c.authorizers.close()
+	c.saveAll(ctx)
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")

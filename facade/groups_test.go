@@ -3,10 +3,13 @@ package facade_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -331,27 +334,73 @@ func TestMonitor(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 }
 
-// Calls that meet a server on its way to sleep are neither lost nor failed.
+// 10,000 calls that meet a server about when it falls asleep: none is lost, none fails, and each start follows an end.
 func TestIdle_stop_crosses_calls(t *testing.T) {
-	var l lives
-	c := newClient(t)
-	spec := l.spec("a")
-	spec.Start, spec.IdleStop = mcpvisor.StartLazy, time.Second
-	require.NoError(t, c.Register(t.Context(), spec))
-	deadline := time.Now().Add(5 * time.Second)
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for n := 0; time.Now().Before(deadline); n++ {
-				if _, err := c.CallTool(t.Context(), "a/echo", nil); err != nil {
-					t.Errorf("call %d of %d: %v", n, i, err)
-					return
+	synctest.Test(t, func(t *testing.T) {
+		var l lives
+		c, err := facade.New()
+		require.NoError(t, err)
+		spec := l.spec("a")
+		spec.Start, spec.IdleStop = mcpvisor.StartLazy, time.Second
+		require.NoError(t, c.Register(t.Context(), spec))
+		require.NoError(t, c.WaitReady(t.Context()))
+		seed, began := time.Now().UnixNano(), time.Now()
+		var wg sync.WaitGroup
+		for i := range 10 {
+			r := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+			wg.Go(func() {
+				for n := range 1000 { // at the instants when the use of the server is looked at
+					time.Sleep(time.Until(began.Add(time.Duration(6*n+r.IntN(2)) * 250 * time.Millisecond)))
+					if _, err := c.CallTool(t.Context(), "a/echo", nil); err != nil {
+						t.Errorf("seed %d: %v", seed, err)
+						return
+					}
 				}
-				time.Sleep(time.Duration(900+50*i) * time.Millisecond)
-			}
-		})
+			})
+		}
+		wg.Wait()
+		require.NoError(t, c.Close(t.Context()))
+		lives := l.take()
+		for i, event := range lives {
+			require.Equal(t, []string{"+a", "-a"}[i%2], event)
+		}
+		t.Log(len(lives)/2, "starts")
+		require.Greater(t, len(lives), 200)
+	})
+}
+
+// 100 lazy servers whose lists are kept are listed without a start, and 1,000 first calls start each of them once.
+func TestLazy_hundred_servers(t *testing.T) {
+	const servers, calls = 100, 1000
+	dir := mcpvisor.CatalogDir(t.TempDir())
+	var l lives
+	var specs []mcpvisor.ServerSpec
+	for i := range servers {
+		spec := l.spec(fmt.Sprintf("s%d", i))
+		spec.Start = mcpvisor.StartLazy
+		specs = append(specs, spec)
+	}
+	first, err := facade.New(facade.WithCatalogStore(dir))
+	require.NoError(t, err)
+	require.NoError(t, first.Register(t.Context(), specs...))
+	require.NoError(t, first.WaitReady(t.Context()))
+	require.NoError(t, first.Close(t.Context()))
+	require.Len(t, l.take(), 2*servers)
+
+	c := newClient(t, facade.WithCatalogStore(dir))
+	began := time.Now()
+	require.NoError(t, c.Register(t.Context(), specs...))
+	require.Len(t, c.Tools(), 2*servers)
+	t.Log("listed after", time.Since(began))
+	require.Empty(t, l.take())
+	var wg sync.WaitGroup
+	errs := make([]error, calls)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = c.CallTool(t.Context(), fmt.Sprintf("s%d/echo", i%servers), nil) })
 	}
 	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.Len(t, l.take(), servers, "one start each")
 }
 
 func TestInspect(t *testing.T) {

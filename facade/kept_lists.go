@@ -108,31 +108,52 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 	return found, nil
 }
 
+// saveAll saves what lazy servers offer before they are gone, or until ctx ends.
+func (c *Client) saveAll(ctx context.Context) {
+	if c.keeping == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.saveLists(c.Servers())
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
 // keepLists saves what lazy servers offer, until the client is closed.
 func (c *Client) keepLists(changes <-chan mcpvisor.Event) {
 	defer close(c.keeping)
-	saved := map[string]string{}
 	for e := range changes {
 		names := []string{e.Server}
 		if e.Kind == mcpvisor.EventMissed {
 			names = c.Servers()
 		}
-		for _, name := range names {
-			if v := c.rt.Snapshot().Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
-				c.saveLists(v, saved)
-			}
+		c.saveLists(names)
+	}
+}
+
+// saveLists saves what lazy servers offer, unless it was saved last.
+func (c *Client) saveLists(names []string) {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	for _, name := range names {
+		if v := c.rt.Snapshot().Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
+			c.saveListsLocked(v)
 		}
 	}
 }
 
-// saveLists saves what a server offers, unless it was saved last.
-func (c *Client) saveLists(v *actors.View, saved map[string]string) {
+func (c *Client) saveListsLocked(v *actors.View) {
 	info, lists := v.Offer()
 	if lists == nil {
 		return
 	}
 	body, err := encodedlists.New(info, lists)
-	if err == nil && saved[v.Name] == body.Digest() {
+	if err == nil && c.saved[v.Name] == body.Digest() {
 		return
 	}
 	var data []byte
@@ -146,5 +167,5 @@ func (c *Client) saveLists(v *actors.View, saved map[string]string) {
 		c.opts.logger.Warn().Str("server", v.Name).Err(err).Msg("the lists of the server cannot be kept; it will be started once more")
 		return
 	}
-	saved[v.Name] = body.Digest()
+	c.saved[v.Name] = body.Digest()
 }

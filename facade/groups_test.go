@@ -432,3 +432,28 @@ func TestInspect(t *testing.T) {
 	_, ok = c.Inspect("c")
 	require.False(t, ok)
 }
+
+// A process that exits with 0 after its work rests, is listed, and starts when it is called. One that fails does not rest.
+func TestTransient(t *testing.T) {
+	c := newClient(t)
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "work"}, {Name: "fail"}}, Faults: []mcptest.Fault{
+		{At: mcptest.StageAfter, Tool: "work", Do: mcptest.ActionExit, Code: 0},
+		{At: mcptest.StageAfter, Tool: "fail", Do: mcptest.ActionExit, Code: 1}}}
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventEvicted)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Transient: true}))
+	for range 3 { // it has no attempts, and needs none
+		_, err := c.CallTool(t.Context(), "s/work", nil)
+		require.NoError(t, err)
+		e := <-events
+		require.Equal(t, mcpvisor.EventAsleep, e.Kind)
+		s, _ := c.ServerStatus("s")
+		require.Equal(t, supervisor.StateResting, s.State)
+		require.Zero(t, s.Attempt)
+		require.Len(t, c.Tools(), 2)
+	}
+	_, err := c.CallTool(t.Context(), "s/fail", nil)
+	require.NoError(t, err)
+	require.Equal(t, mcpvisor.EventDown, (<-events).Kind)
+	require.Equal(t, mcpvisor.EventEvicted, (<-events).Kind)
+	require.Empty(t, c.Tools())
+}

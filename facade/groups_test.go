@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -383,4 +384,80 @@ func TestInspect(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(found.Steps, func(x, y monitor.Step) int { return x.Time.Compare(y.Time) }))
 	_, ok = c.Inspect("c")
 	require.False(t, ok)
+}
+
+// A server that is started after it has slept, and waits for another one, fails calls like any server that waits.
+func TestStart_of_a_sleeping_server_that_waits(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	api := l.spec("api", "db")
+	api.Start = mcpvisor.StartLazy
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventWaiting)
+	require.NoError(t, c.Register(t.Context(), l.spec("db"), api))
+	for e := range events { // it has run for its lists
+		if e.Kind == mcpvisor.EventAsleep {
+			break
+		}
+	}
+	require.NoError(t, c.Stop(t.Context(), "api"))
+	require.NoError(t, c.Stop(t.Context(), "db"))
+	require.NoError(t, c.Start(t.Context(), "api"))
+	for e := range events {
+		if e.Kind == mcpvisor.EventWaiting {
+			break
+		}
+	}
+	_, err := c.CallTool(t.Context(), "api/echo", nil, facade.WithTimeout(time.Hour))
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorContains(t, err, "it waits for db")
+}
+
+// A restart of a server that sleeps wakes it: calls wait for it, as for each that sleeps.
+func TestRestart_of_a_sleeping_server_fails_no_call(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	api := l.spec("api", "db")
+	api.Start = mcpvisor.StartLazy
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventWaiting)
+	require.NoError(t, c.Register(t.Context(), l.spec("db"), api))
+	for e := range events {
+		if e.Kind == mcpvisor.EventAsleep {
+			break
+		}
+	}
+	require.NoError(t, c.Stop(t.Context(), "db"))
+	require.NoError(t, c.Restart(t.Context(), "api"))
+	for e := range events {
+		if e.Kind == mcpvisor.EventWaiting {
+			break
+		}
+	}
+	require.Len(t, c.Tools(), 2, "it is listed")
+	called := make(chan error)
+	go func() {
+		_, err := c.CallTool(t.Context(), "api/echo", nil)
+		called <- err
+	}()
+	require.NoError(t, c.Start(t.Context(), "db"))
+	require.NoError(t, <-called)
+}
+
+// Stop of a server ends its copies, and no further ones are made until Start.
+func TestStop_ends_copies(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), l.spec("a")))
+	copied, err := relay.Of(c).CopyServer("a")
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(c.WaitReady(t.Context()), copied.WaitReady(t.Context())))
+	require.NoError(t, c.Stop(t.Context(), "a"))
+	require.Equal(t, []string{"+a", "+a", "-a", "-a"}, l.take())
+	_, err = copied.CallTool(t.Context(), "a/echo", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	_, err = relay.Of(c).CopyServer("a")
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.NoError(t, c.Start(t.Context(), "a"))
+	copied, err = relay.Of(c).CopyServer("a")
+	require.NoError(t, err)
+	require.NoError(t, copied.WaitReady(t.Context()))
 }

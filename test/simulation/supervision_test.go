@@ -324,15 +324,18 @@ func (s *supervision) effective() (all []*tree) {
 // judgeBegin looks whether an incarnation in memory may begin; w.mu is locked.
 func (w *world) judgeBegin(l *life, disk *store) {
 	s, sup := l.s, w.supervision
-	if sup == nil || s.name == w.copied || disk != w.disk {
+	if sup == nil || disk != w.disk {
 		return
+	}
+	if !s.halted.IsZero() {
+		w.failLocked("incarnation %d of %s begins at %v, which was stopped at %v", l.number, s.name, time.Since(w.began), s.halted.Sub(w.began))
+	}
+	if s.name == w.copied {
+		return // a copy needs no other server
 	}
 	recent := func(o *life) bool { return o != l && (o.ended.IsZero() || time.Since(o.ended) < settling) }
 	if l.from.spec.Standby && slices.ContainsFunc(s.past, recent) {
 		return // it is in reserve
-	}
-	if !s.halted.IsZero() {
-		w.failLocked("incarnation %d of %s begins at %v, which was stopped at %v", l.number, s.name, time.Since(w.began), s.halted.Sub(w.began))
 	}
 	all := sup.effective()
 	for i, t := range all {

@@ -461,3 +461,58 @@ func TestStop_ends_copies(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, copied.WaitReady(t.Context()))
 }
+
+// Stop returns when the server has ended that was just replaced, too.
+func TestStop_ends_what_was_replaced(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	spec := l.spec("a")
+	spec.Overlap, spec.Timeouts.Drain = true, time.Hour
+	serve := spec.InMemory.Serve
+	spec.InMemory = &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+		defer l.add("ended")
+		script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}},
+			Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHang}}}
+		return mcptest.InMemory(script).Serve(ctx, in, out, log)
+	}}
+	require.NoError(t, c.Register(t.Context(), spec))
+	require.NoError(t, c.WaitReady(t.Context()))
+	failed := make(chan error)
+	go func() {
+		_, err := c.CallTool(t.Context(), "a/echo", nil)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+	spec.InMemory = &mcpvisor.InMemory{Serve: serve}
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+	require.NoError(t, c.Stop(t.Context(), "a"))
+	require.ElementsMatch(t, []string{"+a", "-a", "ended"}, l.take())
+	require.ErrorIs(t, <-failed, mcpvisor.ErrClosed)
+}
+
+// Stop ends a server, too, that was about to replace the one that is stopped.
+func TestStop_ends_a_replacement(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	spec := l.spec("a")
+	spec.Overlap = true
+	require.NoError(t, c.Register(t.Context(), spec))
+	require.NoError(t, c.WaitReady(t.Context()))
+	begun := make(chan struct{})
+	next := spec
+	next.InMemory = &mcpvisor.InMemory{Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
+		close(begun)
+		<-ctx.Done() // it never becomes ready
+		l.add("ended")
+		return nil
+	}}
+	applied := make(chan error)
+	go func() { applied <- c.Apply(t.Context(), []mcpvisor.ServerSpec{next}) }()
+	<-begun
+	require.NoError(t, c.Stop(t.Context(), "a"))
+	require.ElementsMatch(t, []string{"+a", "-a", "ended"}, l.take())
+	require.ErrorContains(t, <-applied, "an operator has stopped the server")
+	require.NoError(t, c.Start(t.Context(), "a"))
+	require.NoError(t, c.WaitReady(t.Context(), "a"))
+	require.Equal(t, []string{"+a"}, l.take())
+}

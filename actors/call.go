@@ -140,7 +140,7 @@ func (v *View) unavailable() *mcpvisor.Error {
 			e.Hint = "" // the cause says what to do
 		}
 	case supervisor.StateStopped:
-		e.Cause = errStopped
+		e.Cause = ErrStopped
 	case supervisor.StateWaiting:
 		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsFor()
 	case supervisor.StateStopping, supervisor.StateUnregistered:

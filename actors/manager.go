@@ -393,6 +393,9 @@ func (m *manager) operate(c actor.Context, msg *messages.Operate) {
 	if msg.Drain {
 		order.DrainUntil = m.drainUntil(msg.Name)
 	}
+	if msg.Order == messages.OrderStop {
+		m.stopReplacement(c, msg.Name, r, order.DrainUntil)
+	}
 	c.Send(r.supervisor, order)
 }
 
@@ -474,7 +477,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.reply(r.restart[0], msg.refused)
 		r.restart = r.restart[1:]
 	}
-	if view.State == supervisor.StateStopped || view.State == supervisor.StateEvicted && r.beside == nil {
+	if (view.State == supervisor.StateStopped || view.State == supervisor.StateEvicted) && r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
 		for _, reply := range r.stopped {
 			m.reply(reply, left)

@@ -42,6 +42,22 @@ func (m *manager) addBeside(c actor.Context, msg *messages.Register, r *registra
 	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: m.view(spec.Name).knownCatalog(), Beside: true})
 }
 
+// stopReplacement ends what runs or is to run beside a server that an operator stops.
+func (m *manager) stopReplacement(c actor.Context, name string, r *registration, until time.Time) {
+	refused := &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindUnavailable, Cause: ErrStopped}
+	if r.successor != nil {
+		m.reply(r.successor.Reply, refused)
+		r.successor = nil
+	}
+	if b := r.beside; b != nil {
+		if b.candidate && b.register != nil {
+			m.reply(b.register, refused)
+			b.register = nil
+		}
+		m.stop(c, name, b, until)
+	}
+}
+
 // promote handles a report of the registration beside main, and reports whether it has taken main's place.
 func (m *manager) promote(c actor.Context, msg *report, r, main *registration) bool {
 	if r.events = append(r.events, msg.events...); !r.candidate || r.stopping || msg.view.State != supervisor.StateReady {
@@ -56,7 +72,6 @@ func (m *manager) promote(c actor.Context, msg *report, r, main *registration) b
 	old, until := m.view(msg.name), m.drainUntil(msg.name)
 	main.restart, main.beside, main.replaced = nil, nil, true
 	r.beside, r.ending, r.candidate = main, old.current, false
-	r.stopped, main.stopped = append(r.stopped, main.stopped...), nil
 	m.state.tree.membersChanged()
 	m.state.registrations[msg.name] = r
 	m.stop(c, msg.name, main, until)

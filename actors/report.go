@@ -61,7 +61,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
-	if s.drain != nil && s.drain.Kind == lifecycle.InputRestart { // the manager hides one that stops
+	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one whose registration ends
 		r.view.State, r.view.Catalog, r.view.last = supervisor.StateClosing, nil, s.published
 	}
 	return r

@@ -92,7 +92,7 @@ func (s *supervisingActor) noteRest(in lifecycle.Input, before supervisor.State)
 		s.rests = true
 	case state == supervisor.StateReady, state == supervisor.StateStopped, state == supervisor.StateEvicted, state == supervisor.StateUnregistered, state == supervisor.StateStopping:
 		s.rests = false
-	case in.Kind == lifecycle.InputFailed, in.Kind == lifecycle.InputDied, in.Kind == lifecycle.InputHalt, in.Kind == lifecycle.InputFence, in.Kind == lifecycle.InputRestart, in.Kind == lifecycle.InputGiveUp:
+	case in.Kind == lifecycle.InputFailed, in.Kind == lifecycle.InputDied, in.Kind == lifecycle.InputHalt, in.Kind == lifecycle.InputFence, in.Kind == lifecycle.InputGiveUp: // a restart only wakes it
 		s.rests = false
 	}
 	if was && !s.rests && s.lifecycle.State() != supervisor.StateReady && s.everReady {

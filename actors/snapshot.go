@@ -355,7 +355,9 @@ func (v *View) atRest() bool {
 func (v *View) Rests() bool { return v.rests }
 
 // FellAsleep reports whether a view of a ready server is older than the sleep of the server.
-func (v *View) FellAsleep() bool { return v.current != nil && v.current.rested.Load() }
+func (v *View) FellAsleep() bool {
+	return v.State == supervisor.StateReady && v.current.rested.Load()
+}
 
 // mayReturn reports whether a server in that state is ready, or may become ready without a
 // Restart.

@@ -49,7 +49,7 @@ const KeepOthers = "*"
 // Errors: nil, or an errors.Join of one *[mcpvisor.Error] for each server that failed, in
 // the order of specs and then of names, as [Client.Register] returns them. Each is an error of
 // Register: ErrInvalid (the server that has the name continues), ErrExists (two specs have one
-// name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
+// name; the first counts), ErrStart, ErrAuthRequired, ErrUnavailable (an operator has stopped the server meanwhile), ErrClosed; or of Unregister:
 // ErrLeftBehind (the server is gone; what a replaced one leaves behind is in the log only).
 // ErrCanceled: ctx ended; what had begun continues, and nothing else was begun. A second
 // Apply completes it.

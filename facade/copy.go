@@ -82,8 +82,8 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	if v.Spec.Exclusive {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errExclusive}
 	}
-	if fenced := fencedError(v); fenced != nil {
-		return nil, withOp(fenced, op)
+	if ended := endedError(v); ended != nil {
+		return nil, withOp(ended, op)
 	}
 	o := c.opts
 	o.interceptors = slices.Clip(o.interceptors)
@@ -101,8 +101,8 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	if err := made.rt.Register(context.Background(), spec); err != nil {
 		return nil, errors.Join(withOp(err, op), made.Close(context.Background()))
 	}
-	if fenced := fencedError(c.rt.Snapshot().Server(server)); fenced != nil { // Fence has not seen the copy
-		return nil, errors.Join(withOp(fenced, op), made.Close(context.Background()))
+	if ended := endedError(c.rt.Snapshot().Server(server)); ended != nil { // Fence or Stop has not seen the copy
+		return nil, errors.Join(withOp(ended, op), made.Close(context.Background()))
 	}
 	return made, nil
 }
@@ -131,20 +131,36 @@ func (c relayed) SpeakLegacy(ctx context.Context, server string) error {
 
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")
 
-// fencedError is the error of a copy of a server that was fenced; nil if it was not.
-func fencedError(v *actors.View) error {
-	if v == nil || v.State != supervisor.StateEvicted || v.Cause == nil || v.Cause.Kind != supervisor.CauseFenced {
+// endedError is the error of a copy of a server that was fenced or stopped; nil if it was not.
+func endedError(v *actors.View) error {
+	switch {
+	case v == nil:
 		return nil
+	case v.State == supervisor.StateStopped:
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: actors.ErrStopped}
+	case v.State == supervisor.StateEvicted && v.Cause != nil && v.Cause.Kind == supervisor.CauseFenced:
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent, Cause: v.Cause, Hint: "register it again"}
 	}
-	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent, Cause: v.Cause, Hint: "register it again"}
+	return nil
 }
 
-// fenceCopies fences the copies of a server. A copy that is just being registered ends by itself.
-func (c *Client) fenceCopies(ctx context.Context, server, reason string) error {
-	return c.copies.each(func(made *Client) error {
-		if err := made.Fence(ctx, server, reason); !errors.Is(err, mcpvisor.ErrUnknownServer) {
-			return err
-		}
-		return nil
-	})
+// endWithCopies ends a server and its copies by end. A copy that is just being registered, or unregistered, ends by itself.
+func (c *Client) endWithCopies(end func(*Client) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end(c) }()
+	endCopies := func() error {
+		return c.copies.each(func(made *Client) error {
+			if err := made.endWithCopies(end); !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	copies := endCopies()
+	err := <-ended
+	copies = errors.Join(copies, endCopies()) // those that were made meanwhile
+	if err == nil {
+		err = copies
+	}
+	return err
 }

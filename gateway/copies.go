@@ -168,7 +168,7 @@ func (s *seat) subscribe(ctx context.Context, r resource.Name, on bool) error {
 }
 
 // isStaleLocked reports whether there is a copy that has to be replaced or ended: of another
-// registration, or given up. A copy that was given up is replaced once the registered server was started
+// registration, or given up. A copy that was given up or stopped is replaced once the registered server was started
 // again.
 func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	if s.copy == nil {
@@ -181,7 +181,7 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 		return false
 	}
 	own, _ := s.copy.ServerStatus(s.server)
-	return isGivenUp(&own) || own.State == supervisor.StateUnauthorized
+	return isGivenUp(&own) || own.State == supervisor.StateUnauthorized || own.State == supervisor.StateStopped
 }
 
 // copyKinds are the events of a copy that are passed on to its client.

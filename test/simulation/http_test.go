@@ -44,6 +44,7 @@ func (s *server) runHTTP(ctx context.Context) {
 		_ = web.Close()
 		<-done
 		s.w.mu.Lock()
+		l.ended = time.Now()
 		s.lives = slices.DeleteFunc(s.lives, func(other *life) bool { return other == l })
 		s.w.mu.Unlock()
 		sleep(ctx, 150*time.Millisecond)

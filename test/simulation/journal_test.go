@@ -14,7 +14,8 @@ type store struct {
 	mcpvisor.JournalLocks
 	*files
 
-	dead bool // the host was killed: nothing is written any more; guarded by files.mu
+	began time.Time
+	dead  bool // the host was killed: nothing is written any more; guarded by files.mu
 	// cross is called at the write that files.armed counts to.
 	cross func(action string)
 }

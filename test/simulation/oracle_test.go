@@ -25,6 +25,7 @@ func (w *world) judge() {
 		}
 	}
 	w.judgeCopies()
+	w.judgeRest()
 	w.judgeKeys()
 	w.judgeCancellations(done)
 	w.judgeEnds()

@@ -12,7 +12,12 @@ import (
 )
 
 // subscribes reports whether a peer that follows wants to know of changes of a server's resource.
-func (p *peer) subscribes(server int) bool { return (p.n+1)&(server+1) != 0 }
+func (p *peer) subscribes(server int) bool {
+	if sup := p.w.supervision; sup != nil && sup.rests[server] && !sup.follows {
+		return false
+	}
+	return (p.n+1)&(server+1) != 0
+}
 
 // uris are those that the peer subscribes to.
 func (p *peer) uris() (all []string) {

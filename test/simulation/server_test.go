@@ -27,7 +27,7 @@ type plan struct {
 var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop", "restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh"}
 
 // crossings are the faults that are actions of the host, or of the caller, between the execution and the answer.
-var crossings = []string{"restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh"}
+var crossings = []string{"restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh", "halt", "start", "groups"}
 
 // An execution is one line of the ledger: what a server has done, whatever it or the client said later.
 type execution struct {
@@ -36,6 +36,7 @@ type execution struct {
 	Session     string // over HTTP, before 2026-07-28
 	Number      int
 	At          time.Time
+	Halted      time.Time // since when an operator has stopped the server; zero: it runs
 }
 
 // A server is one scripted server over all its incarnations.
@@ -56,6 +57,15 @@ type server struct {
 	refuses     int     // that many starts fail
 	value       int     // of its resource
 	tasks       *tasks  // of all incarnations, if they are durable
+
+	// For the supervision; guarded by w.mu.
+	halted       time.Time // since when an operator has stopped it; zero: it may run
+	revivals     int       // how often that may have ended
+	registered   bool      // surely, since registeredAt
+	registeredAt time.Time
+	disturbed    bool      // the host was told to end it: those that come after it may not wait
+	wants        int       // callers that want it now
+	wanted       time.Time // when something wanted it last
 }
 
 type tasks struct {
@@ -75,6 +85,7 @@ type life struct {
 	s      *server
 	number int
 	from   *registration // nil over HTTP
+	disk   *store        // of its host; nil over HTTP
 	end    context.CancelCauseFunc
 	ctx    context.Context
 	// guarded by w.mu
@@ -84,6 +95,9 @@ type life struct {
 	questions map[string]chan string
 	requests  map[string]string // by id, the id of the plan of a call; empty: another request
 	ended     time.Time
+	listed    time.Time // when its tools were listed last
+	idle      time.Time // until when it is surely used
+	used      bool
 	follows   map[string]bool // sessions that have subscribed to the resource; before 2026-07-28
 	tasks     *tasks
 
@@ -120,6 +134,7 @@ func (l *life) stopFor(d time.Duration) {
 	l.s.w.mu.Lock()
 	defer l.s.w.mu.Unlock()
 	l.stopped = time.Now().Add(d)
+	l.use(d + callTime)
 }
 
 // await waits while the life is stopped.
@@ -159,7 +174,8 @@ func (s *server) serve(ctx context.Context, disk *store, from *registration, std
 	}
 	s.w.mu.Lock()
 	l := s.beginLocked(ctx)
-	l.w, l.from = stdout, from
+	l.w, l.from, l.disk, l.idle = stdout, from, disk, time.Now().Add(sleepSlack)
+	s.w.judgeBegin(l, disk)
 	defer l.end(nil)
 	refuse := s.refuses > 0
 	if refuse {
@@ -168,6 +184,7 @@ func (s *server) serve(ctx context.Context, disk *store, from *registration, std
 	s.w.mu.Unlock()
 	defer func() {
 		s.w.mu.Lock()
+		l.judgeSleep()
 		l.ended = time.Now()
 		s.lives = slices.DeleteFunc(s.lives, func(other *life) bool { return other == l })
 		s.w.mu.Unlock()
@@ -233,6 +250,12 @@ func (l *life) keep(m *message) {
 		_ = json.Unmarshal(m.Params, &params)
 		l.requests[string(m.ID)] = params.Arguments.ID
 	}
+	switch kind, _, _ := strings.Cut(m.Method, "/"); {
+	case m.Method == "tools/call":
+		l.use(callTime + 2*3*time.Second) // the longest plan, and a question
+	case kind == "tasks", m.Method == "resources/read", m.Method == "resources/subscribe":
+		l.use(callTime)
+	}
 	if m.Method == "notifications/cancelled" {
 		var params struct {
 			RequestID json.RawMessage `json:"requestId"`
@@ -278,6 +301,7 @@ func (l *life) handle(m *message) {
 			tools = append(tools, fmt.Sprintf(`{"name":"extra%d","inputSchema":{"type":"object"}}`, i))
 		}
 		changes, next := s.changes, (s.tools+1)%4
+		l.listed = time.Now()
 		s.w.mu.Unlock()
 		if changes {
 			s.change(next, false)

@@ -42,6 +42,11 @@ func (w *world) settleCalls(ctx context.Context) {
 			if err := host.WaitReady(ctx, s.name); err != nil {
 				w.fail("%s is not ready after its last restart: %v", s.name, err)
 			}
+		})
+	}
+	all.Wait() // a server that fails may restart others
+	for _, s := range w.servers {
+		all.Go(func() {
 			before, _ := host.ServerStatus(s.name)
 			for _, l := range s.all() {
 				l.stopFor(time.Minute)

@@ -72,6 +72,9 @@ type world struct {
 	settings *gateway.SettingsVar
 	copied   string       // the server that runs once for each client; empty: none
 	hidden   []visibility // guarded by mu
+
+	supervision *supervision // nil: no groups, no order, no sleep
+	closing     bool         // guarded by mu
 }
 
 func (w *world) current() *facade.Client {
@@ -82,7 +85,7 @@ func (w *world) current() *facade.Client {
 
 // start starts a host on the files that the one before has left.
 func (w *world) start() {
-	disk := &store{files: w.files}
+	disk := &store{files: w.files, began: time.Now()}
 	disk.cross = func(action string) {
 		e := event{Kind: action, Server: len(disk.entries) % servers, N: len(disk.entries) % 4}
 		if action == "die" {
@@ -111,9 +114,27 @@ func (w *world) start() {
 	w.mu.Lock()
 	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
+	for _, s := range w.servers {
+		s.registered = false
+	}
+	if w.supervision != nil {
+		w.supervision.trees = []*tree{{asked: time.Now(), set: time.Now()}}
+	}
 	w.mu.Unlock()
+	early := w.supervision != nil && w.supervision.early
+	if early {
+		_ = w.setGroups(context.Background(), w.hosts)
+	}
 	specs := w.specs(0)
+	w.mu.Lock()
+	for _, s := range w.servers {
+		s.disturbed = false
+	}
+	w.mu.Unlock()
 	w.registered(c.Register(context.Background(), specs...), specs...) // those that do not start are tried again
+	if w.supervision != nil && !early {
+		_ = w.setGroups(context.Background(), w.hosts)
+	}
 	stop, stopLines := w.serve(c), w.serveLines(c)
 	w.stop = func() { stop(); stopLines() }
 }
@@ -188,7 +209,7 @@ func (w *world) failLocked(format string, args ...any) {
 func (w *world) execute(id, server, session string, incarnation int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ledger = append(w.ledger, execution{id, server, incarnation, session, len(w.ledger) + 1, time.Now()})
+	w.ledger = append(w.ledger, execution{id, server, incarnation, session, len(w.ledger) + 1, time.Now(), w.servers[server[1]-'0'].halted})
 	return len(w.ledger)
 }
 
@@ -223,9 +244,6 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	if s.http != nil {
 		spec.InMemory, spec.HTTP = nil, &mcpvisor.HTTP{URL: "http://" + s.name + ".sim/mcp", Client: s.http}
 	}
-	w.mu.Lock()
-	w.registrations = append(w.registrations, made)
-	w.mu.Unlock()
 	spec.StartSupervised = supervised
 	if version%2 == 1 {
 		spec.Limits.MaxInFlight = 3
@@ -233,12 +251,22 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	if version >= 2 && s.http == nil {
 		spec.Standby = true
 	}
+	if w.supervision != nil {
+		w.supervision.specify(&spec, i, version)
+	}
+	made.spec = spec
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.registrations = append(w.registrations, made)
+	s.reviveLocked()
+	s.registered, s.disturbed = false, true
 	return spec
 }
 
 // A registration is a specification that was given to a host.
 type registration struct {
 	of          *mcpvisor.InMemory
+	spec        mcpvisor.ServerSpec
 	server      string
 	asked, made time.Time
 }
@@ -255,6 +283,10 @@ func (w *world) registered(err error, specs ...mcpvisor.ServerSpec) {
 			r.made = time.Now()
 		}
 	}
+	for _, spec := range specs {
+		s := w.servers[spec.Name[1]-'0']
+		s.registered, s.registeredAt = true, time.Now()
+	}
 }
 
 func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
@@ -268,7 +300,7 @@ func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 func run(t *testing.T, seed uint64, all []event) (failed []string) {
 	variant := rand.New(rand.NewPCG(seed, 2)).Uint64()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, sessions: map[string][]string{}, left: map[string]time.Time{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now()}
+		w := &world{t: t, seed: seed, faulted: map[string]bool{}, posted: map[string]bool{}, canceled: map[string]bool{}, sessions: map[string][]string{}, left: map[string]time.Time{}, cancels: map[string][]context.CancelFunc{}, files: &files{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}, began: time.Now(), supervision: newSupervision(seed)}
 		for i := range servers {
 			w.servers = append(w.servers, &server{w: w, name: fmt.Sprintf("s%d", i), index: i, modern: (variant>>i)&1 == 1, durable: (variant>>(i+3))&1 == 1, tasks: &tasks{byID: map[string]*task{}}})
 		}
@@ -315,6 +347,9 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			p.http.CloseIdleConnections()
 		}
 		w.stop()
+		w.mu.Lock()
+		w.closing = true
+		w.mu.Unlock()
 		if err := w.current().Close(context.Background()); err != nil {
 			w.fail("Close: %v", err)
 		}
@@ -344,8 +379,23 @@ func (w *world) play(e event) {
 		return
 	}
 	s := w.servers[e.Server]
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	bound := time.Minute
+	if w.supervision != nil { // what comes after a server that is stopped waits
+		bound = 40 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	w.mu.Lock()
+	switch s.want(0); e.Kind {
+	case "again", "fence", "halt":
+		for _, s := range w.servers { // halt may be that of a group
+			s.disturbed = true
+		}
+	}
+	if e.Kind == "again" {
+		s.registered = false
+	}
+	w.mu.Unlock()
 	began := time.Now()
 	var err error
 	switch e.Kind {
@@ -369,6 +419,15 @@ func (w *world) play(e event) {
 		w.files.mu.Lock()
 		w.files.armed = crossing{action: e.Key, writes: e.N, after: e.Wait}
 		w.files.mu.Unlock()
+	case "groups":
+		err = w.setGroups(ctx, e.N)
+	case "halt":
+		if err = w.halt(ctx, e); e.At == 0 { // it crosses a call
+			time.Sleep(time.Second)
+			err = w.startAgain(ctx, e)
+		}
+	case "start":
+		err = w.startAgain(ctx, e)
 	case "restart":
 		err = w.current().Restart(ctx, s.name)
 	case "drain":
@@ -432,6 +491,15 @@ func (w *world) ask(ctx context.Context, e event) {
 		w.cancels[e.Plan.ID] = append(w.cancels[e.Plan.ID], cancel)
 		w.mu.Unlock()
 	}
+	s := w.servers[e.Server]
+	w.mu.Lock()
+	s.want(1)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		s.want(-1)
+	}()
 	opts := []facade.CallOption{facade.WithProgress(func(p mcpvisor.Progress) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -504,6 +572,23 @@ func (w *world) cancel(t *facade.Task) {
 		}
 		time.Sleep(time.Second)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = append(w.open, t) // its server is stopped
+}
+
+// waitReady waits until all servers are ready or, if they sleep, were woken.
+func (w *world) waitReady(ctx context.Context) {
+	var names []string
+	w.mu.Lock()
+	for _, s := range w.servers {
+		s.want(0)
+		names = append(names, s.name)
+	}
+	w.mu.Unlock()
+	if err := w.current().WaitReady(ctx, names...); err != nil {
+		w.fail("not ready again: %v", err)
+	}
 }
 
 // settle ends all faults, and looks whether everything comes back.
@@ -519,25 +604,22 @@ func (w *world) settle() {
 	}
 	w.mu.Unlock()
 	time.Sleep(10 * time.Second) // those that were stopped run again
+	w.settleSupervision(ctx)
+	var again []mcpvisor.ServerSpec
 	for i := range w.servers {
 		name := w.servers[i].name
 		st, ok := w.current().ServerStatus(name)
 		if !ok || st.State == supervisor.StateEvicted {
-			if err := w.current().Register(ctx, w.spec(i, 0, false)); err != nil && !errors.Is(err, mcpvisor.ErrExists) {
-				w.fail("register %s again: %v", name, err)
-			}
+			again = append(again, w.spec(i, 0, false))
 		}
 	}
-	if err := w.current().WaitReady(ctx, slices.Collect(func(yield func(string) bool) {
-		for _, s := range w.servers {
-			if !yield(s.name) {
-				return
-			}
-		}
-	})...); err != nil {
-		w.fail("not ready again: %v", err)
+	if err := w.current().Register(ctx, again...); err != nil && !errors.Is(err, mcpvisor.ErrExists) {
+		w.fail("register %d again: %v", len(again), err)
 	}
-	for _, t := range w.open {
+	w.waitReady(ctx)
+	open := w.open
+	w.open = nil
+	for _, t := range open {
 		w.cancel(t)
 	}
 	time.Sleep(5 * time.Second) // lists are asked for again after a change
@@ -559,7 +641,9 @@ func (w *world) settle() {
 	}
 	w.offer("")
 	time.Sleep(5 * time.Second)
+	w.settleSleep(ctx)
 	w.settleResources()
+	w.waitReady(ctx) // one that sleeps announces no change
 	w.settleLists()
 	w.settleCopies()
 	w.settleCalls(ctx)

@@ -140,7 +140,7 @@ func (v *View) unavailable() *mcpvisor.Error {
 			e.Hint = "" // the cause says what to do
 		}
 	case supervisor.StateStopped:
-		e.Cause = errStopped
+		e.Cause = ErrStopped
 	case supervisor.StateWaiting:
 		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsFor()
 	case supervisor.StateStopping, supervisor.StateUnregistered:
@@ -200,7 +200,16 @@ var errPingOverdue = errors.New("the server did not answer the ping")
 // AwaitReady waits until a server is ready, and returns its view. One that is at rest is woken. It fails when ctx ends,
 // and when the server is unregistered, evicted, unauthorized or stopped.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
-	return rt.awaitReady(ctx, name, false)
+	return rt.awaitReady(ctx, name, true, func(*View) bool { return false })
+}
+
+// AwaitLists is AwaitReady that returns as soon as it is known what the server offers, or offered last. It wakes none.
+func (rt *Runtime) AwaitLists(ctx context.Context, name string) error {
+	_, err := rt.awaitReady(ctx, name, false, func(v *View) bool {
+		known, _ := v.Known()
+		return known != nil
+	})
+	return err
 }
 
 // Wake is AwaitReady that waits for one start of a server at rest: if that fails, it returns the view as it is then. The
@@ -211,13 +220,14 @@ func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration)
 		ctx, cancel = overdue.WithTimeoutCause(ctx, timeout, errWakeOverdue)
 		defer cancel()
 	}
-	return rt.awaitReady(ctx, name, true)
+	return rt.awaitReady(ctx, name, true, func(v *View) bool { return !v.rests && v.State != supervisor.StateReady })
 }
 
 // errWakeOverdue is the cause of a context that ends with the timeout of a call whose server is being woken.
 var errWakeOverdue = errors.New("the server was at rest, and was not ready within the timeout of the call")
 
-func (rt *Runtime) awaitReady(ctx context.Context, name string, once bool) (*View, error) {
+// awaitReady waits until a server is ready, or until the caller has enough. wanted: one that is at rest is woken.
+func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, enough func(*View) bool) (*View, error) {
 	var last <-chan time.Time
 	for {
 		s := rt.Snapshot()
@@ -232,10 +242,12 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, once bool) (*Vie
 		case v.replaced: // the next registration follows
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping, v.State == supervisor.StateStopped:
 			return nil, v.unavailable()
-		case once && !v.rests && v.State != supervisor.StateReady:
+		case enough(v):
 			return v, nil
 		}
-		rt.wake(v)
+		if wanted {
+			rt.wake(v)
+		}
 		select {
 		case <-s.Changed():
 		case <-ctx.Done():

@@ -181,7 +181,7 @@ func (s *supervisingActor) operate(c actor.Context, m *messages.OperateServer) {
 		s.report(nil)
 	case messages.OrderRestart:
 		if s.lifecycle.Halted() {
-			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.KindUnavailable, Cause: errStopped})
+			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.KindUnavailable, Cause: ErrStopped})
 			return
 		}
 		if cause == nil {

@@ -374,5 +374,5 @@ func groupState(r group.Report) string {
 	return string(r.State)
 }
 
-// errStopped is the cause of a request to a server that an operator has stopped.
-var errStopped = errors.New("an operator has stopped the server; start it first")
+// ErrStopped is the cause of a request to a server that an operator has stopped.
+var ErrStopped = errors.New("an operator has stopped the server; start it first")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -209,6 +210,8 @@ func TestStop_and_Start(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "db/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	require.ErrorContains(t, err, "an operator has stopped the server")
+	require.Equal(t, facade.ModelError{Code: "unavailable", Message: "Internal Error: an operator has stopped the server of db/echo; nothing was done."},
+		c.CallToolForModel(t.Context(), "db/echo", nil).StructuredContent, "to try again does not help")
 	_, err = c.CallTool(t.Context(), "db/echo", nil, facade.WithWaitReady())
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	require.ErrorIs(t, c.Restart(t.Context(), "db"), mcpvisor.ErrUnavailable)
@@ -254,6 +257,31 @@ func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
 	require.Equal(t, mcpvisor.EventAsleep, (<-events).Kind, "nothing has used it for a second")
 	require.Equal(t, []string{"-a"}, l.take())
 	require.Len(t, c.Tools(), 2)
+}
+
+// A call that comes while a lazy server is started for its lists keeps that incarnation.
+func TestLazy_server_is_called_during_its_first_start(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lives
+		c := newClient(t)
+		spec, opened := l.spec("a"), make(chan struct{})
+		serve := spec.InMemory.Serve
+		spec.InMemory = &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+			<-opened
+			return serve(ctx, in, out, log)
+		}}
+		spec.Start = mcpvisor.StartLazy
+		require.NoError(t, c.Register(t.Context(), spec))
+		called := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(t.Context(), "a/echo", nil)
+			called <- err
+		}()
+		synctest.Wait()
+		close(opened)
+		require.NoError(t, <-called)
+		require.Equal(t, []string{"+a"}, l.take())
+	})
 }
 
 // A server that others come after does not sleep while they run.

@@ -52,6 +52,11 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// out servers that have never been ready, and yields none after Close. It copies nothing.
 	Catalogs() iter.Seq[Catalog]
 
+	// AwaitLists waits until Catalogs has a server. It does not wake one that is asleep or resting.
+	//
+	// Errors: those of WaitReady.
+	AwaitLists(ctx context.Context, server string) error
+
 	// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
 	// own with this one server, which has the name and the spec of the server that is registered here, and
 	// is StartSupervised, without a standby. That client has the options of this one, changed by opts. The

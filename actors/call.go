@@ -115,6 +115,9 @@ func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total tim
 	return max(idle, 0), max(t.CallTotal, 0)
 }
 
+// Unavailable is the error of a request that is not made while the server is as it is.
+func (v *View) Unavailable() error { return v.unavailable() }
+
 // unavailable explains why a server accepts no calls now, and when a call may succeed.
 func (v *View) unavailable() *mcpvisor.Error {
 	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}

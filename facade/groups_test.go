@@ -290,6 +290,31 @@ func TestLazy_server_is_called_during_its_first_start(t *testing.T) {
 	})
 }
 
+// A task keeps its server awake until its program has the result, or cancels it.
+func TestIdle_stop_waits_for_a_task(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "echo", Task: &mcptest.TaskDef{Takes: time.Hour}}}}
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(script), IdleStop: time.Minute}))
+		state := func() supervisor.State {
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			s, _ := c.ServerStatus("a")
+			return s.State
+		}
+		for _, end := range []func(*facade.Task) error{
+			func(job *facade.Task) error { _, err := job.Wait(t.Context()); return err },
+			func(job *facade.Task) error { return job.Cancel(t.Context()) },
+		} {
+			job, err := c.StartTask(t.Context(), "a/job", map[string]any{"text": "x"})
+			require.NoError(t, err)
+			require.Equal(t, supervisor.StateReady, state())
+			require.NoError(t, end(job))
+			require.Equal(t, supervisor.StateAsleep, state())
+		}
+	})
+}
+
 // A server that others come after does not sleep while they run.
 func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	var l lives

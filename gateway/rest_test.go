@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -270,11 +272,169 @@ func TestWaiting(t *testing.T) {
 		require.NoError(t, c.Restart(t.Context(), "api"))
 		require.Equal(t, supervisor.StateWaiting, stateOf(t, c, "api"))
 		s.requireSilence()
+		require.Contains(t, string(s.call("tools/list", `{}`).Result), `"api__echo"`)
 		failed := string(s.call("tools/call", `{"name":"api__echo","arguments":{"text":"x"}}`).Result)
 		require.Contains(t, failed, "is not available at the moment; nothing was done. Try again.")
 		s.send(7, "tools/call", `{"name":"api__echo","arguments":{"text":"x"}}`)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Start(t.Context(), "db"))
 		require.Contains(t, string(s.answer().Result), `"text":"x"`)
+	})
+}
+
+// ownCopies are the servers of which a session has a copy that is ready.
+func ownCopies(s raw) (servers []string) {
+	synctest.Wait()
+	if own := s.conn.(*connection).session.tenancy.own.Load(); own != nil {
+		for server, copied := range own.copies() {
+			if status, _ := copied.ServerStatus(server); status.State == supervisor.StateReady {
+				servers = append(servers, server)
+			}
+		}
+	}
+	return servers
+}
+
+// A copy of a server that sleeps starts without it, and does not sleep. While it runs, a server that was woken stays
+// awake.
+func TestShare_of_a_server_that_sleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, server := asleep(t, mcptest.Script{})
+		s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
+		s.initializeWith(`{}`)
+		require.Contains(t, string(s.call("tools/call", `{"name":"a__echo","arguments":{"text":"x"}}`).Result), `"text":"x"`)
+		require.Equal(t, supervisor.StateAsleep, stateOf(t, c, "a"))
+		require.EqualValues(t, 2, server.starts.Load(), "the copy")
+		time.Sleep(10 * idle)
+		require.Equal(t, []string{"a"}, ownCopies(s))
+		_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
+		time.Sleep(10 * idle)
+		require.Equal(t, supervisor.StateReady, stateOf(t, c, "a"))
+		require.NoError(t, s.conn.Close())
+		fallAsleep(t, c, "a")
+		require.EqualValues(t, 3, server.starts.Load())
+	})
+}
+
+// A copy of a server that comes after another one needs that, too.
+func TestShare_of_a_server_that_comes_after_one_that_sleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, api := newSleeper("db", mcptest.Script{StartDelay: time.Second}), newSleeper("api", mcptest.Script{})
+		api.After = []string{"db"}
+		c := newClient(t, db.ServerSpec, api.ServerSpec)
+		fallAsleep(t, c, "db")
+		require.Equal(t, supervisor.StateAsleep, stateOf(t, c, "api"))
+		before := db.starts.Load()
+		s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient, "api")))
+		s.initializeWith(`{}`)
+		require.Contains(t, string(s.call("tools/call", `{"name":"api__echo","arguments":{"text":"x"}}`).Result), `"text":"x"`)
+		require.Equal(t, []string{"api"}, ownCopies(s))
+		time.Sleep(10 * idle)
+		require.Equal(t, supervisor.StateReady, stateOf(t, c, "db"))
+		require.NoError(t, s.conn.Close())
+		fallAsleep(t, c, "api")
+		fallAsleep(t, c, "db")
+		require.Equal(t, before+1, db.starts.Load())
+	})
+}
+
+// With a server that an operator stops its copies end. With subscriptions, a copy starts with the server.
+func TestShare_of_a_server_that_is_stopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		transport := Transport(c, WithNames(Names{}), withShare(ShareClient))
+		caller, subscriber := openRaw(t, transport), openRaw(t, transport)
+		call := func() string {
+			caller.send(7, "tools/call", `{"name":"a__echo","arguments":{"text":"x"}}`)
+			return string(caller.answer().Result)
+		}
+		for _, s := range []raw{caller, subscriber} {
+			s.initializeWith(`{}`)
+		}
+		require.Contains(t, call(), `"text":"x"`)
+		require.NoError(t, subscriber.call("resources/subscribe", `{"uri":"mcptest://text"}`).Error)
+		require.NoError(t, c.Stop(t.Context(), "a"))
+		require.Empty(t, ownCopies(caller))
+		require.Empty(t, ownCopies(subscriber))
+		began := time.Now()
+		require.Contains(t, call(), "an operator has stopped the server of a__echo; nothing was done.")
+		require.Zero(t, time.Since(began))
+		require.NoError(t, c.Start(t.Context(), "a"))
+		require.NoError(t, c.WaitReady(t.Context(), "a"))
+		require.Empty(t, ownCopies(caller))
+		require.Equal(t, []string{"a"}, ownCopies(subscriber))
+		require.Contains(t, call(), `"text":"x"`)
+	})
+}
+
+// An open task keeps its server awake although its client asks for it rarely. Later the request wakes the server.
+func TestSleep_tasks(t *testing.T) {
+	for _, version := range []string{"2025-11-25", modernVersion} {
+		for _, wait := range []time.Duration{DefaultMaxWait, 0} {
+			t.Run(version+" "+wait.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, server := asleep(t, mcptest.Script{Versions: []string{version},
+						Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: 7 * idle, Durable: true}}}})
+					s := openRaw(t, Transport(c, WithNames(Names{}), WithMaxWait(wait)))
+					ask := func(method, params string) string {
+						answer := s.call(method, params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+modernTasks+`}}`)
+						require.NoError(t, answer.Error)
+						return string(answer.Result)
+					}
+					made, err := task.Read([]byte(ask("tools/call", `{"name":"a__job","arguments":{"key":"x"}`)))
+					require.NoError(t, err)
+					for range 2 {
+						time.Sleep(3 * idle)
+						require.Contains(t, ask("tasks/get", `{"taskId":"`+made.ID+`"`), `"working"`)
+					}
+					time.Sleep(3 * idle)
+					require.Equal(t, supervisor.StateReady, stateOf(t, c, "a"))
+					require.Contains(t, ask("tasks/get", `{"taskId":"`+made.ID+`"`), `"executions":1`)
+					fallAsleep(t, c, "a")
+					require.EqualValues(t, 2, server.starts.Load())
+					require.Contains(t, ask("tasks/get", `{"taskId":"`+made.ID+`"`), `"executions":1`)
+					require.EqualValues(t, 3, server.starts.Load())
+
+					_ = ask("tools/call", `{"name":"a__job","arguments":{"key":"y"}`) // the client never asks for it
+					time.Sleep(15 * time.Minute)
+					require.Equal(t, supervisor.StateAsleep, stateOf(t, c, "a"))
+				})
+			})
+		}
+	}
+}
+
+// A session of 2025-11-25 hears of its task, which keeps the server awake until then.
+func TestSleep_task_of_a_session(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, server := asleep(t, mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: 15 * idle}}}})
+		s := openRaw(t, Transport(c, WithNames(Names{})))
+		s.initializeWith(`{"tasks":{}}`)
+		require.NoError(t, s.call("tools/call", `{"name":"a__job","arguments":{"key":"x"},"task":{}}`).Error)
+		for time.Sleep(16 * idle); ; {
+			told := s.read().(*jsonrpc.Request)
+			require.Equal(t, "notifications/tasks/status", told.Method)
+			if strings.Contains(string(told.Params), `"completed"`) {
+				break
+			}
+		}
+		fallAsleep(t, c, "a")
+		require.EqualValues(t, 2, server.starts.Load())
+	})
+}
+
+// A call with a key wakes the server, and is executed once.
+func TestSleep_key(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := &memoryJournal{entries: map[mcpvisor.JournalKey]mcpvisor.JournalEntry{}}
+		c, server := asleep(t, mcptest.Script{}, facade.WithJournal(calls, mcpvisor.JournalKeepAll))
+		s := openRaw(t, Transport(c, WithNames(Names{})))
+		s.initializeWith(`{}`)
+		for range 2 {
+			require.Contains(t, string(s.call("tools/call", `{"name":"a__count","arguments":{"key":"x"},"_meta":{"mcpvisor/key":"1"}}`).Result), `"executions":1`)
+			fallAsleep(t, c, "a")
+		}
+		require.EqualValues(t, 2, server.starts.Load(), "the journal has answered the second call")
 	})
 }

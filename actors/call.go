@@ -115,6 +115,9 @@ func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total tim
 	return max(idle, 0), max(t.CallTotal, 0)
 }
 
+// Unavailable is the error of a request that is not made while the server is as it is.
+func (v *View) Unavailable() error { return v.unavailable() }
+
 // unavailable explains why a server accepts no calls now, and when a call may succeed.
 func (v *View) unavailable() *mcpvisor.Error {
 	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
@@ -200,24 +203,24 @@ var errPingOverdue = errors.New("the server did not answer the ping")
 // AwaitReady waits until a server is ready, and returns its view. One that is at rest is woken. It fails when ctx ends,
 // and when the server is unregistered, evicted, unauthorized or stopped.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
-	return rt.awaitReady(ctx, name, waitReady)
+	return rt.awaitReady(ctx, name, true, func(*View) bool { return false })
 }
 
-// AwaitSettled waits until a server is ready, or does not run because nothing wants it or an operator has stopped it. It
-// wakes no server.
-func (rt *Runtime) AwaitSettled(ctx context.Context, name string) error {
-	_, err := rt.awaitReady(ctx, name, waitSettled)
+// AwaitLists is AwaitReady that returns as soon as it is known what the server offers, or offered last. It wakes none.
+func (rt *Runtime) AwaitLists(ctx context.Context, name string) error {
+	_, err := rt.awaitReady(ctx, name, false, func(v *View) bool {
+		known, _ := v.Known()
+		return known != nil
+	})
 	return err
 }
 
-// wait says what ends a wait for a server.
-type wait int
-
-const (
-	waitReady   wait = iota // that it is ready; it is woken
-	waitOnce                // that, or that one start of it has failed
-	waitSettled             // that it is ready, asleep, resting or stopped
-)
+// AwaitSettled is AwaitReady that returns for a server, too, that does not run because nothing wants it or an operator has
+// stopped it. It wakes none.
+func (rt *Runtime) AwaitSettled(ctx context.Context, name string) error {
+	_, err := rt.awaitReady(ctx, name, false, func(v *View) bool { return v.atRest() || v.State == supervisor.StateStopped })
+	return err
+}
 
 // Wake is AwaitReady that waits for one start of a server at rest: if that fails, it returns the view as it is then. The
 // timeout ends the wait with KindTimeout; 0 means only ctx does.
@@ -227,13 +230,14 @@ func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration)
 		ctx, cancel = overdue.WithTimeoutCause(ctx, timeout, errWakeOverdue)
 		defer cancel()
 	}
-	return rt.awaitReady(ctx, name, waitOnce)
+	return rt.awaitReady(ctx, name, true, func(v *View) bool { return !v.rests && v.State != supervisor.StateReady })
 }
 
 // errWakeOverdue is the cause of a context that ends with the timeout of a call whose server is being woken.
 var errWakeOverdue = errors.New("the server was at rest, and was not ready within the timeout of the call")
 
-func (rt *Runtime) awaitReady(ctx context.Context, name string, until wait) (*View, error) {
+// awaitReady waits until a server is ready, or until the caller has enough. wanted: one that is at rest is woken.
+func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, enough func(*View) bool) (*View, error) {
 	var last <-chan time.Time
 	for {
 		s := rt.Snapshot()
@@ -245,15 +249,13 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, until wait) (*Vi
 			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil && !v.current.rested.Load():
 			return v, nil
-		case until == waitSettled && (v.atRest() || v.State == supervisor.StateStopped):
+		case enough(v):
 			return v, nil
 		case v.replaced: // the next registration follows
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping, v.State == supervisor.StateStopped:
 			return nil, v.unavailable()
-		case until == waitOnce && !v.rests && v.State != supervisor.StateReady:
-			return v, nil
 		}
-		if until != waitSettled {
+		if wanted {
 			rt.wake(v)
 		}
 		select {

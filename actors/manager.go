@@ -239,7 +239,7 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	m.state.tree.add(gen, &spec)
 	r.grouped = !m.state.tree.isEmpty()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: m.rt.newStats(name)}
-	view.stats.registered, view.rests = view.Since, spec.Start == mcpvisor.StartLazy
+	view.stats.registered, view.rests, view.woken = view.Since, spec.Start == mcpvisor.StartLazy, new(atomic.Bool)
 	if before := m.view(name); before != nil { // readers see the old catalog until the new server is ready
 		view.last = before.knownCatalog()
 	}
@@ -677,7 +677,7 @@ func (m *manager) viewOf(r *registration, reported *View) *View {
 	if reported.State == supervisor.StateWaiting {
 		reported.waits = m.waitsFor(reported.Name)
 	}
-	if reported.atRest() {
+	if reported.rests {
 		reported.woken = new(atomic.Bool)
 	}
 	if reported.rests = reported.rests && !r.stopping; !r.stopping || reported.Catalog == nil {

@@ -65,7 +65,7 @@ func (s *supervisingActor) checkIdle(epoch uint64) {
 // isUsed reports whether a call, a task or a subscription uses the server, or a copy of it runs.
 func (s *supervisingActor) isUsed() bool {
 	_, uris, _ := s.inc.desired.Snapshot()
-	return len(uris) > 0 || s.inc.following.Load() > 0 || s.inc.tasks.anyOpen() || s.stats.calls.inFlight.Load() > 0 || s.stats.calls.queued.Load() > 0 ||
+	return len(uris) > 0 || s.inc.following.Load() > 0 || s.inc.tasks.isAsked() || s.stats.calls.inFlight.Load() > 0 || s.stats.calls.queued.Load() > 0 ||
 		s.rt.opts.InUse != nil && s.rt.opts.InUse(s.name)
 }
 

@@ -286,9 +286,9 @@ func (rt *Runtime) operate(ctx context.Context, m *messages.Operate) error {
 	return rt.awaitReply(ctx, m.Name, reply, ClosedError(m.Name))
 }
 
-// wake tells a server that is at rest that it is wanted. However many callers do, it is told once.
+// wake tells a server that is at rest, or is going to, that it is wanted. However many callers do, it is told once.
 func (rt *Runtime) wake(v *View) {
-	if v.atRest() && v.woken.CompareAndSwap(false, true) {
+	if v.rests && v.woken.CompareAndSwap(false, true) {
 		rt.post(&messages.Operate{Name: v.Name, Order: messages.OrderWake})
 	}
 }

@@ -251,7 +251,7 @@ type View struct {
 	// rests: the server has gone to rest, or has not been wanted yet, and has neither been ready nor failed since. It is
 	// listed with last, also while it wakes.
 	rests   bool
-	woken   *atomic.Bool // it was told to wake; set if it is at rest
+	woken   *atomic.Bool // it was told to wake; set if rests is
 	waits   []string     // of a server that waits: what it waits for
 	leaving bool         // the registration is being removed
 	// replaced: the registration is being removed, and the next one of the name follows at

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type taskWatches struct {
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
 	early   []string                           // the ids of the last notifications without a watcher
 	held    []*HeldTask                        // the oldest first
+	asked   map[string]time.Time               // when callers that come and go asked last for their tasks, by id
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task
@@ -51,13 +53,6 @@ type HeldTask struct {
 
 func (h *HeldTask) openLocked() bool {
 	return !h.dropped && (h.until.IsZero() || time.Now().Before(h.until))
-}
-
-// anyOpen reports whether a call has a task of the incarnation open.
-func (w *taskWatches) anyOpen() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.held, (*HeldTask).openLocked)
 }
 
 // HoldTask notes that a task of the incarnation in the view is open for a call. made: the server has
@@ -94,6 +89,34 @@ func (h *HeldTask) Drop() {
 	h.dropped = true
 }
 
+// askedTask is how long a task counts as use of its server after a caller that comes and goes has asked for it.
+const askedTask = 10 * time.Minute
+
+// TaskAsked notes that a caller that comes and goes has a task of the incarnation, and asks for it now.
+func (v *View) TaskAsked(id string) {
+	if v.current == nil {
+		return
+	}
+	all := &v.current.tasks
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.asked == nil {
+		all.asked = map[string]time.Time{}
+	}
+	if _, known := all.asked[id]; !known && len(all.asked) == maxHeldTasks {
+		return // these are use enough
+	}
+	all.asked[strings.Clone(id)] = time.Now()
+}
+
+// isAsked reports whether a task counts as use because of TaskAsked.
+func (all *taskWatches) isAsked() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	maps.DeleteFunc(all.asked, func(_ string, last time.Time) bool { return time.Since(last) >= askedTask })
+	return len(all.asked) > 0
+}
+
 // DropTask is [HeldTask.Drop] by what identifies the task.
 func (v *View) DropTask(id string, created time.Time) {
 	if v.current == nil {
@@ -102,6 +125,7 @@ func (v *View) DropTask(id string, created time.Time) {
 	all := &v.current.tasks
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	delete(all.asked, id)
 	for _, h := range all.held {
 		h.dropped = h.dropped || h.id == id && h.created.Equal(created)
 	}
@@ -168,17 +192,20 @@ func (rt *Runtime) WatchTask(v *View, id string) *TaskWatch {
 
 // Stop ends the watch, and its stream.
 func (w *TaskWatch) Stop() {
-	ended := w.ctx.Err() != nil
-	w.stop()
-	if w.inc == nil || ended {
+	w.stop() // the stream; it has ended before if the server does not tell of this task
+	if w.inc == nil {
 		return
 	}
 	all := &w.inc.tasks
 	all.mu.Lock()
+	_, watched := all.byID[w.id][w]
 	if delete(all.byID[w.id], w); len(all.byID[w.id]) == 0 {
 		delete(all.byID, w.id)
 	}
 	all.mu.Unlock()
+	if !watched { // it was stopped before
+		return
+	}
 	w.inc.following.Add(-1)
 	w.inc.checkIdle()
 }

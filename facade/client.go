@@ -120,7 +120,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 		Logger:    o.logger,
 		Observer:  o.observer,
 		MaxStarts: o.maxStarts,
-		InUse:     c.isCopied,
+		InUse:     func(server string) bool { return c.isCopied(server) || c.openTasks.has(server) },
 		Known:     c.knownLists,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
@@ -200,7 +200,7 @@ func (c *Client) startTogether(ctx context.Context, specs []mcpvisor.ServerSpec,
 	var index []int
 	for i, spec := range specs {
 		if errs[i] == nil {
-			errs[i] = checkSpec(ctx, spec)
+			errs[i] = c.checkSpec(ctx, spec)
 		}
 		if errs[i] == nil {
 			valid, index = append(valid, spec), append(index, i)
@@ -215,16 +215,21 @@ func (c *Client) startTogether(ctx context.Context, specs []mcpvisor.ServerSpec,
 }
 
 // checkSpec is the error of a server that cannot be registered, or whose context has ended.
-func checkSpec(ctx context.Context, spec mcpvisor.ServerSpec) error {
-	op := "register " + spec.Name
-	if err := spec.Validate(); err != nil {
+func (c *Client) checkSpec(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	op, err := "register "+spec.Name, spec.Validate()
+	for _, g := range c.rt.Snapshot().Groups() {
+		if slices.Contains(g.Members, spec.Name) {
+			err = errors.Join(err, c.refuseMember(spec.Name, g.Name))
+		}
+	}
+	if err != nil {
 		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
 	return endedBefore(ctx, spec.Name, op)
 }
 
 func (c *Client) register(ctx context.Context, spec mcpvisor.ServerSpec) error {
-	if err := checkSpec(ctx, spec); err != nil {
+	if err := c.checkSpec(ctx, spec); err != nil {
 		return err
 	}
 	return withOp(c.rt.Register(ctx, spec), "register "+spec.Name)

@@ -85,6 +85,9 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	if ended := endedError(v); ended != nil {
 		return nil, withOp(ended, op)
 	}
+	if v.State == supervisor.StateStopped || v.State == supervisor.StateWaiting || v.Rests() && isOrdered(s, v) {
+		return nil, withOp(v.Unavailable(), op)
+	}
 	o := c.opts
 	o.interceptors = slices.Clip(o.interceptors)
 	o.observer = c.rt.Observer()
@@ -119,14 +122,21 @@ func (c relayed) SpeaksBothEras(server string) (both, known bool) {
 // SpeakLegacy implements relay.Methods.
 func (c relayed) SpeakLegacy(ctx context.Context, server string) error {
 	v := c.rt.Snapshot().Server(server)
-	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady {
+	if v == nil || !v.Spec.Exclusive || v.Spec.Era != mcpvisor.EraAuto || !v.BothEras || v.State != supervisor.StateReady && !v.Rests() {
 		return nil
 	}
 	if asked, _ := c.askedLegacy.Swap(server, v.Gen); asked == v.Gen || v.Status().Calls.Total > 0 { // the status is made once
 		return nil
 	}
-	c.nextLegacy.Store(server, v.Gen)
+	if c.nextLegacy.Store(server, v.Gen); v.Rests() { // it is about to start
+		return nil
+	}
 	return c.rt.RestartFor(ctx, server, &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "its first client needs a session before 2026-07-28"}, true)
+}
+
+// isOrdered reports whether a server may come after others, which run while it does.
+func isOrdered(s *actors.Snapshot, v *actors.View) bool {
+	return len(v.Spec.After) > 0 || slices.ContainsFunc(s.Groups(), func(g mcpvisor.GroupStatus) bool { return slices.Contains(g.Members, v.Name) })
 }
 
 var errExclusive = errors.New("a copy is a second process, and the server is exclusive; remove ServerSpec.Exclusive, or let all share the server")

@@ -3,27 +3,40 @@ package facade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
 
 // SetGroups makes the groups of the client those of groups; none end all groups. Servers continue, also those that are in
 // another group than before. It may be called before the servers are registered, so that they start in order.
 //
 // Errors: ErrInvalid (a group cannot work, a name is that of two groups or of a group and a server, a member has two
-// places, or servers and groups wait for each other in a circle, which the error names; nothing was changed),
+// places, servers and groups wait for each other in a circle, which the error names, or a fleet places a member; nothing was changed),
 // ErrCanceled, ErrClosed.
 func (c *Client) SetGroups(ctx context.Context, groups []mcpvisor.Group) error {
 	var errs []error
 	for _, g := range groups {
 		errs = append(errs, g.Validate())
+		for _, m := range g.Members {
+			errs = append(errs, c.refuseMember(m, g.Name))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &mcpvisor.Error{Op: "set groups", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	return withOp(c.rt.SetGroups(ctx, groups), "set groups")
+}
+
+// refuseMember is the error of a member of a group that relay.WithDialer refuses.
+func (c *Client) refuseMember(name, of string) error {
+	if err := c.opts.dialer.Refuse(name, dial.OrderGroup); err != nil {
+		return fmt.Errorf("group %q: member %q: %w", of, name, err)
+	}
+	return nil
 }
 
 // Groups describes the groups of the client, in the order of SetGroups; none after Close. The slice is the caller's.
@@ -41,10 +54,14 @@ func (c *Client) Groups() []mcpvisor.GroupStatus {
 //
 // Calls in flight fail with ErrEnded and OutcomeUnknown, unless they end before, [WithDrain]; later calls fail with ErrUnavailable.
 //
-// Errors: ErrUnknownServer, ErrEvicted (it was fenced), ErrCanceled (ctx ended; the stop continues), ErrLeftBehind, ErrClosed.
+// Errors: ErrUnknownServer, ErrInvalid (a fleet keeps the server running), ErrEvicted (it was fenced), ErrCanceled (ctx ended; the stop
+// continues), ErrLeftBehind, ErrClosed.
 func (c *Client) Stop(ctx context.Context, name string, opts ...EndOption) error {
 	members, isGroup := c.members(name)
 	if !isGroup {
+		if err := c.opts.dialer.Refuse(name, dial.OrderStop); err != nil {
+			return &mcpvisor.Error{Server: name, Op: "stop " + name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		}
 		err := c.endWithCopies(func(c *Client) error { return c.rt.Stop(ctx, name, slices.Contains(opts, WithDrain())) })
 		return c.withServerOp(err, name, "stop "+name)
 	}

@@ -213,6 +213,8 @@ func TestStop_and_Start(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "db/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	require.ErrorContains(t, err, "an operator has stopped the server")
+	require.Equal(t, facade.ModelError{Code: "unavailable", Message: "Internal Error: an operator has stopped the server of db/echo; nothing was done."},
+		c.CallToolForModel(t.Context(), "db/echo", nil).StructuredContent, "to try again does not help")
 	_, err = c.CallTool(t.Context(), "db/echo", nil, facade.WithWaitReady())
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	require.ErrorIs(t, c.Restart(t.Context(), "db"), mcpvisor.ErrUnavailable)
@@ -298,6 +300,61 @@ func TestCatalogStore(t *testing.T) {
 	require.NoError(t, damaged.Register(t.Context(), spec))
 	require.NoError(t, damaged.WaitReady(t.Context()))
 	require.Len(t, damaged.Tools(), 1)
+}
+
+// A call that comes while a lazy server is started for its lists keeps that incarnation.
+func TestLazy_server_is_called_during_its_first_start(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lives
+		c := newClient(t)
+		opened, called := make(chan struct{}), make(chan error, 32)
+		for i := range cap(called) { // one may be lucky
+			name := fmt.Sprintf("a%d", i)
+			spec := l.spec(name)
+			serve := spec.InMemory.Serve
+			spec.InMemory = &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+				<-opened
+				return serve(ctx, in, out, log)
+			}}
+			spec.Start = mcpvisor.StartLazy
+			require.NoError(t, c.Register(t.Context(), spec))
+			go func() {
+				_, err := c.CallTool(t.Context(), name+"/echo", nil)
+				called <- err
+			}()
+		}
+		synctest.Wait()
+		close(opened)
+		for range cap(called) {
+			require.NoError(t, <-called)
+		}
+		require.Len(t, l.take(), cap(called), "each was started once")
+	})
+}
+
+// A task keeps its server awake until its program has the result, or cancels it.
+func TestIdle_stop_waits_for_a_task(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "echo", Task: &mcptest.TaskDef{Takes: time.Hour}}}}
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(script), IdleStop: time.Minute}))
+		state := func() supervisor.State {
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			s, _ := c.ServerStatus("a")
+			return s.State
+		}
+		for _, end := range []func(*facade.Task) error{
+			func(job *facade.Task) error { _, err := job.Wait(t.Context()); return err },
+			func(job *facade.Task) error { return job.Cancel(t.Context()) },
+		} {
+			job, err := c.StartTask(t.Context(), "a/job", map[string]any{"text": "x"})
+			require.NoError(t, err)
+			require.Equal(t, supervisor.StateReady, state())
+			require.NoError(t, end(job))
+			require.Equal(t, supervisor.StateAsleep, state())
+		}
+	})
 }
 
 // A server that others come after does not sleep while they run.

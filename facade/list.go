@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"context"
 	"iter"
 	"slices"
 
@@ -139,10 +140,15 @@ func (c relayed) Catalogs() iter.Seq[relayhook.Catalog] {
 			if known == nil {
 				continue
 			}
-			if !yield(relayhook.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
-				Templates: known.Templates, Prompts: known.Prompts}) {
+			if !yield(relayhook.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Instructions: known.Instructions, Tools: known.Tools,
+				Resources: known.Resources, Templates: known.Templates, Prompts: known.Prompts}) {
 				return
 			}
 		}
 	}
+}
+
+// AwaitLists implements relay.Methods.
+func (c relayed) AwaitLists(ctx context.Context, server string) error {
+	return c.withServerOp(c.rt.AwaitLists(ctx, server), server, "wait for the lists of "+server)
 }

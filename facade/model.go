@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -96,7 +97,8 @@ func (c *Client) errorForModel(tool string, err error, ran bool) *mcp.CallToolRe
 // modelErrorResult makes a result of an error. similar are names of tools to suggest, in
 // the form that the model uses.
 func modelErrorResult(tool string, e *mcpvisor.Error, similar ...string) *mcp.CallToolResult {
-	return modelResult(ModelError{Code: string(e.Kind), Message: modelText(truncateName(tool), e, similar), Retryable: e.Retryable()})
+	again := e.Retryable() && !errors.Is(e.Cause, actors.ErrStopped)
+	return modelResult(ModelError{Code: string(e.Kind), Message: modelText(truncateName(tool), e, similar), Retryable: again})
 }
 
 // modelResult makes a result of what a model is told.
@@ -178,6 +180,9 @@ func answeredText(tool string, e *mcpvisor.Error) string {
 func failureText(tool string, e *mcpvisor.Error) string {
 	switch e.Kind {
 	case mcpvisor.KindUnavailable:
+		if errors.Is(e.Cause, actors.ErrStopped) {
+			return "an operator has stopped the server of " + tool + "; nothing was done."
+		}
 		return "the server of " + tool + " is not available at the moment" + retryAdvice(e)
 	case mcpvisor.KindOverloaded:
 		return "too many calls to the server of " + tool + " are under way" + retryAdvice(e)

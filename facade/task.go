@@ -295,6 +295,18 @@ func (o *openTasks) find(number uint64) *follower {
 	return nil
 }
 
+// has reports whether a task of a server is open.
+func (o *openTasks) has(server string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for f := range o.all {
+		if f.server == server {
+			return true
+		}
+	}
+	return false
+}
+
 func (o *openTasks) list() []mcpvisor.OpenTask {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -399,6 +399,13 @@ func reason(message string) string {
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
 	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller(&f.c.opts.handlers)}
 	before := time.Now()
+	if f.view.Rests() {
+		awake, err := f.c.wake(ctx, f.view, &f.o)
+		if err != nil {
+			return nil, err
+		}
+		f.view = awake
+	}
 	if method != "tasks/cancel" { // of which there is one for a task
 		f.view.AwaitTaskTurn(ctx)
 	}

@@ -30,6 +30,7 @@ func relayTask(t *relayhook.TaskRelay, v *actors.View, result json.RawMessage) e
 	if v.HoldTask(&made, true) == nil {
 		return unreadableTask(errTaskTwice)
 	}
+	v.TaskAsked(made.ID)
 	t.Server, t.ID, t.Modern = v.Name, strings.Clone(made.ID), v.Modern()
 	t.Origin = taskOrigin{v.Incarnation(), made.Created, targetOf(v.Spec)}.String()
 	return nil
@@ -74,6 +75,9 @@ func (f *follower) askOnce(ctx context.Context) (t task.Task, answer relayhook.T
 	t, failed, err := f.read(raw, err)
 	if failed != nil {
 		raw = f.view.Redact(raw) // as an error is
+	}
+	if err == nil && !(t.Status.Final() && f.view.Modern()) { // before 2026-07-28 it has its result still
+		f.view.TaskAsked(t.ID)
 	}
 	return t, relayhook.TaskAnswer{JSON: raw, State: string(t.Status), Modern: f.view.Modern()}, err
 }

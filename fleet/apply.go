@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
+	"github.com/mcpvisor/mcpvisor/internal/group"
 )
 
 // Server is one server of a fleet.
@@ -64,17 +67,25 @@ func Apply(ctx context.Context, s store.Store, servers []Server, options ...Appl
 // are started again, and those that are the same are left alone. It returns the generation of the
 // configuration when this node has registered the servers; WaitReady waits until they are ready.
 //
-// Errors: a definition that this node cannot use, of which nothing is applied; a server that would
+// Errors: a definition that this node cannot use, of which nothing is applied: mcpvisor.ErrInvalid if it asks for what a fleet
+// does not do, or servers wait for each other in a circle (After); a server that would
 // change whether it is exclusive; another Apply at the same time; the store.
 func (n *Node) Apply(ctx context.Context, servers []Server) (generation uint64, err error) {
 	var unusable []error
+	after := map[string][]string{}
 	for _, server := range servers {
-		if _, err := n.config.Resolve(server.Name, server.Definition); err != nil {
-			unusable = append(unusable, err)
-		}
+		spec, err := n.specOf(server.Name, server.Definition)
+		unusable, after[server.Name] = append(unusable, err), spec.After
 	}
 	if err := errors.Join(unusable...); err != nil {
 		return 0, err
+	}
+	order := group.Config{Root: true, Apart: true, Parallel: true}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		order.Members = append(order.Members, group.Member{Name: name, After: after[name]})
+	}
+	if err := group.Validate([]group.Config{order}); err != nil {
+		return 0, invalid("", err)
 	}
 	if generation, err = Apply(ctx, n.store, servers); err != nil {
 		return 0, err

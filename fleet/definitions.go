@@ -158,7 +158,7 @@ func (n *Node) resolve() {
 }
 
 func (n *Node) resolveOne(d *definition) {
-	spec, err := n.config.Resolve(d.name, d.record.Definition)
+	spec, err := n.specOf(d.name, d.record.Definition)
 	if err != nil {
 		spec = mcpvisor.ServerSpec{}
 		n.log.Warn().Err(err).Str("server", d.name).Msg("this node cannot run the server")

@@ -98,7 +98,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
 	options := append([]facade.Option{facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
-	if n.Client, err = facade.New(append(options, relay.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
+	if n.Client, err = facade.New(append(options, relay.WithDialer(dial.NewHook(n.newDialer, n.refuse)))...); err != nil {
 		n.cancel()
 		return nil, err
 	}

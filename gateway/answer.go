@@ -197,18 +197,17 @@ func serverInfo() *mcp.Implementation {
 // maxInstructions bounds the instructions of all servers together, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions returns those of the servers that are ready, each preceded by the name of its server.
+// instructions returns those of the servers that are ready or at rest, each preceded by the name of its server.
 func (g *gateway) instructions() string {
 	var b strings.Builder
-	r := g.view.Rules()
-	for _, s := range g.client.Status() {
-		if s.Session == nil || !r.OffersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+	for known := range g.view.Servers(g.view.Rules()) {
+		if known.Unavailable || known.Instructions == "" || b.Len()+len(known.Instructions) > maxInstructions {
 			continue
 		}
 		if b.Len() > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString(s.Name + ": " + listing.Visible(s.Session.Instructions))
+		b.WriteString(known.Server + ": " + listing.Visible(known.Instructions))
 	}
 	return b.String()
 }

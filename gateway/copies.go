@@ -101,7 +101,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 		return nil, notCopied(&status, mcpvisor.KindUnavailable, errNeverReady)
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
 		return nil, notCopied(&status, mcpvisor.KindClosed, errNotCopied)
-	case isGivenUp(&status):
+	case isGivenUp(&status) && status.State != supervisor.StateStopped: // CopyServer says that
 		return nil, notCopied(&status, mcpvisor.KindEvicted, nil)
 	case s.copy == nil && status.State == supervisor.StateStopping: // it is being replaced
 		return nil, notCopied(&status, mcpvisor.KindUnavailable, nil)
@@ -127,10 +127,10 @@ func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
 }
 
-// isGivenUp reports whether a registered server has ended for good, so that its copies must not run
-// either.
+// isGivenUp reports whether a registered server has ended until an operator starts it, or for good, so that its copies
+// must not run either.
 func isGivenUp(s *mcpvisor.ServerStatus) bool {
-	return s.State == supervisor.StateEvicted || s.State == supervisor.StateUnregistered
+	return s.State == supervisor.StateEvicted || s.State == supervisor.StateStopped || s.State == supervisor.StateUnregistered
 }
 
 // seatOf returns the seat of a server, with or without a copy.
@@ -225,7 +225,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.stop = cancel
-		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventReady, mcpvisor.EventEvicted, mcpvisor.EventDown)
+		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventReady, mcpvisor.EventEvicted, mcpvisor.EventStopped, mcpvisor.EventDown)
 		settings.watch(t)
 		go func() {
 			for e := range changes {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -267,6 +268,19 @@ func TestExclusive_era_of_the_first_host(t *testing.T) {
 		until(t, func() bool { return d.started.Load() == 3 })
 		require.Equal(t, "3 accept", ofDual(t, host, "ask"), "the next process keeps the era")
 		require.EqualValues(t, 1, d.most.Load())
+	})
+	t.Run("one whose call wakes the server", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			d := new(dual)
+			spec := d.spec()
+			spec.Exclusive, spec.Start, spec.IdleStop = true, mcpvisor.StartLazy, idle
+			c := newAskingClient(t, nil, spec)
+			require.Equal(t, supervisor.StateAsleep, stateOf(t, c, "a"))
+			host := connect(t, Transport(c, WithNames(Names{})), "2025-11-25", asking())
+			require.Equal(t, "2 accept", ofDual(t, host, "ask"))
+			fallAsleep(t, c, "a")
+			require.Equal(t, "3 accept", ofDual(t, host, "ask"), "the next process keeps the era")
+		})
 	})
 	for name, first := range map[string]struct {
 		version string

@@ -117,7 +117,7 @@ func (g *gateway) mayHave(name string) []string {
 	return g.view.NeverReady(g.view.Rules())
 }
 
-// awaitServers waits, as a call does, for servers that have never been ready.
+// awaitServers waits, as a call does, for the lists of servers that have never been ready. It wakes none.
 func (g *gateway) awaitServers(ctx context.Context, servers []string) {
 	if g.opts.maxWait <= 0 {
 		return
@@ -126,7 +126,7 @@ func (g *gateway) awaitServers(ctx context.Context, servers []string) {
 	defer cancel()
 	for _, server := range servers {
 		if status, ok := g.client.ServerStatus(server); ok && (status.RetryAt == nil || time.Until(*status.RetryAt) < g.opts.maxWait) {
-			_ = g.client.WaitReady(ctx, server)
+			_ = relay.Of(g.client).AwaitLists(ctx, server)
 		}
 	}
 }

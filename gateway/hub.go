@@ -10,7 +10,8 @@ import (
 
 // watchedKinds are the events that a hub follows, in addition to EventMissed.
 var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked,
-	mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
+	mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventStopped, mcpvisor.EventStartFailed, mcpvisor.EventUnregistered,
+	mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
 // hub tells the notifiers of all sessions what happens to the client. It follows the events of the
 // client while it has members. A list counts as changed when its bytes differ from those that the
@@ -89,7 +90,8 @@ func (h *hub) report(e mcpvisor.Event) {
 			h.renew(e.Server, e.Gen)
 		}
 		g.opts.settings.tell() // it may speak other versions than before, so that subscriptions move
-	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired,
+		mcpvisor.EventStopped, mcpvisor.EventStartFailed: // it may have been at rest, and listed
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
 		if !copied && g.view.OffersUpdate(e.Server, e.URI) {
@@ -104,7 +106,8 @@ func (h *hub) report(e mcpvisor.Event) {
 		h.reportLists()
 		h.reportUpdates("")
 		h.renewAll()
-	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // not watched
+	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost,
+		mcpvisor.EventAsleep, mcpvisor.EventWaiting, mcpvisor.EventGroupFailed: // not watched: they change no list
 	}
 }
 

@@ -52,6 +52,11 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// out servers that have never been ready, and yields none after Close. It copies nothing.
 	Catalogs() iter.Seq[Catalog]
 
+	// AwaitLists waits until Catalogs has a server. It does not wake one that is asleep or resting.
+	//
+	// Errors: those of WaitReady.
+	AwaitLists(ctx context.Context, server string) error
+
 	// CopyServer starts a server once more, for a client that must not share it: it returns a client of its
 	// own with this one server, which has the name and the spec of the server that is registered here, and
 	// is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
@@ -60,9 +65,10 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// server later does not change the copy, except that Fence ends both.
 	//
 	// Close ends the copy. Close of this client ends all its copies. CopyServer does not wait for the
-	// server: WaitReady and WithWaitReady do.
+	// server: WaitReady and WithWaitReady do. While the copy is open, the server does not fall asleep. The copy itself never does.
 	//
-	// Errors: ErrUnknownServer, ErrInvalid (an option cannot work, or the server is Exclusive), ErrEvicted (it was fenced), ErrClosed.
+	// Errors: ErrUnknownServer, ErrInvalid (an option cannot work, or the server is Exclusive), ErrEvicted (it was fenced), ErrUnavailable
+	// (an operator has stopped the server, it waits for others, or it comes after others and is at rest: WaitReady wakes them all), ErrClosed.
 	CopyServer(server string, opts ...facade.Option) (*facade.Client, error)
 
 	// SpeaksBothEras reports whether a server may have a copy of the legacy era beside its session, which is of
@@ -71,7 +77,7 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	SpeaksBothEras(server string) (both, known bool)
 
 	// SpeakLegacy restarts an exclusive server that speaks both eras in the legacy one, which serves clients of both, for a
-	// client that needs it. It does so once for each registration, and only if no call was made of it.
+	// client that needs it. One that is at rest starts in that era when it is woken. It does so once for each registration, and only if no call was made of it.
 	SpeakLegacy(ctx context.Context, server string) error
 
 	// RestartFor is Restart for a program that restarts servers by itself: the session ends with the cause,

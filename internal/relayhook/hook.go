@@ -108,6 +108,8 @@ type Catalog struct {
 	Version uint64 `json:"version"`
 	// State is the state of the server.
 	State supervisor.State `json:"state,omitempty"`
+	// Instructions is the server's advice to a language model.
+	Instructions string `json:"-"`
 	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
 	// URITemplate.
 	Tools     []mcpvisor.Tool             `json:"tools"`

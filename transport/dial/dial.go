@@ -28,11 +28,31 @@ func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, er
 // of the facade shows no type of package transport.
 type Hook struct {
 	dialer func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error)
+	refuse func(server string, o Order) error
 }
 
-// NewHook makes a hook. f is called once for each registration, must not block, and may call [New].
-func NewHook(f func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error)) *Hook {
-	return &Hook{f}
+// Order is something that the program of a hook may refuse for a server, because it decides that itself.
+type Order string
+
+const (
+	// OrderStop: the server is to be stopped.
+	OrderStop Order = "stop"
+	// OrderGroup: the server is to be in a group.
+	OrderGroup Order = "group"
+)
+
+// NewHook makes a hook. f is called once for each registration, must not block, and may call [New]. refuse says why a
+// server, which need not be registered, cannot have an order; nil: it can. It must not block.
+func NewHook(f func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error), refuse func(server string, o Order) error) *Hook {
+	return &Hook{f, refuse}
+}
+
+// Refuse returns why a server cannot have an order; nil: it can, or h is nil.
+func (h *Hook) Refuse(server string, o Order) error {
+	if h == nil {
+		return nil
+	}
+	return h.refuse(server, o)
 }
 
 // ByHook returns the dialer that a hook chooses; that of New if h is nil.

@@ -531,9 +531,10 @@ func ChangedDigests(a, b [3]string) (changed Lists) {
 func mayReturn(s supervisor.State) bool {
 	switch s {
 	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
-		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
+		supervisor.StateStopping, // it is replaced, or leaves the client in a moment
+		supervisor.StateWaiting, supervisor.StateAsleep, supervisor.StateResting:
 		return true
-	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateUnregistered:
+	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped, supervisor.StateUnregistered:
 	}
 	return false
 }

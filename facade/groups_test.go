@@ -221,13 +221,18 @@ func TestStop_and_Start(t *testing.T) {
 	require.NoError(t, err)
 	events := c.Watch(t.Context(), mcpvisor.EventWaiting, mcpvisor.EventReady)
 	require.NoError(t, c.Restart(t.Context(), "api"))
-	require.Equal(t, mcpvisor.EventWaiting, (<-events).Kind)
+	waiting := <-events
+	require.Equal(t, mcpvisor.EventWaiting, waiting.Kind)
+	require.Equal(t, []string{"db"}, waiting.WaitsFor)
 	s, _ = c.ServerStatus("api")
 	require.Equal(t, []string{"db"}, s.WaitsFor)
 	_, err = c.CallTool(t.Context(), "api/echo", nil)
 	require.ErrorContains(t, err, "it waits for db")
+	started := time.Now()
 	require.NoError(t, c.Start(t.Context(), "db"))
-	require.Equal(t, "db", (<-events).Server)
+	ready := <-events
+	require.Equal(t, "db", ready.Server)
+	require.LessOrEqual(t, ready.Downtime, time.Since(started), "the time in which it was stopped is none")
 	require.Equal(t, "api", (<-events).Server)
 	require.Equal(t, []string{"-api", "+db", "+api"}, l.take())
 }
@@ -297,6 +302,31 @@ func TestCatalogStore(t *testing.T) {
 	require.NoError(t, damaged.Register(t.Context(), spec))
 	require.NoError(t, damaged.WaitReady(t.Context()))
 	require.Len(t, damaged.Tools(), 1)
+}
+
+// A transient server that exits with 0 after its work has not failed: no text, count or time says that it has.
+func TestTransient_server_rests_until_it_is_called(t *testing.T) {
+	c := newClient(t)
+	events := c.Watch(t.Context(), mcpvisor.EventReady, mcpvisor.EventAsleep, mcpvisor.EventDown)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Transient: true,
+		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageAfter, Do: mcptest.ActionExit}}})}))
+	for range 2 {
+		ready := <-events
+		require.Equal(t, mcpvisor.EventReady, ready.Kind)
+		require.Zero(t, ready.Downtime)
+		_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
+		e := <-events
+		require.Equal(t, mcpvisor.EventAsleep, e.Kind)
+		require.Contains(t, e.String(), "a is at rest: the server has done its work: ")
+		s, _ := c.ServerStatus("a")
+		require.Equal(t, supervisor.StateResting, s.State)
+		require.Nil(t, s.DownSince)
+		require.True(t, s.LastCause.Asked())
+		require.True(t, s.History[len(s.History)-1].Cause.Asked())
+		require.Equal(t, map[supervisor.CauseKind]int64{supervisor.CauseRequested: int64(s.Restarts + 1)}, s.Totals.Ends)
+		require.NoError(t, c.Start(t.Context(), "a"))
+	}
 }
 
 // A server that others come after does not sleep while they run.

@@ -52,7 +52,7 @@ func TestGroups(t *testing.T) {
 		})
 	}, web.WithControls())
 	p := newPage(t, s.URL, prefix+"/")
-	p.has("#attention", "Nothing. 4 servers ready, 1 at rest.")
+	p.has("#attention", "Nothing. 4 ready, 1 at rest.")
 	tree := func(want string) {
 		t.Helper()
 		p.wait(`(() => { const text = (ul) => [...ul.children].filter((li) => li.matches(".group, :has(> a)")).map((li) => li.querySelector(".name").textContent + (li.matches(".group") && li.querySelector("ul") ? "(" + text(li.querySelector("ul")) + ")" : "")).join(" "); return text(document.getElementById("tree")) === "` + want + `"; })()`)

@@ -30,7 +30,7 @@ function calm(servers, lost) {
 	if (lost) return ["○", "off", "Unknown since the connection was lost."];
 	if (!servers.length) return ["○", "off", "No server is registered yet."];
 	if (ready === servers.length) return ["●", "good", "Nothing. All servers are ready."];
-	const planned = [ready ? plural(ready, "server") + " ready" : null, resting ? count(resting) + " at rest" : null, stopped ? count(stopped) + " stopped" : null].filter(Boolean).join(", ");
+	const planned = [ready ? count(ready) + " ready" : null, resting ? count(resting) + " at rest" : null, stopped ? count(stopped) + " stopped" : null].filter(Boolean).join(", ");
 	const rest = servers.length - ready - busy - resting - stopped;
 	if (!busy && !rest) return ["●", "good", "Nothing. " + planned + "."];
 	return ["◐", "busy", "Nothing yet. " + [busy ? plural(busy, "server") + " starting" : null, rest ? plural(rest, "server") + " not ready" : null, planned || null].filter(Boolean).join(", ") + "."];
@@ -231,7 +231,7 @@ export function lane(s, from, to) {
 	}
 	const [, word, tone] = stateOf(s.state);
 	if (last && last < s.since) piece("wait", x(last), x(s.since), "not ready");
-	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "warn" ? "wait" : "gone", x(s.since), 300, word + " since " + s.since);
+	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "bad" ? "gone" : "wait", x(s.since), 300, word + " since " + s.since);
 	const told = word + (ends ? ", " + plural(ends, "end") + " in this window" : ", no end in this window");
 	return h("svg", { class: "lane", viewBox: "0 0 300 16", preserveAspectRatio: "none", role: "img", label: told }, parts, marks);
 }

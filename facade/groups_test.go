@@ -304,31 +304,6 @@ func TestCatalogStore(t *testing.T) {
 	require.Len(t, damaged.Tools(), 1)
 }
 
-// A transient server that exits with 0 after its work has not failed: no text, count or time says that it has.
-func TestTransient_server_rests_until_it_is_called(t *testing.T) {
-	c := newClient(t)
-	events := c.Watch(t.Context(), mcpvisor.EventReady, mcpvisor.EventAsleep, mcpvisor.EventDown)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Transient: true,
-		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageAfter, Do: mcptest.ActionExit}}})}))
-	for range 2 {
-		ready := <-events
-		require.Equal(t, mcpvisor.EventReady, ready.Kind)
-		require.Zero(t, ready.Downtime)
-		_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
-		require.NoError(t, err)
-		e := <-events
-		require.Equal(t, mcpvisor.EventAsleep, e.Kind)
-		require.Contains(t, e.String(), "a is at rest: the server has done its work: ")
-		s, _ := c.ServerStatus("a")
-		require.Equal(t, supervisor.StateResting, s.State)
-		require.Nil(t, s.DownSince)
-		require.True(t, s.LastCause.Asked())
-		require.True(t, s.History[len(s.History)-1].Cause.Asked())
-		require.Equal(t, map[supervisor.CauseKind]int64{supervisor.CauseRequested: int64(s.Restarts + 1)}, s.Totals.Ends)
-		require.NoError(t, c.Start(t.Context(), "a"))
-	}
-}
-
 // A server that others come after does not sleep while they run.
 func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	var l lives
@@ -471,7 +446,7 @@ func TestTransient(t *testing.T) {
 		{At: mcptest.StageAfter, Tool: "fail", Do: mcptest.ActionExit, Code: 1}}}
 	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventEvicted)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Transient: true}))
-	for range 3 { // it has no attempts, and needs none
+	for i := range 3 { // it has no attempts, and needs none
 		_, err := c.CallTool(t.Context(), "s/work", nil)
 		require.NoError(t, err)
 		e := <-events
@@ -480,6 +455,12 @@ func TestTransient(t *testing.T) {
 		require.Equal(t, supervisor.StateResting, s.State)
 		require.Zero(t, s.Attempt)
 		require.Len(t, c.Tools(), 2)
+		// No text, count or time says that it has failed.
+		require.Contains(t, e.String(), "s is at rest: the server has done its work: ")
+		require.Nil(t, s.DownSince)
+		require.True(t, s.LastCause.Asked())
+		require.True(t, s.History[i].Cause.Asked())
+		require.Equal(t, map[supervisor.CauseKind]int64{supervisor.CauseRequested: int64(i + 1)}, s.Totals.Ends)
 	}
 	_, err := c.CallTool(t.Context(), "s/fail", nil)
 	require.NoError(t, err)

@@ -224,13 +224,18 @@ func TestStop_and_Start(t *testing.T) {
 	require.NoError(t, err)
 	events := c.Watch(t.Context(), mcpvisor.EventWaiting, mcpvisor.EventReady)
 	require.NoError(t, c.Restart(t.Context(), "api"))
-	require.Equal(t, mcpvisor.EventWaiting, (<-events).Kind)
+	waiting := <-events
+	require.Equal(t, mcpvisor.EventWaiting, waiting.Kind)
+	require.Equal(t, []string{"db"}, waiting.WaitsFor)
 	s, _ = c.ServerStatus("api")
 	require.Equal(t, []string{"db"}, s.WaitsFor)
 	_, err = c.CallTool(t.Context(), "api/echo", nil)
 	require.ErrorContains(t, err, "it waits for db")
+	started := time.Now()
 	require.NoError(t, c.Start(t.Context(), "db"))
-	require.Equal(t, "db", (<-events).Server)
+	ready := <-events
+	require.Equal(t, "db", ready.Server)
+	require.LessOrEqual(t, ready.Downtime, time.Since(started), "the time in which it was stopped is none")
 	require.Equal(t, "api", (<-events).Server)
 	require.Equal(t, []string{"-api", "+db", "+api"}, l.take())
 }
@@ -499,7 +504,7 @@ func TestTransient(t *testing.T) {
 		{At: mcptest.StageAfter, Tool: "fail", Do: mcptest.ActionExit, Code: 1}}}
 	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventEvicted)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Transient: true}))
-	for range 3 { // it has no attempts, and needs none
+	for i := range 3 { // it has no attempts, and needs none
 		_, err := c.CallTool(t.Context(), "s/work", nil)
 		require.NoError(t, err)
 		e := <-events
@@ -508,6 +513,12 @@ func TestTransient(t *testing.T) {
 		require.Equal(t, supervisor.StateResting, s.State)
 		require.Zero(t, s.Attempt)
 		require.Len(t, c.Tools(), 2)
+		// No text, count or time says that it has failed.
+		require.Contains(t, e.String(), "s is at rest: the server has done its work: ")
+		require.Nil(t, s.DownSince)
+		require.True(t, s.LastCause.Asked())
+		require.True(t, s.History[i].Cause.Asked())
+		require.Equal(t, map[supervisor.CauseKind]int64{supervisor.CauseRequested: int64(i + 1)}, s.Totals.Ends)
 	}
 	_, err := c.CallTool(t.Context(), "s/fail", nil)
 	require.NoError(t, err)

@@ -15,9 +15,9 @@ import (
 // one crash loop fill [mcpvisor.Event] lists within hours.
 //
 // There are summaries of these events: a server was registered or unregistered; it ended, or did
-// not start; its lists changed; it was parked or given up, or waits to be authorized; its standby or
-// a task was lost, or a task was found again. All else is a step on the way, such as the next
-// attempt.
+// not start; its lists changed; it was parked or given up, or waits to be authorized; an operator stopped
+// it; its group has failed; its standby or a task was lost, or a task was found again. All else is a step on
+// the way, such as the next attempt, or the course of a lazy server.
 type EventSummary struct {
 	// Seq is that of the first event. It identifies the summary. With Replaces it is that of the
 	// EventUnregistered before.

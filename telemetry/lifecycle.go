@@ -56,7 +56,7 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 		clear(l.servers) // what they do now is not known
 		return
 	}
-	if e.Kind == mcpvisor.EventTaskRecovered || e.Kind == mcpvisor.EventTaskLost { // of calls; Totals count them
+	if e.Kind == mcpvisor.EventTaskRecovered || e.Kind == mcpvisor.EventTaskLost || e.Kind == mcpvisor.EventGroupFailed { // Totals count tasks; a group is no server
 		return
 	}
 	server := l.attribute(e.Server)
@@ -98,18 +98,19 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 	case mcpvisor.EventStandbyLost:
 		l.ended(ctx, server, e.Cause)
 		phase.standby = 0
-	case mcpvisor.EventRetry, mcpvisor.EventEvicted, mcpvisor.EventParked:
+	case mcpvisor.EventRetry, mcpvisor.EventParked:
+		l.withdrawn(ctx, server, phase, phase.cause)
+	case mcpvisor.EventAsleep, mcpvisor.EventStopped, mcpvisor.EventEvicted:
+		l.planned(ctx, server, phase, e)
 		l.withdrawn(ctx, server, phase, phase.cause)
 	case mcpvisor.EventChanged:
 		l.changed(ctx, server, e.Change)
 	case mcpvisor.EventUnregistered:
-		if !phase.connecting.IsZero() || !phase.ready.IsZero() { // an incarnation ended without an event of its own
-			l.served(ctx, server, phase, e)
-			l.ended(ctx, server, e.Cause)
-		}
+		l.planned(ctx, server, phase, e)
 		l.withdrawn(ctx, server, phase, e.Cause)
 		delete(l.servers, e.Server)
-	case mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventAuthRequired, mcpvisor.EventMissed, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // nothing is counted
+	case mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventAuthRequired, mcpvisor.EventMissed, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost,
+		mcpvisor.EventWaiting, mcpvisor.EventGroupFailed: // nothing is counted
 	}
 }
 
@@ -151,6 +152,16 @@ func (l *lifecycle) served(ctx context.Context, server attribute.KeyValue, phase
 	}
 	l.session.Record(ctx, e.Time.Sub(phase.ready).Seconds(), l.with(all...))
 	phase.ready = time.Time{}
+}
+
+// planned records an incarnation that ended as planned, without an event of its own.
+func (l *lifecycle) planned(ctx context.Context, server attribute.KeyValue, phase *serverPhase, e *mcpvisor.Event) {
+	if phase.connecting.IsZero() && phase.ready.IsZero() {
+		return
+	}
+	l.served(ctx, server, phase, e)
+	l.ended(ctx, server, e.Cause)
+	phase.connecting = time.Time{}
 }
 
 // ended counts an incarnation that ended.

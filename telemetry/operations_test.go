@@ -386,6 +386,34 @@ func TestEnds_without_events_of_their_own(t *testing.T) {
 	require.Zero(t, f.sum(nameStart)-f.sum(nameStart, keyErrorType.String("spawn")), "a start of which events were missed has no duration")
 }
 
+// A rest, a stop and an end by a failed group end one incarnation each, as planned. The group itself is no server.
+func TestEnds_as_planned(t *testing.T) {
+	f := newFixture(t)
+	l := newLifecycle(f.tel.instruments)
+	planned := &supervisor.Cause{Kind: supervisor.CauseRequested}
+	record := func(kinds ...mcpvisor.EventKind) {
+		for _, kind := range kinds {
+			e := mcpvisor.Event{Kind: kind, Server: "s", Gen: 1, Time: time.Now(), Cause: planned}
+			l.record(t.Context(), &e)
+		}
+	}
+	for i, kinds := range [][]mcpvisor.EventKind{
+		{mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventAsleep},
+		{mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventStopped},
+		{mcpvisor.EventConnecting, mcpvisor.EventStopped},
+		{mcpvisor.EventConnecting, mcpvisor.EventEvicted},
+	} {
+		record(kinds...)
+		require.EqualValues(t, i+1, f.sum(nameEnds), kinds)
+		require.EqualValues(t, i+1, f.sum(nameEnds, keyCause.String("requested")), kinds)
+	}
+	require.EqualValues(t, 2, f.sum(nameSession))
+	before := len(f.series(nameEnds))
+	l.record(t.Context(), &mcpvisor.Event{Kind: mcpvisor.EventGroupFailed, Server: "web", Cause: planned})
+	require.Len(t, f.series(nameEnds), before)
+	require.NotContains(t, l.servers, "web")
+}
+
 // A standby that is withdrawn with its server is an end of its own. One that takes over is
 // not.
 func TestEnds_withdrawnStandby(t *testing.T) {

@@ -72,7 +72,8 @@ func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metr
 
 // WithRequired names the servers that /readyz requires to be ready. With no names it requires
 // none. Default: all registered servers, so that a client without servers, such as one that has
-// yet to register them, is ready: name them here if that is too early. Whatever is required, a
+// yet to register them, is ready: name them here if that is too early. By default a server that is asleep or
+// resting, or that an operator has stopped, counts as ready; one that is named here does not. Whatever is required, a
 // client whose Close has begun is not ready. A request with ?server= overrides it; a client that
 // may not see the page can name only servers of this option.
 func WithRequired(servers ...string) Option {

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // eventLog prints supervision events as they arrive, and keeps them. It is safe for
@@ -42,7 +41,7 @@ func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
 func (l *eventLog) print(ev mcpvisor.Event) {
 	switch ev.Kind {
 	case mcpvisor.EventDown:
-		if ev.Cause.Kind != supervisor.CauseRequested {
+		if !ev.Cause.Asked() {
 			failed := ""
 			if ev.FailedCalls > 0 {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)

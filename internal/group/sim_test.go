@@ -315,7 +315,7 @@ func (x *simServer) step(in lifecycle.Input) {
 		case lifecycle.EffectDiscover:
 			answer(lifecycle.InputDiscovered)
 		case lifecycle.EffectEndSession:
-			if e.Cause.Asked() {
+			if in.Kind != lifecycle.InputDied && e.Cause.Asked() { // it did not end by itself
 				s.trace = append(s.trace, "end "+x.name)
 			}
 			answer(lifecycle.InputReleased)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ type shape struct {
 	// last to the end of the test; empty: none fires.
 	fires string
 	flaps bool // the server is ready in between
+	rests bool // the server sleeps in between: nothing wants it
 	// unseen: the server does not exist before the outage.
 	unseen bool
 }
@@ -83,6 +85,7 @@ var shapes = []shape{
 	{name: "tried without end", state: cycle(supervisor.StateConnecting, 15, supervisor.StateDiscovering, 30, supervisor.StateClosing, 15, supervisor.StateBackoff, 30), ends: every(90), fires: "McpvisorServerDown"},
 	{name: "ready for a third of the time", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 15, supervisor.StateBackoff, 15), ends: every(45), fires: "McpvisorServerDown"},
 	{name: "never ready", state: cycle(supervisor.StateConnecting, 60, supervisor.StateBackoff, 15), ends: every(75), fires: "McpvisorServerDown", unseen: true},
+	{name: "waits for a group that is parked", state: cycle(supervisor.StateWaiting, 300, supervisor.StateConnecting, 15), ends: every(315), cause: supervisor.CauseRestart, fires: "McpvisorServerDown"},
 	{name: "given up at once", state: once(supervisor.StateClosing, 15, supervisor.StateEvicted, 15), ends: first(1, 1), fires: "McpvisorServerEvicted"},
 	{name: "given up after six minutes", state: once(supervisor.StateConnecting, 360, supervisor.StateEvicted, 15), ends: first(6, 60), fires: "McpvisorServerEvicted"},
 	{name: "waits for its user", state: once(supervisor.StateUnauthorized, 15), ends: first(1, 1), fires: "McpvisorServerUnauthorized"},
@@ -106,6 +109,10 @@ var shapes = []shape{
 	{name: "a slow first start", state: once(supervisor.StateConnecting, 240, supervisor.StateReady, 15), ends: first(0, 1), unseen: true},
 	{name: "moved to this host", state: once(supervisor.StateConnecting, 15, supervisor.StateReady, 15), ends: first(0, 1), unseen: true},
 	{name: "moves to another node of its fleet again and again", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 105), ends: every(120), cause: supervisor.CauseMoved},
+	{name: "sleeps, and wakes now and then", state: cycle(supervisor.StateAsleep, 60, supervisor.StateConnecting, 30, supervisor.StateReady, 30), ends: every(120), cause: supervisor.CauseRequested, rests: true},
+	{name: "has done its work", state: cycle(supervisor.StateReady, 15, supervisor.StateResting, 45), ends: every(60), cause: supervisor.CauseRequested, rests: true},
+	{name: "stopped by an operator", state: once(supervisor.StateClosing, 15, supervisor.StateStopped, 15), ends: first(1, 1), cause: supervisor.CauseRequested},
+	{name: "stopped by an operator after a crash", state: once(supervisor.StateBackoff, 180, supervisor.StateStopped, 15), ends: first(1, 1)},
 	{name: "is restarted again and again", state: cycle(supervisor.StateConnecting, 15, supervisor.StateReady, 105), ends: every(120), cause: supervisor.CauseRestart},
 }
 
@@ -169,6 +176,12 @@ func TestAlerts(t *testing.T) {
 				return "0"
 			})
 		}
+		series(fmt.Sprintf(`mcpvisor_server_down_duration_seconds{%s}`, all), func(second int) string {
+			if second < 0 || s.rests || slices.Contains([]supervisor.State{supervisor.StateReady, supervisor.StateStopped}, s.state(second)) {
+				return "0"
+			}
+			return "1" // how long does not matter
+		})
 		series(fmt.Sprintf(`mcpvisor_server_ends_total{%s,mcpvisor_cause_kind=%q}`, all, cmp.Or(s.cause, supervisor.CauseExit)), func(second int) string { return fmt.Sprint(s.ends(max(second, 0))) })
 		within := outage + 900
 		if s.flaps {

@@ -1,7 +1,7 @@
 // The state of the page, and how it is kept up to date: an event stream says that something
 // has changed, and what has changed is fetched.
 import { fill, h, head } from "./dom.js";
-import { at, count, fits, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
+import { at, count, fits, plural, rests, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showClients } from "./clients.js";
 import { showNodes } from "./nodes.js";
@@ -15,7 +15,7 @@ import { takeUsage } from "./usage.js";
 function none() { return { of: new Map(), seq: 0, started: null, dropped: 0 }; }
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), groups: [], attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -90,6 +90,7 @@ function takeStatus(s) {
 	const registered = new Set(s.names);
 	for (const name of app.servers.keys()) if (!registered.has(name)) app.servers.delete(name);
 	app.attention = s.attention;
+	app.groups = s.groups ?? [];
 	app.controls = s.controls;
 	const first = !app.loaded;
 	app.loaded = true;
@@ -118,7 +119,7 @@ function showLoss() {
 
 // announce tells screen readers about servers that became ready, or ended.
 function announce(news) {
-	const loud = news.filter((s) => stateOf(s.state)[2] !== "busy");
+	const loud = news.filter((s) => stateOf(s.state)[2] !== "busy" && !rests(s));
 	if (!loud.length) return;
 	const text = loud.length > 3 ? plural(loud.length, "server") + " changed" : loud.map((s) => s.name + " is " + stateOf(s.state)[1] + (s.state !== "ready" && s.lastCause ? ": " + s.lastCause.message : "")).join(". ");
 	$("news").textContent = text;
@@ -129,7 +130,7 @@ let polling = false;
 async function poll() {
 	if (polling || document.hidden) return;
 	if (!app.summaries.started && app.loaded || app.summaries.seq < (lastSeq ?? 0)) summarize();
-	if (stale || $("link").dataset.link !== "live") refresh(); // no event says what has changed
+	if (stale || $("link").dataset.link !== "live" || app.groups.some((g) => stateOf(g.state)[2] === "busy")) refresh(); // no event says what has changed
 	if (!app.loaded) return;
 	polling = true;
 	try {
@@ -309,7 +310,7 @@ function paint() {
 	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport, app.placed?.get(s.name)?.node ?? "")) : servers;
 	app.ofState = view.state ? new Set(servers.filter((s) => s.state === view.state).map((s) => s.name)) : null;
 	showSummary($("summary"), servers, view.state);
-	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), view.name);
+	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), app.groups, view.name, first || filtered);
 	if (view.name !== null) {
 		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
 		followStderr(view);
@@ -405,7 +406,33 @@ function askRestart(sure, ...names) {
 		h("button", { type: "button", "data-act": "restart-all", "data-servers": servers, "data-sure": "true" }, "Restart " + what));
 }
 
-// endedCalls says which calls a restart of servers would end; empty if none.
+// askStop stops a server, but first asks the reader if it would end calls in flight.
+async function askStop(sure, name) {
+	const ends = endedCalls(name);
+	if (!sure && ends) {
+		answer("warn", "A stop of " + name + " fails " + ends + ". The server may have executed them.", 0,
+			h("button", { type: "button", "data-act": "stop", "data-server": name, "data-sure": "true" }, "Stop " + name));
+		return;
+	}
+	answer("busy", "Stop of " + name + " is under way …");
+	const got = await operate(name, "stop");
+	if (got.error) answer("bad", "The stop of " + name + " failed: " + got.error.message);
+	else answer("good", name + " is stopped.", 15);
+	refresh();
+}
+
+// start starts a server, or what has failed or is stopped in a group.
+async function start(name) {
+	answer("busy", "Start of " + name + " is under way …");
+	const got = await operate(name, "start");
+	if (got.error) answer("bad", "The start of " + name + " failed: " + got.error.message);
+	else answer("good", "Start of " + name + " is under way.", 8);
+	refresh();
+}
+
+function operate(name, what) { return post("servers/" + encodeURIComponent(name) + "/" + what, "{}").catch((error) => ({ error })); }
+
+// endedCalls says which calls a restart or stop of servers would end; empty if none.
 function endedCalls(...names) {
 	const n = app.inFlight.filter((c) => names.includes(c.server)).length;
 	return n ? plural(n, "call") + " in flight" : "";
@@ -418,7 +445,7 @@ async function restart(...names) {
 	await Promise.all(names.map(async (name) => {
 		const s = app.servers.get(name);
 		restarts.set(name, { epoch: s?.epoch, since: s?.since, began: performance.now() });
-		const got = await post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }));
+		const got = await operate(name, "restart");
 		if (got.error && restarts.delete(name)) ended("bad", "The restart of " + name + " failed: " + got.error.message);
 	}));
 	refresh();
@@ -470,6 +497,8 @@ document.addEventListener("click", (e) => {
 	const button = e.target.closest("button");
 	if (!button) return;
 	if (button.dataset.act === "restart") askRestart(button.dataset.sure, button.dataset.server);
+	else if (button.dataset.act === "start") start(button.dataset.server);
+	else if (button.dataset.act === "stop") askStop(button.dataset.sure, button.dataset.server);
 	else if (button.dataset.act === "restart-all") askRestart(button.dataset.sure, ...JSON.parse(button.dataset.servers));
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
 		view[button.dataset.act] = !view[button.dataset.act];

@@ -1,6 +1,6 @@
 import { fill, h, head, num, td } from "./dom.js";
-import { age, at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
-import { kind, lane, link, nodeOf, restartButton, when } from "./servers.js";
+import { age, at, badge, count, plural, rests, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
+import { kind, lane, link, nodeOf, restartButton, startButton, stopButton, when } from "./servers.js";
 import { addedTo, showEvents } from "./events.js";
 import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
@@ -25,9 +25,22 @@ export function showDetail(el, name, s, view, app) {
 	else if (well && now > 60000) view.low = true;
 	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
-		well ? warnings(s, app.attention) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
+		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? actions(s) : null),
+		well ? warnings(s, app.attention) : planned(s) ? h("p", { class: "calm", key: "why" }, planned(s), advice(s, app.attention)) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
+}
+
+// actions are the buttons for what an operator can do with a server in its state.
+function actions(s) {
+	if (s.state === "stopped") return startButton(s.name);
+	return [rests(s) ? startButton(s.name) : restartButton(s.name), " ", stopButton(s.name)];
+}
+
+// planned says why a server does not run that has not failed; null for another one.
+function planned(s) {
+	if (s.state === "stopped") return "An operator has stopped it. Only a start by an operator runs it again.";
+	if (s.waitsFor?.length) return "It waits for " + s.waitsFor.join(", ") + ".";
+	return rests(s) ? (s.lastCause ? s.lastCause.message : "Nothing has wanted it yet; it starts when it is wanted") + "." : null;
 }
 
 // advice is what the list of what needs attention says about a server, beyond its cause.
@@ -54,6 +67,7 @@ function facts(s, used, app) {
 	const rows = [
 		["Transport", [s.transport, h("span", "sub mono", s.target)]],
 		["Node", app.placed?.has(s.name) && [nodeOf(app.placed, s.name), h("span", "sub", ["epoch " + app.placed.get(s.name).epoch + " of its place", app.placed.get(s.name).exclusive ? "exclusive" : null, app.placed.get(s.name).reason].filter(Boolean).join(", "))]],
+		["Group", groupsOf(s.name, app.groups)],
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
 		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
@@ -66,6 +80,13 @@ function facts(s, used, app) {
 		["Discarded", s.totals && counts(s.totals.discarded ?? {})],
 	];
 	return h("dl", { class: "facts", key: "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
+}
+
+// groupsOf names the groups around a server, the nearest first; null without one.
+function groupsOf(name, groups) {
+	const path = [];
+	for (let g = groups.find((one) => one.members.includes(name)); g && !path.includes(g); g = groups.find((one) => one.name === g.parent)) path.push(g);
+	return path.length ? [path.map((g) => g.name).join(", in "), h("span", "sub", path[0].strategy.replaceAll("_", " ") + ", " + stateOf(path[0].state)[1])] : null;
 }
 
 function historyOf(s) {
@@ -130,10 +151,10 @@ function catalogOf(s, view, app) {
 				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
-	section.append(head("Tools", s.state === "ready" ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
-		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
+	section.append(head("Tools", s.state === "ready" || rests(s) ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
+		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" && !(rests(s) && rows.length) ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", hintsOf(chosen), chosen.definition.description ?? "No description."),
-			listed && s.state === "ready" ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
+			listed && (s.state === "ready" || rests(s)) ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;

@@ -6,7 +6,7 @@ import { nameOf } from "./servers.js";
 import { found } from "./traffic.js";
 
 // marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
-const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", task_recovered: "●", task_lost: "▲", log: "≡", changed: "Δ", registered: "+", unregistered: "−" };
+const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", task_recovered: "●", task_lost: "▲", log: "≡", changed: "Δ", registered: "+", unregistered: "−", waiting: "◔", asleep: "☾", stopped: "■", group_failed: "✗" };
 const tones = { error: "bad", warning: "warn" };
 
 // groups are what a reader can select, by the group of the handler. Messages of servers are never
@@ -60,7 +60,7 @@ function summary(s, app, server) {
 	const times = [s.count > 1 ? [at(s.began), " to ", at(e.time)] : null, s.ready ? [e.group === "configuration" ? "ready " : "ready again ", at(s.ready)] : null].filter(Boolean);
 	const kept = s.count > 1 ? app.events.filter((one) => one.server === e.server && one.seq >= s.seq && one.seq <= Math.max(e.seq, s.updated) && !one.fromServer && one.severity !== "debug").slice(-20).reverse() : [];
 	const title = [stderr.length ? plural(stderr.length, "line") + " of stderr" : null, kept.length ? "the last " + plural(kept.length, "event") : null].filter(Boolean).join(", ");
-	return h("li", { key: "s" + s.seq }, at(e.time), mark(e.kind, e.severity), h("span", "text", server ? null : [nameOf(e.server), " "], text + (e.startTookNs ? ", started in " + took(e.startTookNs) : ""),
+	return h("li", { key: "s" + s.seq }, at(e.time), mark(e.kind, e.severity), h("span", "text", server ? null : [e.kind === "group_failed" ? e.server : nameOf(e.server), " "], text + (e.startTookNs ? ", started in " + took(e.startTookNs) : ""),
 		times.length ? h("span", "sub", times.map((t, i) => [i ? "; " : null, t])) : null, names ? h("span", { class: "sub mono", title: names }, names) : null,
 		more("more " + s.seq, title, () => [stderr.length ? lines(stderr, "stderr before the last end of " + e.server) : null,
 			kept.length ? h("ol", { class: "kept", label: "Single events" }, kept.map((one) => h("li", { key: one.seq }, at(one.time), " ", one.text.split("; stderr: ")[0]))) : null])));

@@ -13,7 +13,20 @@ export const states = {
 	parked: ["◷", "parked", "warn"],
 	unauthorized: ["◇", "unauthorized", "bad"],
 	evicted: ["✗", "evicted", "bad"],
+	waiting: ["◔", "waiting", "busy"],
+	asleep: ["☾", "asleep", "off"],
+	resting: ["☾", "resting", "off"],
+	stopped: ["■", "stopped", "off"],
+	// Of groups only.
+	starting: ["◐", "starting", "busy"],
+	ending: ["◌", "ending", "busy"],
+	blocked: ["■", "blocked", "warn"],
+	failed: ["✗", "failed", "bad"],
+	"given up": ["✗", "given up", "bad"],
 };
+
+// rests tells whether a server starts when it is wanted.
+export function rests(s) { return s.state === "asleep" || s.state === "resting"; }
 
 export function stateOf(name) { return states[name] ?? ["○", name || "new", "off"]; }
 

@@ -1,6 +1,6 @@
 // What needs attention, the supervision tree, and the servers with their history.
 import { fill, glyph, h, head, list } from "./dom.js";
-import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, troubles, until } from "./format.js";
+import { age, badge, count, plural, rests, serverNow, span, stateOf, tell, tokens, troubles, until } from "./format.js";
 import { changed, cpu, load, memory } from "./usage.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
@@ -9,7 +9,7 @@ export function nameOf(server) { return h("a", { href: link(server), class: "nam
 
 function cell(style, ...children) { return h("span", { role: "cell", class: style }, children); }
 
-const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "unregistered", "ready"];
+const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "waiting", "stopping", "unregistered", "stopped", "asleep", "resting", "ready"];
 
 // showSummary counts the servers by state. Each count is a button that shows only these.
 export function showSummary(el, servers, chosen) {
@@ -25,13 +25,15 @@ const severities = { error: ["✗", "bad", "Error"], warning: ["▲", "warn", "W
 
 // calm says what there is to say when nothing needs attention.
 function calm(servers, lost) {
-	const count = (tone) => servers.filter((s) => stateOf(s.state)[2] === tone).length;
-	const ready = count("good"), busy = count("busy");
+	const toned = (tone) => servers.filter((s) => stateOf(s.state)[2] === tone).length;
+	const ready = toned("good"), busy = toned("busy"), stopped = servers.filter((s) => s.state === "stopped").length, resting = servers.filter(rests).length;
 	if (lost) return ["○", "off", "Unknown since the connection was lost."];
 	if (!servers.length) return ["○", "off", "No server is registered yet."];
 	if (ready === servers.length) return ["●", "good", "Nothing. All servers are ready."];
-	const rest = servers.length - ready - busy;
-	return ["◐", "busy", "Nothing yet. " + [busy ? plural(busy, "server") + " starting" : null, rest ? plural(rest, "server") + " not ready" : null, ready ? ready + " ready" : null].filter(Boolean).join(", ") + "."];
+	const planned = [ready ? count(ready) + " ready" : null, resting ? count(resting) + " at rest" : null, stopped ? count(stopped) + " stopped" : null].filter(Boolean).join(", ");
+	const rest = servers.length - ready - busy - resting - stopped;
+	if (!busy && !rest) return ["●", "good", "Nothing. " + planned + "."];
+	return ["◐", "busy", "Nothing yet. " + [busy ? plural(busy, "server") + " starting" : null, rest ? plural(rest, "server") + " not ready" : null, planned || null].filter(Boolean).join(", ") + "."];
 }
 
 export function showAttention(el, entries, controls, servers, lost) {
@@ -51,7 +53,7 @@ export function showAttention(el, entries, controls, servers, lost) {
 				a.servers ? h("p", "names", a.servers.map((name) => [nameOf(name), " "])) : null,
 				(a.more ?? []).map((text) => h("p", "note", text)),
 				h("p", "do", a.action)),
-			controls && restartable.has(a.kind) ? (a.servers ? restartAll(a.servers) : a.server ? restartButton(a.server) : null) : null);
+			controls && a.group ? startButton(a.group) : controls && restartable.has(a.kind) ? (a.servers ? restartAll(a.servers) : a.server ? restartButton(a.server) : null) : null);
 	};
 	const quiet = entries.filter((a) => a.severity === "notice"), first = urgent.slice(0, shownAlerts), more = urgent.slice(shownAlerts);
 	fill(el, title, urgent.length ? h("ul", "alerts", first.map(item)) : null,
@@ -70,23 +72,51 @@ function restartAll(names) {
 	return h("button", { type: "button", "data-act": "restart-all", "data-servers": JSON.stringify(names), label: "Restart all " + names.length + " servers" }, "Restart all");
 }
 
-export function restartButton(name) {
-	return h("button", { type: "button", "data-act": "restart", "data-server": name, label: "Restart " + name }, "Restart");
+// restartButton, startButton and stopButton ask for what the page does with a server. startButton takes a group, too.
+export function restartButton(name) { return button("restart", "Restart", name); }
+export function startButton(name) { return button("start", "Start", name); }
+export function stopButton(name) { return button("stop", "Stop", name); }
+
+function button(act, word, name) {
+	return h("button", { type: "button", "data-act": act, "data-server": name, label: word + " " + name }, word);
 }
 
-export function showTree(el, servers, selected) {
-	list(el, servers, (s) => s.name, (s) => [s.state, s.epoch, s.session?.pid, s.standby?.pid, s.copies, s.name === selected].join(), (s) => {
-		const [mark, word, tone] = stateOf(s.state);
-		const children = [];
-		if (s.session) children.push(node("epoch " + s.epoch, s.session.pid));
-		if (s.standby) children.push(node("standby", s.standby.pid));
-		for (const pid of s.copies ?? []) children.push(node("copy", pid));
-		return h("li", { key: s.name },
-			h("a", { href: link(s.name), "aria-current": s.name === selected ? "page" : null },
-				glyph(mark, tone), h("span", "name", s.name),
-				tone === "good" ? h("span", "hidden", ", " + word) : h("span", "word " + tone, word)),
-			children.length ? h("ul", null, children) : null);
-	});
+// showTree shows groups in their order, each with its members, and then the servers of no group. With only, a group
+// is shown if a server of it is.
+export function showTree(el, servers, groups, selected, only) {
+	const of = new Map(servers.map((s) => [s.name, s])), byName = new Map(groups.map((g) => [g.name, g]));
+	const grouped = new Set(groups.flatMap((g) => g.members));
+	// resolve makes the part of the tree below a name: a server, a group with its shown members, or null.
+	const resolve = (name) => {
+		const g = byName.get(name);
+		if (!g) return of.get(name) ?? null;
+		const members = g.members.map(resolve).filter(Boolean);
+		return members.length || !only ? { ...g, members } : null;
+	};
+	const roots = [...groups.filter((g) => !g.parent).map((g) => g.name), ...servers.filter((s) => !grouped.has(s.name)).map((s) => s.name)].map(resolve).filter(Boolean);
+	list(el, roots, (one) => one.name, (one) => signature(one, selected), (one) => branch(one, selected));
+}
+
+function signature(one, selected) {
+	if (one.members) return JSON.stringify([one.name, one.state, one.strategy, one.cause?.message, one.members.map((m) => signature(m, selected))]);
+	return [one.name, one.state, one.epoch, one.session?.pid, one.standby?.pid, one.copies, one.waitsFor, one.name === selected].join();
+}
+
+const strategies = { one_for_one: "one for one", rest_for_one: "rest for one", one_for_all: "one for all" };
+
+function branch(one, selected) {
+	const [mark, word, tone] = stateOf(one.state), said = tone === "good" ? h("span", "hidden", ", " + word) : h("span", "word " + tone, word);
+	if (one.members) return h("li", { key: one.name, class: "group" },
+		h("span", { class: "group-head", title: one.cause?.message ?? null }, glyph(mark, tone), h("span", "name", one.name), said, h("span", "word", h("span", "hidden", ", "), strategies[one.strategy] ?? one.strategy)),
+		one.members.length ? h("ul", null, one.members.map((m) => branch(m, selected))) : null);
+	const children = [];
+	if (one.session) children.push(node("epoch " + one.epoch, one.session.pid));
+	if (one.standby) children.push(node("standby", one.standby.pid));
+	for (const pid of one.copies ?? []) children.push(node("copy", pid));
+	if (one.waitsFor?.length) children.push(node("for " + one.waitsFor.join(", ")));
+	return h("li", { key: one.name },
+		h("a", { href: link(one.name), "aria-current": one.name === selected ? "page" : null }, glyph(mark, tone), h("span", "name", one.name), said),
+		children.length ? h("ul", null, children) : null);
 }
 
 function node(text, pid) {
@@ -117,7 +147,7 @@ export function showRows(el, servers, seconds, usage, placed) {
 	const period = seconds || autoWindow(servers);
 	el.classList.toggle("many", servers.length > 100);
 	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
-	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.totals?.toolErrors, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name)), nodeOf(placed, s.name)]),
+	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.totals?.toolErrors, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, s.waitsFor, period, Math.floor(now / step), changed(usage.get(s.name)), nodeOf(placed, s.name)]),
 		(s) => row(s, now - period * 1000, now, usage.get(s.name), nodeOf(placed, s.name)));
 	return period;
 }
@@ -165,7 +195,8 @@ export function when(s) {
 }
 
 export function reason(s, lines = 4) {
-	if (s.state === "ready" || !s.lastCause && !s.session?.stderr) return null;
+	if (s.waitsFor?.length) return h("p", null, "waits for " + s.waitsFor.join(", "));
+	if (s.state === "ready" || rests(s) || !s.lastCause && !s.session?.stderr) return null;
 	let stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);
 	if (stderr.length === 1 && s.lastCause?.message.startsWith(stderr[0])) stderr = []; // it is the cause
 	return [s.lastCause ? h("p", null, s.lastCause.message, kind(s.lastCause)) : null,
@@ -192,7 +223,7 @@ export function lane(s, from, to) {
 		if (last) piece("wait", x(last), x(i.started), "not ready");
 		const started = last && i.started < last ? last : i.started;
 		piece(i.served ? "ready" : "failed", x(started), ended, "epoch " + i.epoch + (i.served ? " served " : " did not start, ") + span(Date.parse(i.ended) - Date.parse(i.started)));
-		if (!["restart", "moved"].includes(i.cause?.kind)) {
+		if (!["restart", "moved", "requested"].includes(i.cause?.kind)) {
 			ends++;
 			marks.push(h("path", { class: "lane-end", d: `M${ended.toFixed(1)} 0v16` }, h("title", null, i.cause?.message ?? "ended")));
 		}
@@ -200,7 +231,7 @@ export function lane(s, from, to) {
 	}
 	const [, word, tone] = stateOf(s.state);
 	if (last && last < s.since) piece("wait", x(last), x(s.since), "not ready");
-	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "warn" ? "wait" : "gone", x(s.since), 300, word + " since " + s.since);
+	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "bad" ? "gone" : "wait", x(s.since), 300, word + " since " + s.since);
 	const told = word + (ends ? ", " + plural(ends, "end") + " in this window" : ", no end in this window");
 	return h("svg", { class: "lane", viewBox: "0 0 300 16", preserveAspectRatio: "none", role: "img", label: told }, parts, marks);
 }

@@ -67,14 +67,15 @@ var seed = maphash.MakeSeed()
 func similarOf(e *mcpvisor.Event) (s similar, ok bool) {
 	s = similar{sort: sort{e.Server, e.Kind}, gen: e.Gen}
 	switch e.Kind {
-	case mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventStandbyLost:
+	case mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventStandbyLost,
+		mcpvisor.EventStopped, mcpvisor.EventGroupFailed:
 	case mcpvisor.EventDown, mcpvisor.EventStartFailed:
 		s.kind = mcpvisor.EventDown
 		if e.Cause != nil {
 			s.cause = e.Cause.Kind
 		}
 		if s.cause == supervisor.CauseRequested {
-			return s, false // EventUnregistered follows
+			return s, false // what follows says why: EventUnregistered, EventStopped, EventEvicted or EventGroupFailed
 		}
 	case mcpvisor.EventTaskLost, mcpvisor.EventTaskRecovered:
 		s.detail = maphash.String(seed, e.Tool)
@@ -83,7 +84,8 @@ func similarOf(e *mcpvisor.Event) (s similar, ok bool) {
 			return s, false
 		}
 		s.kind, s.detail = mcpvisor.EventChanged, hashChange(e.Change)
-	case mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventMissed:
+	case mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventMissed,
+		mcpvisor.EventWaiting, mcpvisor.EventAsleep:
 		return s, false
 	}
 	return s, true

@@ -132,6 +132,27 @@ func TestSummaries_fold(t *testing.T) {
 	require.NotNil(t, all[2].Ready)
 }
 
+// A stop and a failed group have a summary. An end that leads there, and the course of a lazy server, have none.
+func TestSummaries_of_planned_ends(t *testing.T) {
+	d := newDay()
+	planned := func(e *mcpvisor.Event) {
+		e.Cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "as planned"}
+	}
+	for range 3 {
+		d.happens("a", mcpvisor.EventReady, nil)
+		d.happens("a", mcpvisor.EventAsleep, planned)
+		d.happens("a", mcpvisor.EventWaiting, nil)
+	}
+	d.happens("a", mcpvisor.EventDown, planned)
+	d.happens("a", mcpvisor.EventStopped, planned)
+	d.happens("a", mcpvisor.EventReady, nil)
+	d.happens("web", mcpvisor.EventGroupFailed, planned)
+	all, _ := d.Summaries(0)
+	require.Equal(t, []string{"a is stopped: as planned", "web has failed: as planned"}, texts(all))
+	require.NotNil(t, all[0].Ready)
+	require.Nil(t, all[1].Ready)
+}
+
 // A reader that follows gets what has changed.
 func TestSummaries_after(t *testing.T) {
 	d := newDay()

@@ -14,9 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
 // WithCatalogStore keeps what lazy servers offer in a store ([mcpvisor.StartLazy]): they are listed from it, with what they
@@ -45,23 +42,6 @@ func specDigest(spec *mcpvisor.ServerSpec) string {
 		fmt.Fprintf(h, "%q\n", slices.Sorted(maps.Keys(s.Headers)))
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// keptOffer answers the lists of a server that does not run.
-type keptOffer struct {
-	transport.Session // of none; what is not below is not called
-	body              *encodedlists.Body
-}
-
-func (k keptOffer) Info() mcpvisor.SessionInfo                    { return k.body.Info() }
-func (k keptOffer) Cause() *supervisor.Cause                      { return nil }
-func (k keptOffer) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
-func (k keptOffer) UseTools([]mcpvisor.Tool, bool)                {}
-func (k keptOffer) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
-	if result, ok := k.body.Answer(r.Method, r.Params); ok {
-		return result, nil
-	}
-	return nil, fmt.Errorf("%s is not kept", r.Method)
 }
 
 // knownLists returns the lists that the store has of a server; nil if there are none that can be used.
@@ -99,13 +79,7 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := discovery.Discover(context.Background(), keptOffer{body: body}, spec.Name, spec.WithDefaults().Limits)
-	if err != nil {
-		return nil, err
-	}
-	found = found.Offered(spec.Tools)
-	found.Instructions = body.Info().Instructions
-	return found, nil
+	return actors.ReadLists(spec, body)
 }
 
 // saveAll saves what lazy servers offer before they are gone, or until ctx ends.

@@ -1,0 +1,42 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
+)
+
+// keptOffer answers the lists of a server that does not run.
+type keptOffer struct {
+	transport.Session // of none; what is not below is not called
+	body              *encodedlists.Body
+}
+
+func (k keptOffer) Info() mcpvisor.SessionInfo                    { return k.body.Info() }
+func (k keptOffer) Cause() *supervisor.Cause                      { return nil }
+func (k keptOffer) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
+func (k keptOffer) UseTools([]mcpvisor.Tool, bool)                {}
+func (k keptOffer) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
+	if result, ok := k.body.Answer(r.Method, r.Params); ok {
+		return result, nil
+	}
+	return nil, fmt.Errorf("%s is not kept", r.Method)
+}
+
+// ReadLists reads what a server offered, as it would be read from the server.
+func ReadLists(spec *mcpvisor.ServerSpec, body *encodedlists.Body) (*catalog.Catalog, error) {
+	found, err := discovery.Discover(context.Background(), keptOffer{body: body}, spec.Name, spec.WithDefaults().Limits)
+	if err != nil {
+		return nil, err
+	}
+	found = found.Offered(spec.Tools)
+	found.Instructions = body.Info().Instructions
+	return found, nil
+}

@@ -52,6 +52,8 @@ type Event struct {
 	Downtime time.Duration `json:"downtimeNs,omitempty"`
 	// StartTook is how long the start took: process or connection, negotiation, all lists.
 	StartTook time.Duration `json:"startTookNs,omitempty"`
+	// WaitsFor names what the server comes after that is not ready.
+	WaitsFor []string `json:"waitsFor,omitempty"`
 	// FailedCalls counts the calls in flight that ended with the session.
 	FailedCalls int `json:"failedCalls,omitempty"`
 	// Missed counts the events that this watcher lost.
@@ -126,7 +128,7 @@ const (
 	EventAuthRequired EventKind = "auth_required"
 	// EventEvicted: the server was given up. Cause, Attempt and MaxAttempts are set.
 	EventEvicted EventKind = "evicted"
-	// EventWaiting: the server would start, and waits for what it comes after, or for its group.
+	// EventWaiting: the server would start, and waits for what it comes after. WaitsFor is set.
 	EventWaiting EventKind = "waiting"
 	// EventAsleep: the server does not run, as nothing wants it, or as it has done its work. Cause says which.
 	EventAsleep EventKind = "asleep"
@@ -226,6 +228,12 @@ var eventRows = []eventRow{
 		}
 		return "evicted: " + e.Cause.Describe()
 	}},
+	{kind: EventWaiting, severity: SeverityInfo, text: func(e *Event) string {
+		return "waits for " + strings.Join(e.WaitsFor, ", ")
+	}},
+	{kind: EventAsleep, severity: SeverityInfo, text: func(e *Event) string { return "is at rest: " + e.Cause.Error() }},
+	{kind: EventStopped, severity: SeverityInfo, text: func(e *Event) string { return "is stopped: " + e.Cause.Error() }},
+	{kind: EventGroupFailed, severity: SeverityError, text: func(e *Event) string { return "has failed: " + e.Cause.Error() }},
 	{kind: EventUnregistered, severity: SeverityInfo},
 	{kind: EventMissed, severity: SeverityWarning, text: func(e *Event) string {
 		return "dropped because this watcher is slow: " + display.Count(e.Missed, "event")

@@ -467,7 +467,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
 	if len(view.waits) > 0 {
-		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch})
+		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: slices.Clone(view.waits)})
 	}
 	m.announce(msg.events)
 	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {

@@ -82,9 +82,9 @@ func (s *supervisingActor) rest(c actor.Context, epoch uint64) {
 	s.step(c, lifecycle.Input{Kind: lifecycle.InputUnwanted, Cause: cause})
 }
 
-// noteRest keeps rests true, as View says.
+// noteRest keeps rests true, as View says. The time at rest, and that of a server that was stopped, is no downtime.
 func (s *supervisingActor) noteRest(in lifecycle.Input, before supervisor.State) {
-	was := s.rests
+	was := s.rests || before == supervisor.StateStopped && s.lifecycle.State() != before
 	switch state := s.lifecycle.State(); {
 	case state == supervisor.StateAsleep || state == supervisor.StateResting:
 		s.rests = true

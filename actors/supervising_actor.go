@@ -364,6 +364,9 @@ func (s *supervisingActor) publish(c actor.Context, t *transition) {
 func (s *supervisingActor) endSession(c actor.Context, t *transition, e lifecycle.Effect) {
 	served := t.before == supervisor.StateReady
 	s.recordHistory(e.Cause, served)
+	if t.input.Kind == lifecycle.InputDied && s.lifecycle.Rested() {
+		s.stats.incarnations.Planned(t.input.Cause.Kind)
+	}
 	if !served && (t.input.Kind == lifecycle.InputFailed || t.input.Kind == lifecycle.InputDied) {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
 	}

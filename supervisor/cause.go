@@ -39,7 +39,8 @@ const (
 	CauseProbe CauseKind = "probe"
 	// CausePanic: code of this module panicked while it handled this server.
 	CausePanic CauseKind = "panic"
-	// CauseRequested: Unregister or Close ended the session.
+	// CauseRequested: the end was planned: by Unregister, Stop or Close, by the group of the server, because
+	// nothing used it, or because it is transient and has done its work. Then ExitCode is 0.
 	CauseRequested CauseKind = "requested"
 	// CauseRestart: Restart ended the session, to start a fresh one.
 	CauseRestart CauseKind = "restart"
@@ -62,7 +63,7 @@ type Cause struct {
 	// Message says what failed and, where known, what to do about it. If a line of Stderr says
 	// why, it begins with that line: "Error: Cannot find module 'x' (exit status 1)".
 	Message string `json:"message"`
-	// ExitCode is set for CauseExit, and for CauseSignal if a wrapper such as sh or npx reported the
+	// ExitCode is set for CauseExit, for a transient server that has done its work, and for CauseSignal if a wrapper such as sh or npx reported the
 	// signal: then it is 128 + its number.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Signal is set for CauseSignal, as in "killed".
@@ -77,7 +78,7 @@ type Cause struct {
 	Err error `json:"-"`
 }
 
-// Asked reports whether the session was ended on request: nothing has failed.
+// Asked reports whether the end of the session was planned: nothing has failed.
 func (c *Cause) Asked() bool {
 	return c != nil && (c.Kind == CauseRequested || c.Kind == CauseRestart || c.Kind == CauseMoved)
 }

@@ -206,6 +206,55 @@ func TestHealth_and_readiness(t *testing.T) {
 	require.NotContains(t, body, "bad", "a foreign page learns no names")
 }
 
+// A server that is out of service as planned does not make its client unready. One that waits, or that failed with its
+// group, does.
+func TestReadiness_of_planned_states_and_groups(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "web", Members: []string{"api", "ui"}, Strategy: supervisor.OneForAll, Intensity: supervisor.Intensity{Window: time.Hour}}}))
+	for _, name := range []string{"db", "api", "ui", "lazy"} {
+		spec := mcpvisor.ServerSpec{Name: name, StartSupervised: true, Policy: supervisor.Retry(3, time.Millisecond), InMemory: mcptest.InMemory(mcptest.Script{})}
+		switch name {
+		case "lazy":
+			spec.Start = mcpvisor.StartLazy
+		case "ui":
+			spec.After = []string{"db"}
+		}
+		require.NoError(t, c.Register(t.Context(), spec))
+	}
+	require.NoError(t, c.WaitReady(t.Context(), "db", "api", "ui"))
+	is := func(name string, state supervisor.State) {
+		t.Helper()
+		require.Eventually(t, func() bool { s, _ := c.ServerStatus(name); return s.State == state }, time.Minute, time.Millisecond)
+	}
+	is("lazy", supervisor.StateAsleep)
+	require.NoError(t, c.Stop(t.Context(), "db"))
+	s := serve(t, c)
+	require.True(t, decoded[api.Readiness](s, "/readyz", 200).Ready)
+	require.Len(t, decoded[api.Readiness](s, "/readyz?server=db&server=lazy", 503).NotReady, 2)
+	status := decoded[api.Status](s, "/api/status?server=db", 200)
+	require.Empty(t, status.Attention)
+	require.Equal(t, []string{"api", "ui"}, status.Groups[0].Members)
+	require.Equal(t, "ready", status.Groups[0].State)
+
+	require.NoError(t, c.Restart(t.Context(), "ui"))
+	is("ui", supervisor.StateWaiting)
+	require.Equal(t, []api.NotReady{{Server: "ui", State: supervisor.StateWaiting, Reason: "the server waits for db"}}, decoded[api.Readiness](s, "/readyz", 503).NotReady)
+
+	_, err := c.CallTool(t.Context(), "api/crash", map[string]any{"code": 7}) // one failure is more than the group allows
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.Eventually(t, func() bool { return c.Groups()[0].State == "given up" }, time.Minute, time.Millisecond)
+	is("ui", supervisor.StateEvicted)
+	require.Len(t, decoded[api.Readiness](s, "/readyz", 503).NotReady, 2)
+	status = decoded[api.Status](s, "/api/status", 200)
+	require.Equal(t, api.AttentionGroup, status.Attention[0].Kind)
+	require.Equal(t, "web", status.Attention[0].Group)
+	require.Len(t, status.Attention, 2, "one entry for all its servers")
+	require.Equal(t, api.AttentionUnknownOutcome, status.Attention[1].Kind)
+	require.Equal(t, []string{"api", "ui"}, status.Attention[0].Servers)
+	require.Regexp(t, `group "web" is evicted: "api" .*; .*7`, status.Attention[0].Text)
+	require.Contains(t, status.Groups[0].Cause.Message, `group "web" is evicted`)
+}
+
 // A client without servers is ready, unless servers are required. Once its Close has begun it
 // is not, whatever is required.
 func TestReadiness_without_servers_and_after_Close(t *testing.T) {
@@ -430,6 +479,25 @@ func TestRestart_of_a_server(t *testing.T) {
 	status, body := s.post("/api/servers/s/restart", "")
 	require.Equal(t, http.StatusAccepted, status, body)
 	require.Equal(t, "s", (<-events).Server, "it was started again")
+}
+
+// Stop answers when the server has ended; it stays stopped until it is started.
+func TestStop_and_start_of_a_group(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"s"}}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	s := serve(t, c, web.WithControls())
+	for _, name := range []string{"s", "g"} {
+		status, body := s.post("/api/servers/"+name+"/stop?drain=true", "")
+		require.Equal(t, http.StatusOK, status, body)
+		require.JSONEq(t, `{"server": "`+name+`"}`, body)
+		stopped, _ := c.ServerStatus("s")
+		require.Equal(t, supervisor.StateStopped, stopped.State)
+		require.Equal(t, []string{"s"}, decoded[api.Status](s, "/api/status", 200).Groups[0].Members)
+		status, body = s.post("/api/servers/"+name+"/start", "")
+		require.Equal(t, http.StatusAccepted, status, body)
+		require.NoError(t, c.WaitReady(t.Context(), "s"))
+	}
 }
 
 func TestMetrics_are_those_of_the_host(t *testing.T) {

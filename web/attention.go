@@ -17,16 +17,16 @@ import (
 )
 
 // attentionOrder orders the kinds within one severity. What only a person can do comes first.
-var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionFleet, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
-	api.AttentionUnknownOutcome, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionCatalog,
+var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionFleet, api.AttentionGroup, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
+	api.AttentionUnknownOutcome, api.AttentionWaiting, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionCatalog,
 	api.AttentionRestarted, api.AttentionDiscarded, api.AttentionDeprecated}
 
 // attention lists what an operator should look at, the most urgent entry first. It is the
 // only place that decides this about servers: the page, the terminal view and the commands show
 // it.
-func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api.Attention {
+func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus, groups []mcpvisor.GroupStatus) []api.Attention {
 	f := facts{at: at, unknown: unknownOutcomes(at, h.client.History().UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
-	all := []api.Attention{}
+	all := f.failedGroups(servers, groups)
 	for i := range servers {
 		all = append(all, f.about(&servers[i])...)
 	}
@@ -149,6 +149,69 @@ type facts struct {
 	at      time.Time
 	unknown map[string]callGroup
 	slow    map[string]callGroup
+	// states are those of the servers. failed has the servers of groups that have failed. known has the names of
+	// servers and groups.
+	states map[string]supervisor.State
+	failed map[string]bool
+	known  map[string]bool
+}
+
+// failedGroups notes what concerns several servers, and returns an entry for each group that has failed as one. What has
+// failed with the group around it has none of its own.
+func (f *facts) failedGroups(servers []mcpvisor.ServerStatus, groups []mcpvisor.GroupStatus) []api.Attention {
+	f.states, f.failed, f.known = map[string]supervisor.State{}, map[string]bool{}, map[string]bool{}
+	for i := range servers {
+		f.states[servers[i].Name], f.known[servers[i].Name] = servers[i].State, true
+	}
+	byName := map[string]*mcpvisor.GroupStatus{}
+	for i := range groups {
+		byName[groups[i].Name], f.known[groups[i].Name] = &groups[i], true
+	}
+	hasFailed := func(g *mcpvisor.GroupStatus) bool { return g != nil && (g.State == "parked" || g.State == "given up") }
+	var serversOf func(g *mcpvisor.GroupStatus) []string
+	serversOf = func(g *mcpvisor.GroupStatus) (names []string) {
+		for _, m := range g.Members {
+			if nested := byName[m]; nested != nil {
+				names = append(names, serversOf(nested)...)
+			} else if f.known[m] {
+				names = append(names, m)
+			}
+		}
+		return names
+	}
+	all := []api.Attention{}
+	for i := range groups {
+		g := &groups[i]
+		if !hasFailed(g) || hasFailed(byName[g.Parent]) {
+			continue
+		}
+		text := g.Cause.Error()
+		if of := g.Cause.Unwrap(); of != nil { // of the member that failed
+			text += "; " + of.Error()
+		}
+		a := api.Attention{Group: g.Name, Servers: serversOf(g), Kind: api.AttentionGroup, Severity: api.SeverityError, Text: display.Line(text), Action: "fix the cause, then start the group " + g.Name}
+		if g.State == "parked" {
+			a.Severity, a.Action = api.SeverityWarning, "fix the cause; start the group "+g.Name+" to try at once"
+		}
+		for _, name := range a.Servers {
+			f.failed[name] = true
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// blocking names what a server waits for that does not come by itself, and says why.
+func (f *facts) blocking(s *mcpvisor.ServerStatus) (all []string) {
+	for _, name := range s.WaitsFor {
+		switch {
+		case !f.known[name]:
+			all = append(all, name+", which is not registered")
+		case f.states[name] == supervisor.StateStopped:
+			all = append(all, name+", which an operator has stopped")
+		}
+	}
+	return all
 }
 
 // callGroup counts calls of one server. first is the oldest of them.
@@ -214,6 +277,9 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	flapping := ends >= flappingEnds
 	switch s.State {
 	case supervisor.StateEvicted:
+		if f.failed[s.Name] && s.LastCause.Asked() {
+			return // its group has an entry
+		}
 		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "%s; given up%s", causeText(s), afterAttempts(s))
 	case supervisor.StateUnauthorized:
 		action := "correct its credentials, then restart it" + configuredIn(s)
@@ -234,6 +300,10 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 			add(api.AttentionSlowStart, api.SeverityWarning, &entered, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
 		case s.LastCause != nil && !flapping && f.at.Sub(began) >= slowStart:
 			add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers"), "%s; is being tried again", causeText(s))
+		}
+	case supervisor.StateWaiting:
+		if blocking := f.blocking(s); len(blocking) > 0 && f.at.Sub(entered) >= slowStart {
+			add(api.AttentionWaiting, api.SeverityWarning, &entered, "start or register what it waits for, or remove it from what the server comes after", "waits for %s", strings.Join(blocking, "; "))
 		}
 	default:
 	}

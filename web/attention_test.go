@@ -103,6 +103,14 @@ func TestAttention_of_each_kind(t *testing.T) {
 			api.AttentionRestarted, api.SeverityNotice, "ended and is ready again: exited with status 3", 9 * time.Minute},
 		"restarted long ago":   {status: mcpvisor.ServerStatus{State: supervisor.StateReady, LastCause: cause, History: ended(supervisor.CauseExit, time.Hour)}},
 		"restarted on request": {status: mcpvisor.ServerStatus{State: supervisor.StateReady, History: ended(supervisor.CauseRestart, 3, 2, 1)}},
+		"asleep":               {status: mcpvisor.ServerStatus{State: supervisor.StateAsleep, Since: ago(time.Hour), History: ended(supervisor.CauseRequested, 3, 2, 1)}},
+		"resting":              {status: mcpvisor.ServerStatus{State: supervisor.StateResting, Since: ago(time.Hour), LastCause: &supervisor.Cause{Kind: supervisor.CauseRequested}}},
+		"stopped":              {status: mcpvisor.ServerStatus{State: supervisor.StateStopped, Since: ago(time.Hour), LastCause: cause}},
+		"in its turn":          {status: mcpvisor.ServerStatus{State: supervisor.StateWaiting, Since: ago(time.Hour), WaitsFor: []string{"down"}}, facts: facts{known: map[string]bool{"down": true}}},
+		"waits since a moment": {status: mcpvisor.ServerStatus{State: supervisor.StateWaiting, Since: ago(time.Second), WaitsFor: []string{"later"}}},
+		"waits": {mcpvisor.ServerStatus{State: supervisor.StateWaiting, Since: ago(time.Minute), WaitsFor: []string{"db", "down", "later"}},
+			facts{known: map[string]bool{"db": true, "down": true}, states: map[string]supervisor.State{"db": supervisor.StateStopped, "down": supervisor.StateBackoff}},
+			api.AttentionWaiting, api.SeverityWarning, "waits for db, which an operator has stopped; later, which is not registered", time.Minute},
 		"slow start": {mcpvisor.ServerStatus{State: supervisor.StateDiscovering, Since: ago(11 * time.Second)}, facts{},
 			api.AttentionSlowStart, api.SeverityWarning, "is still discovering", 11 * time.Second},
 		"parked for long, tried again": {mcpvisor.ServerStatus{State: supervisor.StateParked, Since: ago(time.Second), DownSince: new(ago(time.Hour)), LastCause: cause}, facts{},
@@ -151,10 +159,36 @@ func TestAttention_of_each_kind(t *testing.T) {
 	}
 }
 
+// A group that has failed is one entry with its cause. Its servers have none, but for the one that has failed by itself.
+func TestAttention_failed_group(t *testing.T) {
+	spent := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 7"}
+	failed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: `group "web" is evicted: "b" was given up`}
+	server := func(name string, state supervisor.State, cause *supervisor.Cause) mcpvisor.ServerStatus {
+		return mcpvisor.ServerStatus{Name: name, State: state, LastCause: cause, Since: ago(time.Hour)}
+	}
+	servers := []mcpvisor.ServerStatus{server("a", supervisor.StateEvicted, failed), server("b", supervisor.StateEvicted, spent), server("c", supervisor.StateEvicted, failed),
+		server("d", supervisor.StateWaiting, failed), server("other", supervisor.StateEvicted, failed)}
+	groups := []mcpvisor.GroupStatus{{Name: "web", State: "given up", Cause: failed, Members: []string{"a", "inner", "later"}},
+		{Name: "inner", Parent: "web", State: "given up", Cause: failed, Members: []string{"b", "c"}},
+		{Name: "slow", State: "parked", Cause: &supervisor.Cause{Message: `group "slow" is parked: "d" failed`}, Members: []string{"d"}}, {Name: "good", State: "ready"}}
+	f := facts{at: at}
+	all := f.failedGroups(servers, groups)
+	for i := range servers {
+		all = append(all, f.about(&servers[i])...)
+	}
+	sortAttention(all)
+	var lines []string
+	for _, a := range condense(all) {
+		lines = append(lines, string(a.Severity)+"|"+a.Group+"|"+a.Server+"|"+strings.Join(a.Servers, ",")+"|"+a.Text)
+	}
+	require.Equal(t, []string{`error|web||a,b,c|group "web" is evicted: "b" was given up`, "error||b||exit status 7; given up",
+		`error||other||group "web" is evicted: "b" was given up; given up`, `warning|slow||d|group "slow" is parked: "d" failed`}, lines)
+}
+
 // Every kind has a place in the order, and a row above.
 func TestAttention_order(t *testing.T) {
-	require.Len(t, attentionOrder, 16)
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 16)
+	require.Len(t, attentionOrder, 18)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 18)
 	all := []api.Attention{{Kind: api.AttentionDeprecated, Severity: api.SeverityNotice}, {Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "b"},
 		{Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "c"}, {Kind: api.AttentionFlapping, Severity: api.SeverityWarning}, {Kind: api.AttentionEvicted, Severity: api.SeverityError}}
 	sortAttention(all)

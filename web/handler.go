@@ -127,6 +127,8 @@ func (h *Handler) operations() []route {
 		{"GET " + streamPath, h.streamEvents},
 		{"GET /api/openapi.json", h.getOpenAPI},
 		{"POST /api/servers/{name}/restart", h.postRestart},
+		{"POST /api/servers/{name}/stop", h.postStop},
+		{"POST /api/servers/{name}/start", h.postStart},
 		{"POST /api/call", h.postCall},
 		{"GET /api/tasks", h.getTasks},
 		{"POST /api/tasks/cancel", h.postTaskCancel},
@@ -253,15 +255,15 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, answer)
 }
 
-// required returns the servers that a request for readyz is about.
-func (h *Handler) required(r *http.Request) []string {
-	if named := r.URL.Query()["server"]; named != nil {
-		return named
+// required returns the servers that a request for readyz is about, and whether they were named.
+func (h *Handler) required(r *http.Request) (names []string, named bool) {
+	if names := r.URL.Query()["server"]; names != nil {
+		return names, true
 	}
 	if h.opts.requiredSet {
-		return h.opts.required
+		return h.opts.required, true
 	}
-	return h.client.Servers()
+	return h.client.Servers(), false
 }
 
 // mayAsk reports whether a client that may not see the page gets an answer: it names no
@@ -275,15 +277,17 @@ func (h *Handler) mayAsk(r *http.Request) bool {
 	return true
 }
 
-// notReady returns those of the named servers that are not ready.
-func (h *Handler) notReady(names []string) (missing []api.NotReady) {
+// notReady returns those of the servers that are not ready. One that is out of service as planned is only if it was
+// named.
+func (h *Handler) notReady(names []string, named bool) (missing []api.NotReady) {
 	all := h.client.Status()
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s mcpvisor.ServerStatus) bool { return s.Name == name })
 		switch {
 		case i < 0:
 			missing = append(missing, api.NotReady{Server: name, Reason: "no server of that name is registered"})
-		case all[i].State != supervisor.StateReady:
+		case all[i].State == supervisor.StateReady, !named && isPlanned(&all[i]):
+		default:
 			h.statusInTerms(&all[i])
 			missing = append(missing, api.NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
 		}
@@ -291,8 +295,17 @@ func (h *Handler) notReady(names []string) (missing []api.NotReady) {
 	return missing
 }
 
+// isPlanned reports whether a server is not ready as planned: it is at rest, goes to rest or wakes, or an operator has
+// stopped it.
+func isPlanned(s *mcpvisor.ServerStatus) bool {
+	return s.State != supervisor.StateReady && s.DownSince == nil
+}
+
 // reasonOf says in one line why a server is not ready.
 func reasonOf(s *mcpvisor.ServerStatus) string {
+	if len(s.WaitsFor) > 0 {
+		return "the server waits for " + strings.Join(s.WaitsFor, ", ")
+	}
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}

@@ -91,10 +91,11 @@ type schemaMaker struct {
 }
 
 var values = map[reflect.Type][]string{
-	reflect.TypeFor[mcpvisor.ErrorKind](): texts(mcpvisor.ErrorKinds()),
-	reflect.TypeFor[mcpvisor.EventKind](): texts(mcpvisor.EventKinds()),
-	reflect.TypeFor[mcpvisor.Outcome]():   {"not_sent", "unknown", "answered"},
-	reflect.TypeFor[supervisor.State]():   texts(supervisor.States()),
+	reflect.TypeFor[mcpvisor.ErrorKind]():  texts(mcpvisor.ErrorKinds()),
+	reflect.TypeFor[mcpvisor.EventKind]():  texts(mcpvisor.EventKinds()),
+	reflect.TypeFor[mcpvisor.Outcome]():    {"not_sent", "unknown", "answered"},
+	reflect.TypeFor[supervisor.State]():    texts(supervisor.States()),
+	reflect.TypeFor[supervisor.Strategy](): {"one_for_one", "rest_for_one", "one_for_all"},
 }
 
 func texts[T ~string](all []T) (list []string) {

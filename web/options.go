@@ -39,7 +39,7 @@ func WithGateway(status func() clients.Status) Option {
 // WithProgram adds to the page what its program knows and the client does not. Default: nothing.
 func WithProgram(p api.Program) Option { return func(o *options) { o.program = p } }
 
-// WithControls allows actions: calls of tools and restarts of servers. Every user who can open
+// WithControls allows actions: calls of tools, and restarts, stops and starts of servers. Every user who can open
 // the page can then do both, so combine it with [WithToken] or with an authentication of
 // the host. Default: the handler is read only, and every POST gets 403.
 func WithControls() Option { return func(o *options) { o.controls = true } }
@@ -72,7 +72,8 @@ func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metr
 
 // WithRequired names the servers that /readyz requires to be ready. With no names it requires
 // none. Default: all registered servers, so that a client without servers, such as one that has
-// yet to register them, is ready: name them here if that is too early. Whatever is required, a
+// yet to register them, is ready: name them here if that is too early. By default a server that is asleep or
+// resting, or that an operator has stopped, counts as ready; one that is named here does not. Whatever is required, a
 // client whose Close has begun is not ready. A request with ?server= overrides it; a client that
 // may not see the page can name only servers of this option.
 func WithRequired(servers ...string) Option {

@@ -149,7 +149,7 @@ func groupOf(e *mcpvisor.Event) api.EventGroup {
 		return api.GroupConfiguration
 	case mcpvisor.EventChanged:
 		return api.GroupLists
-	case mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+	case mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventGroupFailed:
 		return api.GroupGivenUp
 	case mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost:
 		return api.GroupTasks
@@ -159,7 +159,8 @@ func groupOf(e *mcpvisor.Event) api.EventGroup {
 		if !e.Change.IsZero() {
 			return api.GroupLists
 		}
-	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventDown, mcpvisor.EventStartFailed, mcpvisor.EventRetry:
+	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventDown, mcpvisor.EventStartFailed, mcpvisor.EventRetry,
+		mcpvisor.EventWaiting, mcpvisor.EventAsleep, mcpvisor.EventStopped:
 	}
 	return api.GroupEnds
 }

@@ -27,11 +27,15 @@ func (h *Handler) getStatus(w http.ResponseWriter, r *http.Request) {
 	answerValue(h, w, r, func() api.Status {
 		at := now()
 		all := h.client.Status()
+		groups := h.client.Groups()
 		s := api.Status{Schema: api.Schema, Instance: h.instance, Title: h.opts.title, Version: facade.Version(), Now: at,
-			Controls: h.opts.controls, Attention: h.attention(at, all), Servers: all, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
+			Controls: h.opts.controls, Attention: h.attention(at, all, groups), Servers: all, Groups: groups, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
 		for i := range all {
 			s.Names = append(s.Names, all[i].Name)
 			h.statusInTerms(&all[i])
+		}
+		for i := range groups {
+			groups[i].Cause = h.causeInTerms(groups[i].Cause)
 		}
 		if only != nil {
 			s.Servers = slices.DeleteFunc(all, func(one mcpvisor.ServerStatus) bool { return !slices.Contains(only, one.Name) })

@@ -265,6 +265,8 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 		switch {
 		case t.When == GuardFinished:
 			l.rested, l.planned = true, true
+			in.Cause = in.Cause.Clone()
+			in.Cause.Kind, in.Cause.Message = supervisor.CauseRequested, "the server has done its work: "+in.Cause.Error()+"; it starts when it is wanted"
 		case !in.Cause.Host:
 			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
 			if t.To == supervisor.StateClosing && (l.supervised || l.everReady) {

@@ -178,6 +178,9 @@ func TestTransient(t *testing.T) {
 	s.start().finish(true).in(supervisor.StateBackoff).fire() // in a call
 	s.start().finish(false).in(supervisor.StateResting)
 	require.EqualValues(t, 2, s.Failures())
+	require.True(t, s.Cause().Asked(), "no failure")
+	require.Contains(t, s.Cause().Message, "has done its work: ")
+	require.Equal(t, 0, *s.Cause().ExitCode)
 	require.Equal(t, 2, s.Attempt())
 	s.on(lifecycle.InputWanted).in(supervisor.StateConnecting).start().crash().in(supervisor.StateBackoff)
 	s.fire().start()

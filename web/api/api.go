@@ -36,6 +36,8 @@ type Status struct {
 	// Servers are all servers, sorted by name; with ?server=NAME, which may be repeated,
 	// those only.
 	Servers []mcpvisor.ServerStatus `json:"servers"`
+	// Groups are all groups, in the order in which they were set.
+	Groups []mcpvisor.GroupStatus `json:"groups,omitempty"`
 	// Stats are the facts of the client as a whole; Stats.Events is the number of the last
 	// event.
 	Stats monitor.ClientStats `json:"stats"`
@@ -57,8 +59,10 @@ type Attention struct {
 	// Server is the name of the server; empty if the thing concerns no server, or several.
 	Server string `json:"server"`
 	// Servers are the names of servers that have the same trouble; then Text begins with their
-	// number.
+	// number. With AttentionGroup they are those of the group.
 	Servers []string `json:"servers,omitempty"`
+	// Group is the name of the group that has failed; empty for all kinds but AttentionGroup.
+	Group string `json:"group,omitempty"`
 	// Kind classifies it.
 	Kind AttentionKind `json:"kind"`
 	// Severity says how urgent it is.
@@ -99,8 +103,12 @@ const (
 	// AttentionFleet: this node has no lease in its fleet, or no node of the fleet runs the server.
 	// Hosts report it; see Program.
 	AttentionFleet AttentionKind = "fleet"
+	// AttentionGroup: a group has failed, and is parked or was given up as one. Group names it.
+	AttentionGroup AttentionKind = "group"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.
 	AttentionParked AttentionKind = "parked"
+	// AttentionWaiting: the server waits for one that an operator has stopped, or that is not registered.
+	AttentionWaiting AttentionKind = "waiting"
 	// AttentionBackoff: the server waits for its next attempt.
 	AttentionBackoff AttentionKind = "backoff"
 	// AttentionFlapping: the server has ended several times in a short time.
@@ -323,7 +331,7 @@ const (
 	GroupLists EventGroup = "lists"
 	// GroupEnds: a session or a standby ended, or did not start, and what followed.
 	GroupEnds EventGroup = "ends"
-	// GroupGivenUp: a server is no longer tried, or only slowly, or waits to be authorized.
+	// GroupGivenUp: a server or a group is no longer tried, or only slowly, or a server waits to be authorized.
 	GroupGivenUp EventGroup = "given_up"
 	// GroupTasks: a task was lost, or found again.
 	GroupTasks EventGroup = "tasks"
@@ -410,7 +418,8 @@ type CallAnswer struct {
 	Took time.Duration `json:"tookNs"`
 }
 
-// RestartAnswer is the answer to POST api/servers/{name}/restart: the restart is under way.
+// RestartAnswer is the answer to POST api/servers/{name}/restart and /start, which are under way then, and to /stop: the
+// server has ended. Server is the name of the server or group.
 type RestartAnswer struct {
 	Server string `json:"server"`
 }
@@ -422,7 +431,8 @@ type Health struct {
 
 // Readiness is the answer of GET readyz: with status 200 if every required server is
 // ready, with 503 if not, and from the beginning of facade.Client.Close on. Without required
-// servers the answer is 200: see web.WithRequired.
+// servers the answer is 200: see web.WithRequired. One that is asleep or resting, or that an operator has
+// stopped, counts as ready unless it was named.
 type Readiness struct {
 	Ready bool `json:"ready"`
 	// Closed is whether the Close of the client has begun, or the host is about to. It is left out for

@@ -42,6 +42,16 @@ func (i *Incarnations) Ended(kind supervisor.CauseKind) {
 	i.ends[kind]++
 }
 
+// Planned corrects the count of an end that turned out to be planned.
+func (i *Incarnations) Planned(counted supervisor.CauseKind) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ends[counted]--; i.ends[counted] == 0 {
+		delete(i.ends, counted)
+	}
+	i.ends[supervisor.CauseRequested]++
+}
+
 // Released keeps the counts of an incarnation that changes them no more. Call it once for
 // each, after Started.
 func (i *Incarnations) Released(epoch uint64) {

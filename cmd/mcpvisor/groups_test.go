@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,14 @@ func TestRun_groups(t *testing.T) {
 	servers := map[string]any{"db": entry(mcptest.Script{}), "app": entryWith(map[string]any{"after": []string{"db"}}), "web": entry(mcptest.Script{})}
 	b := startRun(t, servers, "run")
 	b.await("(3 of 3 ready)")
-	b.drain()
+	printed := make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		for line := range b.lines {
+			all.WriteString(line + "\n")
+		}
+		printed <- all.String()
+	}()
 	before, _ := b.status(cli.ExitOK)
 	front := map[string]any{"members": []string{"app", "web"}, "strategy": "rest_for_one", "after": []string{"db"}}
 	out, _ := b.writeGroups(cli.ExitOK, servers, map[string]any{"front": front, "all": map[string]any{"members": []string{"db", "front"}}})
@@ -85,6 +93,8 @@ func TestRun_groups(t *testing.T) {
 	require.Regexp(t, `^3 servers unchanged, reloaded`, out, "the groups are the same")
 	b.writeGroups(cli.ExitOK, servers, map[string]any{})
 	b.awaitGroups()
+	b.interrupt()
+	require.NotContains(t, <-printed, "reload failed")
 }
 
 // A run does not begin with groups that cannot be used: its servers would start too early.

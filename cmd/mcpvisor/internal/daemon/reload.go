@@ -215,6 +215,9 @@ func (r *reloader) setGroups(file *config.File) (complete func() (problem string
 			return ""
 		}
 		_ = set(before)
+		if e := (*mcpvisor.Error)(nil); errors.As(err, &e) && e.Cause != nil {
+			err = e.Cause
+		}
 		return cli.ConfigTerms(err.Error())
 	}
 }

@@ -80,7 +80,7 @@ func (g Group) Validate() error {
 		bad("what follows when it is spent is %q; use park, evict or parent", g.WhenSpent)
 	}
 	if i := g.Intensity; i.Restarts < 0 || i.Window < 0 || i.Restarts > 0 && i.Window == 0 {
-		bad("Intensity is %d restarts in %v; set a window that is more than zero", i.Restarts, i.Window)
+		bad("intensity is %d restarts in %v; set a window that is more than zero", i.Restarts, i.Window)
 	}
 	if g.ParkEvery < 0 || g.StartBound < 0 {
 		bad("a time is negative; use 0 for the default")

@@ -263,7 +263,7 @@ func (s ServerSpec) validateSupervision() (errs []error) {
 	case s.Transient && s.Stdio == nil:
 		errs = append(errs, errors.New("transient: only a process exits with a code; remove ServerSpec.Transient, or use Stdio"))
 	case s.Standby && (s.Transient || s.Start == StartLazy || s.IdleStop > 0):
-		errs = append(errs, errors.New("standby: a server that may rest or sleep needs no process in reserve; remove ServerSpec.Standby, or Transient, Start and IdleStop"))
+		errs = append(errs, errors.New("standby: a server that may rest or sleep needs no process in reserve; remove ServerSpec.Standby, or ServerSpec.Transient, ServerSpec.Start and ServerSpec.IdleStop"))
 	}
 	return errs
 }

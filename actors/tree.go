@@ -2,9 +2,7 @@ package actors
 
 import (
 	"errors"
-	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/group"
+	"github.com/mcpvisor/mcpvisor/internal/grouptree"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -123,87 +122,10 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 	if spec != nil {
 		specs[spec.Name] = spec
 	}
-	for _, g := range groups {
-		if specs[g.Name] != nil {
-			return invalid(fmt.Errorf("%q is the name of a server and of a group; rename one of them", g.Name))
-		}
-	}
-	for _, g := range groups {
-		for _, name := range g.Members {
-			if specs[name] == nil {
-				specs[name] = &mcpvisor.ServerSpec{}
-			}
-		}
-	}
-	if err := group.Validate(configsOf(groups, specs)); err != nil {
+	if err := grouptree.Check(groups, specs); err != nil {
 		return invalid(err)
 	}
 	return nil
-}
-
-// configsOf makes the configurations of groups with the members that have a spec. The first is that of the root.
-func configsOf(groups []mcpvisor.Group, specs map[string]*mcpvisor.ServerSpec) []group.Config {
-	all := make([]group.Config, 1, len(groups)+1)
-	all[0] = group.Config{Root: true, Apart: true, Parallel: true}
-	byName, parent := map[string]*mcpvisor.Group{}, map[string]string{}
-	for i := range groups {
-		byName[groups[i].Name] = &groups[i]
-		for _, name := range groups[i].Members {
-			parent[name] = groups[i].Name
-		}
-	}
-	// What a group comes after, its members come after, too: also those that join it later.
-	after := func(name string, own []string) []string {
-		own = slices.Clip(own)
-		for range groups {
-			g := byName[parent[name]]
-			if g == nil {
-				break
-			}
-			name, own = g.Name, append(own, g.After...)
-		}
-		return own
-	}
-	member := func(name string, apart bool) group.Member {
-		if g := byName[name]; g != nil {
-			m := group.Member{Name: name, Group: true, After: after(name, g.After)}
-			if g.Temporary {
-				m.Restart = group.Temporary
-			}
-			return m
-		}
-		spec := specs[name]
-		m := group.Member{Name: name, After: after(name, spec.After)}
-		switch {
-		case apart:
-		case spec.Transient:
-			m.Restart = group.Transient
-		case spec.Policy.MaxAttempts == 0 && spec.Policy.ParkEvery == 0:
-			m.Restart = group.Temporary
-		}
-		return m
-	}
-	for _, g := range groups {
-		config := group.Config{Name: g.Name, Strategy: g.Strategy, Intensity: g.Intensity, WhenSpent: g.WhenSpent, ParkEvery: g.ParkEvery, StartBound: g.StartBound}
-		for _, name := range g.Members {
-			if byName[name] != nil || specs[name] != nil {
-				config.Members = append(config.Members, member(name, false))
-			}
-		}
-		if parent[g.Name] == "" {
-			all[0].Members = append(all[0].Members, member(g.Name, true))
-			if config.WhenSpent == supervisor.SpentParent {
-				config.WhenSpent = supervisor.SpentEvict
-			}
-		}
-		all = append(all, config)
-	}
-	for _, name := range slices.Sorted(maps.Keys(specs)) {
-		if parent[name] == "" {
-			all[0].Members = append(all[0].Members, member(name, true))
-		}
-	}
-	return all
 }
 
 // sendTree tells the actor groups about the tree, if it has changed. A server is in it from the time when its actor
@@ -239,7 +161,7 @@ func (m *manager) sendTree() {
 		}
 	}
 	if !t.isEmpty() {
-		msg.configs = configsOf(t.groups, specs)
+		msg.configs = grouptree.Configs(t.groups, specs)
 	}
 	if groups := m.rt.groups.Load(); groups != nil {
 		m.rt.send(groups, msg)
@@ -261,7 +183,7 @@ func (t *tree) order(m *manager) {
 			specs[name] = v.Spec
 		}
 	}
-	t.before = group.Before(configsOf(t.groups, specs))
+	t.before = group.Before(grouptree.Configs(t.groups, specs))
 	for name, all := range t.before {
 		for _, first := range all {
 			t.behind[first] = append(t.behind[first], name)

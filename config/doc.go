@@ -3,8 +3,8 @@
 //
 // [Load] reads the mcpServers object of Claude Desktop, Claude Code (.mcp.json),
 // Cursor and Gemini CLI, and the servers object of VS Code, also below "mcp" in
-// its settings. At the top of a file may also be "journal" ([File].Journal) and
-// "gateway" ([File].Gateway); other keys there belong to its host and are skipped.
+// its settings. At the top of a file may also be "journal" ([File].Journal), "gateway"
+// ([File].Gateway) and "groups" ([File].Groups); other keys there belong to its host and are skipped.
 // [LoadFiles] reads several files as one, for instance those of a user and of a project.
 //
 // What a file may say, the variables in it, and its keys with their values, defaults and the

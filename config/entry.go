@@ -40,12 +40,13 @@ type entry struct {
 
 	nodeLabels map[string]string
 
-	// Of "gateway", which is read as an entry without a server.
+	// Of "gateway" and "groups", which are read as entries without a server.
 	strict         bool // unknown keys are errors
 	gateway        *Gateway
 	profile        *settings.Profile // that is being read
 	serverPatterns []serverPattern
-	prefixAt       *hujson.Value // the value of "names.prefix", in prefixText
+	group          *mcpvisor.Group // of "groups"; nil elsewhere
+	prefixAt       *hujson.Value   // the value of "names.prefix", in prefixText
 	prefixText     *text
 
 	kind         string        // "type", as written
@@ -274,6 +275,9 @@ func (e *entry) setTransport(at *hujson.Value) {
 func (e *entry) fail(v *hujson.Value, format string, args ...any) {
 	e.broken = true
 	e.p.addProblem(v, e.name, SeverityError, format, args...)
+	if e.strict {
+		e.p.file.Problems[len(e.p.file.Problems)-1].Key, _, _ = strings.Cut(e.key, ".")
+	}
 }
 
 // failServer is fail for a message whose subject is the server.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
@@ -48,6 +50,22 @@ var entryRows = []row{
 	boolRow(func(e *entry) *bool { return &e.spec.Exclusive }, configkeys.Key{
 		Name: "exclusive", Default: "false", Field: "Exclusive", Example: `true`,
 		Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby and overlap."}),
+	{
+		Key: configkeys.Key{Name: "after", Type: "list of strings", Field: "After", Example: `["db"]`,
+			Meaning: "Servers and groups that must be ready before this server starts. It waits for them, and ends before they do."},
+		read: (*entry).readAfter,
+	},
+	boolRow(func(e *entry) *bool { return &e.spec.Transient }, configkeys.Key{
+		Name: "transient", Default: "false", Field: "Transient", Example: `true`,
+		Meaning: "The program may exit with 0 when its work is done, which is no failure. It is listed, and starts again when it is wanted."}),
+	{
+		Key: configkeys.Key{Name: "start", Type: `"eager" or "lazy"`, Default: `"eager"`, Field: "Start", Example: `"lazy"`,
+			Meaning: "When the server starts: at once, or when something wants it, such as a call or a server that comes after it. A lazy server whose lists are not known is started once for them."},
+		read: (*entry).readStart,
+	},
+	durationRow(func(e *entry) *time.Duration { return &e.spec.IdleStop }, configkeys.Key{
+		Name: "idle_stop", Default: "never", Field: "IdleStop", Example: `"10m"`,
+		Meaning: "Ends a server that nothing has used for that long. It is listed, and starts again when it is wanted. At least 1s; 0 means never."}),
 	{
 		Key: configkeys.Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,
 			Meaning: "The labels that a node of a fleet must have to run this server. It has no effect on a single host."},

@@ -55,11 +55,7 @@ func (p *parser) finishGateway() {
 	if e == nil {
 		return
 	}
-	names := make([]string, 0, len(p.names))
-	for _, name := range p.names {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := p.servers()
 	for _, pattern := range e.serverPatterns {
 		if !slices.Contains(names, pattern.name) {
 			hint := "remove it, or add the server"

@@ -76,15 +76,15 @@ func set(t *testing.T, entry map[string]any, k configkeys.Key, name string) {
 	entry[parts[len(parts)-1]] = json.RawMessage(k.Example)
 }
 
-// parseEntry parses one entry, which must be usable.
+// parseEntry parses one entry, which must be usable, beside one called db.
 func parseEntry(t *testing.T, dir string, entry map[string]any) Server {
 	t.Helper()
-	text, err := json.Marshal(map[string]any{"servers": map[string]any{"s": entry}})
+	text, err := json.Marshal(map[string]any{"servers": map[string]any{"s": entry, "db": map[string]any{"command": "x"}}})
 	require.NoError(t, err)
 	f := mustParse(t, text, "mcp.json", WithWorkspace(dir), WithLookup(func(string) (string, bool) { return "value", true }))
 	checkSchema(t, text, f)
-	require.Len(t, f.Servers, 1, "%s: %v", text, f.Problems)
-	return f.Servers[0]
+	require.Len(t, f.Servers, 2, "%s: %v", text, f.Problems)
+	return f.Servers[1]
 }
 
 // differences adds the paths of the fields in which two values differ.
@@ -211,14 +211,14 @@ func firstDifference(want, got string) string {
 	return "the end"
 }
 
-// gatewayTables are the tables of docs/config.md about "gateway".
+// gatewayTables are the tables of docs/config.md about "gateway" and "groups".
 func gatewayTables() string {
 	var b strings.Builder
 	cell := strings.NewReplacer("|", `\|`).Replace
 	for _, s := range []struct {
 		title string
 		rows  []row
-	}{{"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}} {
+	}{{"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}, {"Keys of a group", groupRows}} {
 		fmt.Fprintf(&b, "## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", s.title)
 		for _, k := range flatten(nil, "", s.rows) {
 			fmt.Fprintf(&b, "| `%s` | %s, as in `%s` | %s | %s |\n", k.Name, cell(k.Type), cell(k.Example), cell(k.Default), cell(k.Meaning))
@@ -292,6 +292,7 @@ var onlyLoader = regexp.MustCompile(strings.Join([]string{
 	"the name (has characters|is empty|is longer)", "the name is", "http transport:", "stdio transport:", `is read as`, "has no effect",
 	"is negative", "no tool of this server is offered", `"auth" is ignored`, "HTTP\\+SSE does not know", "standby: ", "policy: ",
 	` needs (either|"client_id"|"token_endpoint")`, `no "client_id" in`, "Authorization header", "user in the URL",
+	"no server or group is called", "in a circle", "is a member of a group already", "also the name of a server", "idle stop is", "^group \"", "transient: ", "waits for itself",
 	"ends the call first", "cannot be used", "set a positive bound", "^oauth: ", "^\"[a-z_]+\" in \"auth\"",
 }, "|"))
 

@@ -75,7 +75,8 @@ func Parse(data []byte, filename string, opts ...Option) (*File, error) {
 
 // parseTexts reads files as one. It knows the entries of all of them before it reads any.
 func parseTexts(texts []*text, opts []Option) (*File, error) {
-	p := &parser{file: &File{}, lookup: os.LookupEnv, inputs: map[string]Input{}}
+	p := &parser{file: &File{}, lookup: os.LookupEnv, inputs: map[string]Input{},
+		places: groupPlaces{groups: map[string]place{}, members: map[string]place{}, after: map[string]place{}}}
 	for _, o := range opts {
 		if o != nil {
 			o(p)
@@ -89,6 +90,7 @@ func parseTexts(texts []*text, opts []Option) (*File, error) {
 		}
 		paths = append(paths, t.path)
 		entries = append(entries, t.entries...)
+		p.groupNames = append(p.groupNames, t.groups...)
 	}
 	p.file.Path, p.file.Paths = strings.Join(paths, ", "), paths
 	p.names = serverNames(entries)
@@ -103,10 +105,12 @@ func parseTexts(texts []*text, opts []Option) (*File, error) {
 		before := len(p.file.Problems)
 		p.readEntries()
 		p.readGateway(texts[i+1:])
+		p.readGroups(texts[i+1:])
 		slices.SortStableFunc(p.file.Problems[before:], func(a, b Problem) int {
 			return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 		})
 	}
+	p.finishGroups()
 	p.finishGateway()
 	return p.file, nil
 }
@@ -141,6 +145,7 @@ func (p *parser) parse() error {
 	}
 	t.entries = entryNames(t.lists)
 	p.readJournal(top)
+	t.findGroups(top)
 	for i := range top.Members {
 		if m := &top.Members[i]; memberName(m) == "gateway" {
 			t.gateway = &m.Value
@@ -241,6 +246,11 @@ type File struct {
 	Journal string
 	// Gateway has the values of "gateway" at the top of the last file that has that key. nil without one.
 	Gateway *Gateway
+	// Groups are those of "groups" at the top of the files, in the order of the files. A group of a later file replaces
+	// the one of the same name as a whole. Pass them to facade.Client.SetGroups.
+	Groups []mcpvisor.Group
+	// GroupsBroken: Groups is empty, because a problem says why no group may be used.
+	GroupsBroken bool
 	// Problems say what is wrong with the files, in the order of their lines.
 	Problems []Problem
 }

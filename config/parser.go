@@ -34,6 +34,9 @@ type parser struct {
 	// approvals are the keys about approval that a warning has named.
 	approvals map[string]bool
 	gateway   *entry // that has read "gateway"; nil without it
+	// groupNames are the names of all groups.
+	groupNames []string
+	places     groupPlaces
 	// secrets are the texts that the server of the current entry must not show.
 	secrets []string
 }

@@ -141,3 +141,10 @@ func (e *entry) readEra(v *hujson.Value) {
 		e.fail(v, "\"era\" is %q; use \"auto\", \"legacy\" or \"modern\"", text)
 	}
 }
+
+// readStart reads when the server starts.
+func (e *entry) readStart(v *hujson.Value) {
+	if readChoice(e, v, &e.spec.Start, "eager", mcpvisor.StartLazy); e.spec.Start == "eager" {
+		e.spec.Start = mcpvisor.StartEager
+	}
+}

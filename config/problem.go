@@ -35,6 +35,8 @@ type Problem struct {
 	// Server is the name of the entry, as the file has it. It is empty for a
 	// problem of the file as a whole.
 	Server string `json:"server,omitempty"`
+	// Key is the key at the top of the file that the problem concerns, "gateway" or "groups"; empty for other problems.
+	Key string `json:"key,omitempty"`
 	// Severity says what the problem costs.
 	Severity Severity `json:"severity"`
 	// Message says what is wrong and how to fix it.
@@ -79,6 +81,9 @@ type text struct {
 
 	gateway  *hujson.Value // the value of "gateway" at the top; nil without it
 	gateways int           // how often the key is there
+
+	groupsAt []*hujson.Value // the values of "groups" at the top
+	groups   []string        // the names of all groups
 }
 
 // check rejects text that the JSON parser must not see.

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // renderSchema is configkeys.Schema: it returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. Like keys,
@@ -74,7 +75,9 @@ func fileSchema() *jsonSchema {
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
 			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
 			"gateway": gatewaySchema(),
-			"inputs":  inputsSchema(), "mcp": settings,
+			"groups": {Description: "Groups of servers that start in order and are restarted together, by name.", Type: []string{"object"},
+				Additional: &jsonSchema{Ref: "#/definitions/group"}},
+			"inputs": inputsSchema(), "mcp": settings,
 			keyMCPServers: list, keyServers: list,
 		},
 		AnyOf: append(hasList, &jsonSchema{Required: []string{"mcp"},
@@ -84,6 +87,7 @@ func fileSchema() *jsonSchema {
 			"entry":   entrySchema(),
 			"server":  serverSchema(),
 			"profile": objectSchema(profileRows),
+			"group":   objectSchema(groupRows),
 		},
 	}
 }
@@ -259,12 +263,15 @@ var typeSchemas = map[string]jsonSchema{
 		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
 		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
-	`"always", "conflict" or "never"`:            oneOfTexts(string(settings.PrefixAlways), string(settings.PrefixOnConflict), string(settings.PrefixNever)),
-	`"shared" or "client"`:                       oneOfTexts(string(settings.ShareAll), string(settings.ShareClient)),
-	"list of strings":                            listSchema,
-	"list of patterns":                           {Type: []string{"array"}, Items: patternSchema},
-	"object of strings":                          {Type: []string{"object"}, Additional: &scalarSchema},
-	"list of strings, or one string with spaces": {Type: []string{"array", "string"}, Items: &textSchema},
+	`"always", "conflict" or "never"`:                oneOfTexts(string(settings.PrefixAlways), string(settings.PrefixOnConflict), string(settings.PrefixNever)),
+	`"shared" or "client"`:                           oneOfTexts(string(settings.ShareAll), string(settings.ShareClient)),
+	`"eager" or "lazy"`:                              oneOfTexts("eager", string(mcpvisor.StartLazy)),
+	`"one_for_one", "rest_for_one" or "one_for_all"`: oneOfTexts(string(supervisor.OneForOne), string(supervisor.RestForOne), string(supervisor.OneForAll)),
+	`"park", "evict" or "parent"`:                    oneOfTexts(string(supervisor.SpentPark), string(supervisor.SpentEvict), string(supervisor.SpentParent)),
+	"list of strings":                                listSchema,
+	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},
+	"object of strings":                              {Type: []string{"object"}, Additional: &scalarSchema},
+	"list of strings, or one string with spaces":     {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),
 		jsonSchema{Type: []string{"string"}, Pattern: kindPattern(append(append([]string{""}, programKinds...), endpointKinds...))}),
 	`"auto", "legacy" or "modern"`: oneOfTexts("auto", string(mcpvisor.EraLegacy), string(mcpvisor.EraModern)),

@@ -27,16 +27,30 @@ const (
 )
 
 func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
+	h.operate(w, r, http.StatusAccepted, h.client.Restart)
+}
+
+// postStop answers when the server has ended.
+func (h *Handler) postStop(w http.ResponseWriter, r *http.Request) {
+	h.operate(w, r, http.StatusOK, h.client.Stop)
+}
+
+func (h *Handler) postStart(w http.ResponseWriter, r *http.Request) {
+	h.operate(w, r, http.StatusAccepted, func(ctx context.Context, name string, _ ...facade.EndOption) error { return h.client.Start(ctx, name) })
+}
+
+// operate answers with status when an operation on the server or group in the path has succeeded.
+func (h *Handler) operate(w http.ResponseWriter, r *http.Request, status int, do func(context.Context, string, ...facade.EndOption) error) {
 	name := r.PathValue("name")
 	var options []facade.EndOption
 	if r.URL.Query().Get("drain") == "true" {
 		options = append(options, facade.WithDrain())
 	}
-	if err := h.client.Restart(r.Context(), name, options...); err != nil {
+	if err := do(r.Context(), name, options...); err != nil {
 		h.writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusAccepted, api.RestartAnswer{Server: name})
+	writeJSON(w, status, api.RestartAnswer{Server: name})
 }
 
 // postCall calls a tool. The call ends with the request: a page that is closed cancels it.

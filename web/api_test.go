@@ -481,6 +481,25 @@ func TestRestart_of_a_server(t *testing.T) {
 	require.Equal(t, "s", (<-events).Server, "it was started again")
 }
 
+// Stop answers when the server has ended; it stays stopped until it is started.
+func TestStop_and_start_of_a_group(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"s"}}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	s := serve(t, c, web.WithControls())
+	for _, name := range []string{"s", "g"} {
+		status, body := s.post("/api/servers/"+name+"/stop?drain=true", "")
+		require.Equal(t, http.StatusOK, status, body)
+		require.JSONEq(t, `{"server": "`+name+`"}`, body)
+		stopped, _ := c.ServerStatus("s")
+		require.Equal(t, supervisor.StateStopped, stopped.State)
+		require.Equal(t, []string{"s"}, decoded[api.Status](s, "/api/status", 200).Groups[0].Members)
+		status, body = s.post("/api/servers/"+name+"/start", "")
+		require.Equal(t, http.StatusAccepted, status, body)
+		require.NoError(t, c.WaitReady(t.Context(), "s"))
+	}
+}
+
 func TestMetrics_are_those_of_the_host(t *testing.T) {
 	c := newClient(t)
 	status, _ := serve(t, c).get("/metrics")

@@ -127,6 +127,8 @@ func (h *Handler) operations() []route {
 		{"GET " + streamPath, h.streamEvents},
 		{"GET /api/openapi.json", h.getOpenAPI},
 		{"POST /api/servers/{name}/restart", h.postRestart},
+		{"POST /api/servers/{name}/stop", h.postStop},
+		{"POST /api/servers/{name}/start", h.postStart},
 		{"POST /api/call", h.postCall},
 		{"GET /api/tasks", h.getTasks},
 		{"POST /api/tasks/cancel", h.postTaskCancel},

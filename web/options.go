@@ -39,7 +39,7 @@ func WithGateway(status func() clients.Status) Option {
 // WithProgram adds to the page what its program knows and the client does not. Default: nothing.
 func WithProgram(p api.Program) Option { return func(o *options) { o.program = p } }
 
-// WithControls allows actions: calls of tools and restarts of servers. Every user who can open
+// WithControls allows actions: calls of tools, and restarts, stops and starts of servers. Every user who can open
 // the page can then do both, so combine it with [WithToken] or with an authentication of
 // the host. Default: the handler is read only, and every POST gets 403.
 func WithControls() Option { return func(o *options) { o.controls = true } }

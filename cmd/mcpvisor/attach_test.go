@@ -491,6 +491,12 @@ func TestWaitEnds(t *testing.T) {
 		{[]mcpvisor.ServerStatus{gone}, true, false},
 		{[]mcpvisor.ServerStatus{server("one", supervisor.StateUnauthorized), gone}, true, true},
 		{[]mcpvisor.ServerStatus{server("other", supervisor.StateReady), retrying}, false, false},
+		{[]mcpvisor.ServerStatus{one, server("two", supervisor.StateAsleep)}, true, true},
+		{[]mcpvisor.ServerStatus{server("one", supervisor.StateResting), retrying}, false, true},
+		{[]mcpvisor.ServerStatus{one, server("two", supervisor.StateStopped)}, true, true},
+		{[]mcpvisor.ServerStatus{server("one", supervisor.StateStopped), server("two", supervisor.StateStopped)}, true, true},
+		{[]mcpvisor.ServerStatus{retrying, {Name: "one", State: supervisor.StateWaiting, WaitsFor: []string{"two"}}}, false, false},
+		{[]mcpvisor.ServerStatus{server("two", supervisor.StateStopped), {Name: "one", State: supervisor.StateWaiting, WaitsFor: []string{"two"}}}, true, true},
 	} {
 		require.Equal(t, c.ready, waitEnds(waitReady, []string{"one", "two"}, c.servers), "ready: %v", c.servers)
 		require.Equal(t, c.any, waitEnds(waitAny, []string{"one", "two"}, c.servers), "any: %v", c.servers)
@@ -508,9 +514,14 @@ func TestRunningReason(t *testing.T) {
 		"starting, 3.0s, waits for its lists of tools, resources and prompts": {State: supervisor.StateDiscovering},
 		"next try in 2.0s: no such program":                                   {State: supervisor.StateBackoff, LastCause: cause, RetryAt: &soon},
 		"":                                                                    {State: supervisor.StateReady, LastCause: cause},
+		"waits for db (stopped), gone (not registered)":                       {State: supervisor.StateWaiting, LastCause: cause, WaitsFor: []string{"db", "gone"}},
+		"waits for its group":                                                 {State: supervisor.StateWaiting},
+		"it starts when it is wanted":                                         {State: supervisor.StateAsleep, LastCause: cause},
+		"its work is done; it starts when it is wanted":                       {State: supervisor.StateResting, LastCause: cause},
+		"mcpvisor start one starts it":                                        {Name: "one", State: supervisor.StateStopped, LastCause: cause},
 	} {
 		s.Since = now.Add(-3 * time.Second)
-		require.Equal(t, want, runningReason(s, now))
+		require.Equal(t, want, runningReason(s, []mcpvisor.ServerStatus{{Name: "db", State: supervisor.StateStopped}}, now))
 	}
 }
 

@@ -114,6 +114,8 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		values = edit.Entries(n.sources, n.user)
 	case "server":
 		values = n.servers()
+	case "member": // a server, or a group
+		values = append(slices.Clone(n.servers()), n.groups()...)
 	case "target": // a server, or a tool
 		return append(n.of("server", nil), n.of("tool", nil)...)
 	case "tool":
@@ -143,6 +145,24 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		add(value, kind)
 	}
 	return all
+}
+
+func (n *completionNames) groups() (names []string) {
+	if c := n.attached(); c != nil {
+		status, _ := c.Status(n.ctx)
+		for _, g := range status.Groups {
+			names = append(names, g.Name)
+		}
+		return names
+	}
+	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
+	if err != nil {
+		return nil
+	}
+	for _, g := range file.Groups {
+		names = append(names, g.Name)
+	}
+	return names
 }
 
 func (n *completionNames) servers() (names []string) {

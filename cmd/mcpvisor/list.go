@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
@@ -149,7 +150,7 @@ func (inv *invocation) openReady(name string) (*servers.Set, error) {
 		return c, err
 	}
 	server, err := c.Described(inv.Context, name)
-	if s := server.Status; err == nil && s.State != supervisor.StateReady {
+	if s := server.Status; err == nil && s.State != supervisor.StateReady && !control.IsAtRest(s.State) {
 		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.Reason(cli.StatusInConfigTerms(s)))
 	}
 	if err != nil {
@@ -163,7 +164,7 @@ func (inv *invocation) openReady(name string) (*servers.Set, error) {
 func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	server, _, qualified := mcpvisor.SplitName(name)
 	if qualified && c.Attached() {
-		if described, err := c.Described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady {
+		if described, err := c.Described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady && !control.IsAtRest(described.Status.State) {
 			if err != nil {
 				return err
 			}

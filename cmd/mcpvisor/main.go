@@ -73,6 +73,8 @@ type commandLine struct {
 	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`
+	Start     startCmd         `cmd:"" help:"Start servers of mcpvisor run that do not run, and what has failed or is stopped in groups, and wait until they are ready."`
 	Reload    reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
 	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
 	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
@@ -147,7 +149,7 @@ func (inv *invocation) takeEntryNames(parsed *kong.Context) {
 		values = append(values, flag.Value)
 	}
 	for _, value := range values {
-		replace := map[string]func(string) string{"server": inv.ServerName, "tool": inv.ToolName, "target": func(name string) string {
+		replace := map[string]func(string) string{"server": inv.ServerName, "member": inv.ServerName, "tool": inv.ToolName, "target": func(name string) string {
 			if replaced := inv.ServerName(name); replaced != name {
 				return replaced
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -23,6 +24,7 @@ type restartCmd struct {
 	Drain   bool     `help:"Wait until the servers have no calls in flight, for 30 seconds at most. Without this flag a restart ends these calls; on a terminal it asks before."`
 }
 
+// restarted is what has become of a server that was restarted, stopped or started.
 type restarted struct {
 	Server  string           `json:"server"`
 	State   supervisor.State `json:"state"`
@@ -49,8 +51,10 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 			return c.UnknownServer(name)
 		}
 	}
-	if err := cmd.confirm(inv, c, names); err != nil {
-		return err
+	if !cmd.Drain {
+		if err := inv.confirmEnd(c, "restart", "restarted", names); err != nil {
+			return err
+		}
 	}
 	restart := c.Restart
 	if cmd.Drain {
@@ -62,81 +66,188 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 			return err
 		}
 	}
-	results := map[string]restarted{}
-	err = inv.AwaitStatus(c, func(status api.Status) bool {
-		for _, s := range status.Servers {
-			if slices.Contains(names, s.Name) {
-				results[s.Name] = resultOf(cli.StatusInConfigTerms(s), time.Since(began))
-			}
-		}
-		return !slices.ContainsFunc(names, func(name string) bool { return servers.IsOnItsWay(results[name].State) })
-	})
+	results, err := inv.awaitStarts(c, names, began)
 	if err != nil {
 		return err
 	}
-	return inv.printRestarts(names, results)
+	return inv.printResults("restart", "restarted", results, func(s supervisor.State) bool { return s == supervisor.StateReady })
 }
 
-// confirm asks on a terminal whether calls that were sent may end, and says so elsewhere.
-func (cmd *restartCmd) confirm(inv *invocation, c *servers.Set, names []string) error {
+// awaitStarts waits until no start of the named servers is under way, and returns what has become of each, in the order
+// of their names.
+func (inv *invocation) awaitStarts(c *servers.Set, names []string, began time.Time) (results []restarted, err error) {
+	err = inv.AwaitStatus(c, func(status api.Status) bool {
+		var waits bool
+		results = nil
+		for _, s := range status.Servers {
+			if slices.Contains(names, s.Name) {
+				waits = waits || control.IsOnItsWay(&s, status.Servers)
+				results = append(results, resultOf(cli.StatusInConfigTerms(s), status.Servers, time.Since(began)))
+			}
+		}
+		return !waits
+	})
+	return results, err
+}
+
+// confirmEnd asks on a terminal whether calls of the named servers that were sent may end, and says so elsewhere.
+func (inv *invocation) confirmEnd(c *servers.Set, verb, done string, names []string) error {
 	calls, err := c.Calls(inv.Context, math.MaxInt64)
 	n := len(slices.DeleteFunc(calls.InFlight, func(call monitor.CallInFlight) bool {
 		return call.Queued || !slices.Contains(names, call.Server)
 	}))
-	if err != nil || n == 0 || cmd.Drain {
+	if err != nil || n == 0 {
 		return err
 	}
-	inv.Warn("", "the restart ends %s in flight, which may have been executed; --drain waits for calls", display.Count(n, "call"))
-	confirmed, err := inv.Confirm("Restart?")
+	inv.Warn("", "the %s ends %s in flight, which may have been executed; --drain waits for calls", verb, display.Count(n, "call"))
+	confirmed, err := inv.Confirm(strings.ToUpper(verb[:1]) + verb[1:] + "?")
 	if err == nil && !confirmed {
-		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was restarted"}}
+		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was " + done}}
 	}
 	return err
 }
 
-func resultOf(s mcpvisor.ServerStatus, took time.Duration) restarted {
+func resultOf(s mcpvisor.ServerStatus, all []mcpvisor.ServerStatus, took time.Duration) restarted {
 	r := restarted{Server: s.Name, State: s.State, TookMs: took.Milliseconds()}
 	if s.Session != nil {
 		r.PID = s.Session.PID
 	}
-	if s.State != supervisor.StateReady && s.LastCause != nil {
+	switch {
+	case s.State == supervisor.StateWaiting:
+		r.Message = servers.WaitsText(s, all)
+	case !servers.IsHealthy(s.State) && s.LastCause != nil:
 		r.Message = s.LastCause.Describe()
 	}
 	return r
 }
 
-func (inv *invocation) printRestarts(names []string, results map[string]restarted) error {
+// printResults prints what has become of servers after an operation; done is the key of the answer with --json. It is an
+// error if one of them is not as wanted.
+func (inv *invocation) printResults(operation, done string, all []restarted, wanted func(supervisor.State) bool) error {
 	var failure error
-	var all []restarted
-	for _, name := range names {
-		r := results[name]
-		all = append(all, r)
-		if r.State != supervisor.StateReady {
-			failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: name,
-				Message: fmt.Sprintf("server %s is %s after the restart: %s", name, r.State, r.Message)}}
+	for _, r := range all {
+		switch text := fmt.Sprintf("%s is %s after %s", r.Server, r.State, plaintext.Duration(time.Duration(r.TookMs)*time.Millisecond)); {
+		case !wanted(r.State):
+			message := fmt.Sprintf("server %s is %s after the %s: %s", r.Server, r.State, operation, r.Message)
 			if r.Message == "" {
-				failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: name,
-					Message: fmt.Sprintf("server %s is still %s; mcpvisor status shows when it is ready", name, r.State)}}
+				message = fmt.Sprintf("server %s is still %s; mcpvisor status shows how it is", r.Server, r.State)
 			}
-			continue
-		}
-		if inv.JSON {
-			continue
-		}
-		text := fmt.Sprintf("%s is ready after %s", name, plaintext.Duration(time.Duration(r.TookMs)*time.Millisecond))
-		if r.PID != 0 {
-			text += fmt.Sprintf(", pid %d", r.PID)
-		}
-		if _, err := fmt.Fprintln(inv.Out, text); err != nil {
-			return err
+			failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: r.Server, Message: message}}
+		case inv.JSON:
+		default:
+			if r.PID != 0 {
+				text += fmt.Sprintf(", pid %d", r.PID)
+			}
+			if _, err := fmt.Fprintln(inv.Out, text); err != nil {
+				return err
+			}
 		}
 	}
 	if inv.JSON {
-		if err := cli.PrintJSON(inv.Out, map[string]any{"restarted": all}); err != nil {
+		if err := cli.PrintJSON(inv.Out, map[string]any{done: all}); err != nil {
 			return err
 		}
 	}
 	return failure
+}
+
+type stopCmd struct {
+	Names []string `arg:"" help:"Names of servers and groups." complete:"member"`
+	Drain bool     `help:"Wait until the servers have no calls in flight, for 30 seconds at most. Without this flag a stop ends these calls; on a terminal it asks before."`
+}
+
+// Run implements kong's command. It stops what is named, in the order of the names.
+func (cmd *stopCmd) Run(inv *invocation) error {
+	c, err := inv.AttachOnly("stop")
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	names, err := serversOf(inv, c, cmd.Names)
+	if err != nil {
+		return err
+	}
+	if !cmd.Drain {
+		if err := inv.confirmEnd(c, "stop", "stopped", names); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	for _, name := range cmd.Names {
+		if err := c.StopServer(inv.Context, name, cmd.Drain); err != nil {
+			return err
+		}
+	}
+	status, err := c.Status(inv.Context)
+	if err != nil {
+		return err
+	}
+	all := []restarted{}
+	for _, s := range status.Servers {
+		if slices.Contains(names, s.Name) {
+			all = append(all, resultOf(cli.StatusInConfigTerms(s), status.Servers, time.Since(began)))
+		}
+	}
+	return inv.printResults("stop", "stopped", all, func(s supervisor.State) bool { return s == supervisor.StateStopped })
+}
+
+type startCmd struct {
+	Names []string `arg:"" help:"Names of servers and groups." complete:"member"`
+}
+
+// Run implements kong's command. It starts what is named, and then waits for all.
+func (cmd *startCmd) Run(inv *invocation) error {
+	c, err := inv.AttachOnly("start")
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	names, err := serversOf(inv, c, cmd.Names)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, name := range cmd.Names {
+		if err := c.StartServer(inv.Context, name); err != nil {
+			return err
+		}
+	}
+	results, err := inv.awaitStarts(c, names, began)
+	if err != nil {
+		return err
+	}
+	return inv.printResults("start", "started", results, func(s supervisor.State) bool { return s == supervisor.StateReady || control.IsAtRest(s) })
+}
+
+// serversOf returns the servers that names of servers and groups stand for. A name that is neither is an error.
+func serversOf(inv *invocation, c *servers.Set, names []string) (all []string, err error) {
+	status, err := c.Status(inv.Context)
+	if err != nil {
+		return nil, err
+	}
+	var add func(name string, named bool) error
+	add = func(name string, named bool) error {
+		if i := slices.IndexFunc(status.Groups, func(g mcpvisor.GroupStatus) bool { return g.Name == name }); i >= 0 {
+			for _, member := range status.Groups[i].Members {
+				if err := add(member, false); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if slices.Contains(status.Names, name) {
+			all = append(all, name)
+		} else if named {
+			return c.UnknownServer(name)
+		}
+		return nil
+	}
+	for _, name := range names { // all of them or none
+		if err := add(name, true); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 type reloadCmd struct {
@@ -164,6 +275,9 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 	if answer.GatewayProblem != "" {
 		inv.Warn("", "%s; what hosts are offered is kept", answer.GatewayProblem)
 	}
+	if answer.GroupsProblem != "" {
+		inv.Warn("", "%s; the groups stay as they were", answer.GroupsProblem)
+	}
 	return errors.Join(err, reloadResult(answer))
 }
 
@@ -182,6 +296,9 @@ func (inv *invocation) printReload(answer control.Reload) error {
 		}
 	}
 	text := fmt.Sprintf("%s unchanged", display.Count(answer.Unchanged, "server"))
+	if answer.GroupsChanged {
+		text += ", groups changed"
+	}
 	if !answer.DryRun {
 		text += ", reloaded in " + plaintext.Duration(time.Duration(answer.TookMs)*time.Millisecond)
 	}
@@ -194,7 +311,7 @@ func reloadResult(answer control.Reload) error {
 	switch {
 	case slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Error != "" }):
 		return &cli.ExitError{Code: cli.ExitFailed}
-	case answer.GatewayProblem != "" || slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
+	case answer.GatewayProblem != "" || answer.GroupsProblem != "" || slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
 		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil

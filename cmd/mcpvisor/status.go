@@ -88,7 +88,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 		all = append(all, servers...)
 		sortEntries(all)
 	}
-	if err := inv.printStatus(all, nil); err != nil {
+	if err := inv.printStatus(all, nil, nil); err != nil {
 		return err
 	}
 	if interrupted != nil {
@@ -105,13 +105,12 @@ func (cmd *statusCmd) selected(all []statusEntry) []statusEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e statusEntry) bool { return !slices.Contains(cmd.Servers, e.Name) })
 }
 
-// statusResult is nil if all servers are ready; with --wait any, if one is.
+// statusResult is nil if all servers are ready, at rest, or stopped; with --wait any, if one can be called.
 func (inv *invocation) statusResult(all []statusEntry) error {
-	isReady := func(e statusEntry) bool { return e.State == supervisor.StateReady }
-	if inv.WaitFor == waitAny && slices.ContainsFunc(all, isReady) {
+	if inv.WaitFor == waitAny && slices.ContainsFunc(all, func(e statusEntry) bool { return e.State == supervisor.StateReady || control.IsAtRest(e.State) }) {
 		return nil
 	}
-	if slices.ContainsFunc(all, func(e statusEntry) bool { return !isReady(e) || e.Outdated != "" }) {
+	if slices.ContainsFunc(all, func(e statusEntry) bool { return !servers.IsHealthy(e.State) || e.Outdated != "" }) {
 		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil
@@ -141,7 +140,15 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := inv.printStatus(all, &c.Run); err != nil {
+	var groups []mcpvisor.GroupStatus
+	if len(cmd.Servers) == 0 {
+		status, err := c.Status(inv.Context)
+		if err != nil {
+			return err
+		}
+		groups = status.Groups
+	}
+	if err := inv.printStatus(all, groups, &c.Run); err != nil {
 		return err
 	}
 	return inv.statusResult(all)
@@ -150,14 +157,14 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 // runningEntries returns the current states of the servers of a running `mcpvisor run`, and
 // the entries of its file that are not usable.
 func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []statusEntry, err error) {
-	servers, err := c.Statuses(inv.Context)
+	present, err := c.Statuses(inv.Context)
 	if err != nil {
 		return nil, err
 	}
 	now, none := time.Now(), c.OnNoNode(inv.Context)
-	for _, s := range servers {
-		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)}
-		if why := none[s.Name]; why != "" && s.State != supervisor.StateReady {
+	for _, s := range present {
+		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, present, now)}
+		if why := none[s.Name]; why != "" && !servers.IsHealthy(s.State) {
 			e.Reason = "no node runs it: " + why
 		}
 		for _, u := range c.Run.Unusable {
@@ -184,15 +191,23 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 
 // runningReason says in one line why a server of a running `mcpvisor run` is not ready: what
 // it waits for, when it is tried again, and why it is down.
-func runningReason(s mcpvisor.ServerStatus, now time.Time) string {
+func runningReason(s mcpvisor.ServerStatus, all []mcpvisor.ServerStatus, now time.Time) string {
 	var parts []string
+	switch {
+	case s.State == supervisor.StateReady:
+		return ""
+	case servers.IsHealthy(s.State):
+		return servers.RestText(s)
+	case s.State == supervisor.StateWaiting:
+		return servers.WaitsText(s, all)
+	}
 	if waits := waitsFor[s.State]; waits != "" {
 		parts = append(parts, "starting, "+plaintext.Duration(now.Sub(s.Since))+", waits for "+waits)
 	}
 	if s.RetryAt != nil {
 		parts = append(parts, "next try in "+plaintext.Duration(s.RetryAt.Sub(now)))
 	}
-	if s.State != supervisor.StateReady && s.LastCause != nil {
+	if s.LastCause != nil {
 		parts = append(parts, s.LastCause.Describe())
 	}
 	return strings.Join(parts, ": ")
@@ -277,20 +292,26 @@ func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
 	return all
 }
 
-func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
+func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupStatus, run *control.Info) error {
 	if inv.JSON {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
 			list = append(list, e.forJSON())
 		}
 		answer := map[string]any{"servers": list}
+		if len(groups) > 0 {
+			answer["groups"] = groups
+		}
 		if run != nil {
 			answer["run"] = map[string]any{"pid": run.PID, "started": run.Started, "url": run.URL}
 		}
 		return cli.PrintJSON(inv.Out, answer)
 	}
 	if run != nil {
-		return inv.printRunning(all)
+		if err := inv.printRunning(all); err != nil || len(groups) == 0 {
+			return err
+		}
+		return inv.printGroups(groups)
 	}
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
@@ -325,6 +346,41 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
+// printGroups prints groups: in which state each is, and why one has failed.
+func (inv *invocation) printGroups(groups []mcpvisor.GroupStatus) error {
+	rows := make([][]any, 0, len(groups))
+	for _, g := range groups {
+		var notes []string
+		if g.Parent != "" {
+			notes = append(notes, "in "+g.Parent)
+		}
+		if len(g.After) > 0 {
+			notes = append(notes, "after "+strings.Join(g.After, ", "))
+		}
+		if g.Cause != nil {
+			notes = append(notes, cli.ConfigTerms(g.Cause.Describe()))
+		}
+		rows = append(rows, []any{g.Name, groupCell(g.State), string(g.Strategy), strings.Join(g.Members, ", "), strings.Join(notes, "; ")})
+	}
+	if _, err := fmt.Fprintln(inv.Out); err != nil {
+		return err
+	}
+	return inv.Table("GROUP\tSTATE\tSTRATEGY\tMEMBERS\tNOTE", rows)
+}
+
+func groupCell(state string) table.Cell {
+	c := table.Cell{Value: state, Color: table.Busy}
+	switch state {
+	case "ready":
+		c.Color = table.Good
+	case "parked", "blocked":
+		c.Color = table.Warning
+	case "failed", "given up":
+		c.Color = table.Failure
+	}
+	return c
+}
+
 // note is the last cell of the entry's row: the most important thing about it.
 func (e *statusEntry) note() string {
 	switch n := len(e.Catalog.Warnings); {
@@ -353,7 +409,7 @@ func stateCell(s supervisor.State) table.Cell {
 	switch s {
 	case supervisor.StateReady:
 		c.Color = table.Good
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing:
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
 		c.Color = table.Busy
 	case supervisor.StateBackoff, supervisor.StateParked:
 		c.Color = table.Warning
@@ -454,23 +510,36 @@ func (cmd *statusCmd) awaitReady(inv *invocation, c *servers.Set) error {
 }
 
 // waitEnds reports whether a condition about the named servers holds, or can no longer hold.
-// A server that is not registered yet is not ready.
+// A server that is not registered yet is not ready. One at rest counts as ready, since a call wakes it; one that is stopped is
+// not waited for.
 func waitEnds(condition string, names []string, servers []mcpvisor.ServerStatus) bool {
-	ready, lost := 0, 0
+	ready, stopped, lost := 0, 0, 0
 	for _, s := range servers {
 		if !slices.Contains(names, s.Name) {
 			continue
 		}
 		switch s.State {
-		case supervisor.StateReady:
+		case supervisor.StateReady, supervisor.StateAsleep, supervisor.StateResting:
 			ready++
+		case supervisor.StateStopped:
+			stopped++
 		case supervisor.StateEvicted, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateUnregistered:
 			lost++
 		default:
+			if waitsForLost(s, servers) {
+				lost++
+			}
 		}
 	}
 	if condition == waitAny {
-		return ready > 0 || lost == len(names)
+		return ready > 0 || stopped+lost == len(names)
 	}
-	return lost > 0 || ready == len(names)
+	return lost > 0 || ready+stopped == len(names)
+}
+
+// waitsForLost reports whether a server waits for one that only an operator can start.
+func waitsForLost(s mcpvisor.ServerStatus, all []mcpvisor.ServerStatus) bool {
+	return s.State == supervisor.StateWaiting && slices.ContainsFunc(all, func(other mcpvisor.ServerStatus) bool {
+		return slices.Contains(s.WaitsFor, other.Name) && slices.Contains([]supervisor.State{supervisor.StateStopped, supervisor.StateEvicted, supervisor.StateUnauthorized}, other.State)
+	})
 }

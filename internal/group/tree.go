@@ -131,16 +131,30 @@ func checkCircle(tree []Config) error {
 	return nil
 }
 
+// CircleError says that servers and groups wait for each other.
+type CircleError struct {
+	// Path names them in the order in which each waits for the next. The first is the last, too.
+	Path []string
+}
+
+func (e *CircleError) Error() string {
+	names := make([]string, 0, len(e.Path))
+	for _, name := range e.Path {
+		names = append(names, fmt.Sprintf("%q", name))
+	}
+	return fmt.Sprintf("groups: %s wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(names, " → "))
+}
+
 // circle is the error for events that wait for each other.
 func circle(path []event) error {
-	var names []string
-	for _, e := range path {
-		if q := fmt.Sprintf("%q", e.name); len(names) == 0 || names[len(names)-1] != q {
-			names = append(names, q)
+	e := new(CircleError)
+	for _, v := range path {
+		if n := len(e.Path); n == 0 || e.Path[n-1] != v.name {
+			e.Path = append(e.Path, v.name)
 		}
 	}
-	if len(names) == 1 {
-		names = append(names, names[0])
+	if len(e.Path) == 1 {
+		e.Path = append(e.Path, e.Path[0])
 	}
-	return fmt.Errorf("groups: %s wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(names, " → "))
+	return e
 }

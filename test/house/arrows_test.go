@@ -39,6 +39,7 @@ var arrows = map[string]arrow{
 	"internal/retention":    {},
 	"internal/lifecycle":    {folders: "supervisor internal/defaults"},
 	"internal/group":        {folders: "supervisor internal/lifecycle"},
+	"internal/grouptree":    {folders: ". supervisor internal/group"},
 	"internal":              {folders: "internal/"},
 	"internal/decisive":     {folders: "supervisor internal/display"},
 	".":                     {"supervisor internal/", []string{sdk}},

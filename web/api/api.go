@@ -418,7 +418,8 @@ type CallAnswer struct {
 	Took time.Duration `json:"tookNs"`
 }
 
-// RestartAnswer is the answer to POST api/servers/{name}/restart: the restart is under way.
+// RestartAnswer is the answer to POST api/servers/{name}/restart and /start, which are under way then, and to /stop: the
+// server has ended. Server is the name of the server or group.
 type RestartAnswer struct {
 	Server string `json:"server"`
 }

@@ -206,6 +206,19 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 	return err
 }
 
+// StopServer stops a server, or those of a group. It has ended when it returns. drain lets the calls in flight end first.
+func (c *Client) StopServer(ctx context.Context, name string, drain bool) error {
+	_, err := c.exchange(ctx, http.MethodPost, fmt.Sprintf("api/servers/%s/stop?drain=%t", url.PathEscape(name), drain), nil)
+	return err
+}
+
+// StartServer starts a server that does not run, or what is stopped or has failed in a group. The start is under way
+// when it returns.
+func (c *Client) StartServer(ctx context.Context, name string) error {
+	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/start", nil)
+	return err
+}
+
 // Reload makes `mcpvisor run` read its configuration again. With dryRun it only says what
 // would change.
 func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload, err error) {

@@ -139,7 +139,7 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 		return nil
 	}
 	switch kind := arg.Tag.Get("complete"); kind {
-	case kindServer:
+	case kindServer, kindMember:
 		return slices.DeleteFunc(names(kind, p.given), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
 	case kindCommand:
 		return commands(model.Node)
@@ -228,6 +228,7 @@ func SplitLine(line, breaks string) (words []string, broken string) {
 // These are the kinds of arguments that this package knows by itself, beside lists such as "a,b".
 const (
 	kindServer  = "server"  // a server; each is given once
+	kindMember  = "member"  // a server or a group; each is given once
 	kindCommand = "command" // a command of the program
 	kindFile    = "file"    // a file
 )

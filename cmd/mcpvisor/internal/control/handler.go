@@ -50,6 +50,9 @@ type Info struct {
 	// GatewayProblem says why "gateway" of the files could not be used when they were read; empty
 	// if it could. The gateway is that of the last reading that could be used.
 	GatewayProblem string `json:"gatewayProblem,omitempty"`
+	// GroupsProblem says why "groups" of the files could not be used when they were read; empty if they could. The
+	// groups are those of the last reading that could be used.
+	GroupsProblem string `json:"groupsProblem,omitempty"`
 	// Withheld has the tools and prompts that hosts are not offered.
 	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
@@ -203,6 +206,9 @@ func (i *Info) Attention() (all []api.Attention) {
 	}
 	if i.GatewayProblem != "" {
 		add("", "correct the file; mcpvisor run then reads it by itself", "what hosts are offered is that of an earlier configuration, because the present one cannot be used: %s", i.GatewayProblem)
+	}
+	if i.GroupsProblem != "" {
+		add("", "correct the file; mcpvisor run then reads it by itself", "the groups are those of an earlier configuration, because the present ones cannot be used: %s", i.GroupsProblem)
 	}
 	for _, w := range i.Withheld {
 		add(w.Server, "change what the reason names, or hide it", "the %s %q is not offered to hosts: %s", w.Kind, w.Name, w.Reason)
@@ -360,6 +366,10 @@ type Reload struct {
 	// GatewayProblem says why "gateway" of the files cannot be used. What hosts are offered stays as
 	// it was.
 	GatewayProblem string `json:"gatewayProblem,omitempty"`
+	// GroupsProblem says why "groups" of the files cannot be used. The groups stay as they were.
+	GroupsProblem string `json:"groupsProblem,omitempty"`
+	// GroupsChanged: the groups are others than before.
+	GroupsChanged bool `json:"groupsChanged,omitempty"`
 	// Changes are by server, in the order of their names.
 	Changes []Change `json:"changes"`
 	// Unchanged counts the servers that are left alone.

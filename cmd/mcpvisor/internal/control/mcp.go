@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
@@ -177,16 +178,47 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 func AwaitStarts(ctx context.Context, client *facade.Client, names []string) {
 	ctx, cancel := context.WithTimeout(ctx, startsTimeout)
 	defer cancel()
-	isStarting := func(name string) bool {
-		server, ok := client.ServerStatus(name)
-		return !ok || server.Epoch <= 1 && (server.State == supervisor.StateConnecting || server.State == supervisor.StateDiscovering)
+	isStarting := func() bool {
+		all := client.Status()
+		return slices.ContainsFunc(names, func(name string) bool {
+			s := statusOf(name, all)
+			return s == nil || s.Epoch <= 1 && s.State != supervisor.StateClosing && IsOnItsWay(s, all)
+		})
 	}
 	changes := client.Watch(ctx)
-	for slices.ContainsFunc(names, isStarting) {
+	for isStarting() {
 		if _, ok := <-changes; !ok {
 			return
 		}
 	}
+}
+
+func statusOf(name string, all []mcpvisor.ServerStatus) *mcpvisor.ServerStatus {
+	if i := slices.IndexFunc(all, func(s mcpvisor.ServerStatus) bool { return s.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// IsOnItsWay reports whether a start of a server has neither succeeded nor failed. One that waits is on its way if
+// all that it waits for runs, or is on its way. all are the servers of its client.
+func IsOnItsWay(s *mcpvisor.ServerStatus, all []mcpvisor.ServerStatus) bool {
+	switch s.State {
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing:
+		return true
+	case supervisor.StateWaiting:
+		return !slices.ContainsFunc(s.WaitsFor, func(name string) bool {
+			other := statusOf(name, all)
+			return other == nil || other.State != supervisor.StateReady && !IsAtRest(other.State) && !IsOnItsWay(other, all)
+		})
+	default:
+	}
+	return false
+}
+
+// IsAtRest reports whether a server does not run because nothing wants it. It is listed, and a call wakes it.
+func IsAtRest(s supervisor.State) bool {
+	return s == supervisor.StateAsleep || s == supervisor.StateResting
 }
 
 // streamReader reads what is buffered of a connection, and then the connection.

@@ -110,6 +110,9 @@ func (p *changePrinter) plan(r control.Reload, specs []mcpvisor.ServerSpec) {
 	if r.Unchanged > 0 || len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("%d unchanged", r.Unchanged))
 	}
+	if r.GroupsChanged {
+		parts = append(parts, "groups changed")
+	}
 	p.note("reload: %s", strings.Join(parts, "; "))
 }
 
@@ -119,6 +122,9 @@ func (p *changePrinter) reloaded(r control.Reload) {
 		if c.Error != "" {
 			p.note("reload failed for %s: %s", c.Server, c.Error)
 		}
+	}
+	if r.GroupsProblem != "" {
+		p.note("the groups stay as they were: %s", r.GroupsProblem)
 	}
 	p.note("reloaded in %s, %s", plaintext.Duration(time.Duration(r.TookMs)*time.Millisecond), display.Count(p.servers, "server"))
 }
@@ -172,7 +178,7 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 	switch ev.Kind {
 	case mcpvisor.EventReady:
 		p.ready[ev.Server] = true
-	case mcpvisor.EventDown, mcpvisor.EventUnregistered:
+	case mcpvisor.EventDown, mcpvisor.EventAsleep, mcpvisor.EventStopped, mcpvisor.EventUnregistered:
 		delete(p.ready, ev.Server)
 	default:
 	}

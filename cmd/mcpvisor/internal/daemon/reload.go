@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type reloader struct {
 	settings *gateway.SettingsVar // of all gateways of this run
 	lists    *gateway.Server      // says what they withhold
 	gateway  gateway.Settings     // that settings has; owned by who has the turn
+	groups   []mcpvisor.Group     // that the client has, or is given at the start; owned by who has the turn
 
 	// turn holds one value while a goroutine uses the fields below.
 	turn   chan struct{}
@@ -56,7 +58,7 @@ func (r *reloader) withheld() []gateway.Withheld { return r.lists.Status().Withh
 
 // usableConfig is 1 if all that was read last could be used, else 0.
 func (r *reloader) usableConfig() float64 {
-	if info := r.published.Load(); info.Problem != "" || info.GatewayProblem != "" || len(info.Kept)+len(info.Unusable) > 0 {
+	if info := r.published.Load(); info.Problem != "" || info.GatewayProblem != "" || info.GroupsProblem != "" || len(info.Kept)+len(info.Unusable) > 0 {
 		return 0
 	}
 	return 1
@@ -65,7 +67,7 @@ func (r *reloader) usableConfig() float64 {
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
 func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks)}
+	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
 	r.lists = newLists(c, r.settings)
 	r.useGateway(file, nil)
 	var kept map[string]bool
@@ -85,6 +87,9 @@ func (r *reloader) all() []mcpvisor.ServerSpec {
 func (r *reloader) start(ctx context.Context) error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
+	if err := r.client.SetGroups(ctx, r.groups); err != nil {
+		return err
+	}
 	return r.client.Register(ctx, r.all()...)
 }
 
@@ -151,12 +156,14 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	before := maps.Clone(r.specs)
 	specs, usable, kept := r.wanted(file)
 	answer.Changes, answer.Unchanged = r.plan(file, specs, kept)
-	answer.GatewayProblem = gatewayProblem(file)
+	answer.GatewayProblem, answer.GroupsProblem = gatewayProblem(file), groupsProblem(file)
+	answer.GroupsChanged = !file.GroupsBroken && !reflect.DeepEqual(r.groups, file.Groups)
 	if dryRun {
 		return answer
 	}
 	r.info.Digest, r.info.Read, r.info.Problem, r.info.Config = digest, began.Round(0), "", inv.Sources.String()
 	r.paths, r.specs, r.usable = file.Paths, specs, usable
+	r.info.GroupsProblem = answer.GroupsProblem
 	r.useGateway(file, kept) // before the servers change: a server is not offered before the profiles know it
 	r.describe(file, kept)
 	r.publish(append(slices.Collect(maps.Values(before)), r.all()...))
@@ -166,8 +173,14 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		warn(r.inv, problems)
 		r.printer.plan(planned, all)
 	})
-	if err := r.client.Apply(r.inv.Context, r.all()); err != nil {
+	complete := r.setGroups(file)
+	err = r.client.Apply(r.inv.Context, r.all())
+	if err != nil {
 		r.note(&answer, err, before)
+	}
+	if answer.GroupsProblem = complete(); err != nil || answer.GroupsProblem != "" {
+		answer.GroupsChanged = answer.GroupsChanged && answer.GroupsProblem == ""
+		r.info.GroupsProblem = answer.GroupsProblem
 		r.publish(append(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(specs))...))
 	}
 	answer.TookMs = time.Since(began).Milliseconds()
@@ -175,6 +188,38 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	done.Changes = slices.Clone(done.Changes)
 	r.printer.later(func() { r.printer.reloaded(done) })
 	return answer
+}
+
+// setGroups makes the groups of the client those of a configuration, before its servers change. complete is to be called
+// when they have changed. It says why the groups could not be used, and the client has those of before; empty: it
+// has those of the configuration.
+func (r *reloader) setGroups(file *config.File) (complete func() (problem string)) {
+	if file.GroupsBroken || reflect.DeepEqual(r.groups, file.Groups) {
+		return func() string { return groupsProblem(file) }
+	}
+	set := func(groups []mcpvisor.Group) error {
+		err := r.client.SetGroups(r.inv.Context, groups)
+		if err == nil {
+			r.groups = groups
+		}
+		return err
+	}
+	before := r.groups
+	if set(file.Groups) == nil {
+		return func() string { return "" }
+	}
+	_ = set(nil) // they do not fit the servers of before, and those of before may not fit the new servers
+	return func() string {
+		err := set(file.Groups)
+		if err == nil {
+			return ""
+		}
+		_ = set(before)
+		if e := (*mcpvisor.Error)(nil); errors.As(err, &e) && e.Cause != nil {
+			err = e.Cause
+		}
+		return cli.ConfigTerms(err.Error())
+	}
 }
 
 // wanted returns the specs that a file wants, by name, and which of them are usable entries. An
@@ -351,9 +396,22 @@ func gatewayProblems(file *config.File, textOf func(config.Problem) string) stri
 	if file.Gateway == nil || !file.Gateway.Broken {
 		return ""
 	}
+	return problemsOf(file, "gateway", textOf)
+}
+
+// groupsProblem says why "groups" of a configuration cannot be used; empty if they can.
+func groupsProblem(file *config.File) string {
+	if !file.GroupsBroken {
+		return ""
+	}
+	return problemsOf(file, "groups", config.Problem.String)
+}
+
+// problemsOf says what is wrong with a key at the top of the files.
+func problemsOf(file *config.File, key string, textOf func(config.Problem) string) string {
 	var problems []string
 	for _, p := range file.Problems {
-		if p.Server == "" && p.Severity == config.SeverityError {
+		if p.Key == key && p.Severity == config.SeverityError {
 			problems = append(problems, cli.ConfigTerms(textOf(p)))
 		}
 	}

@@ -68,6 +68,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if problem := gatewayProblem(file); problem != "" { // a profile that is read in part would offer too much
 		return cli.UsageError("%s", problem)
 	}
+	if problem := groupsProblem(file); problem != "" { // without them servers would start too early
+		return cli.UsageError("%s", problem)
+	}
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}

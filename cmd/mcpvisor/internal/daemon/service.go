@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -67,13 +68,20 @@ func (s *service) update() {
 }
 
 func (s *service) status() string {
-	all, ready := s.client.Status(), 0
+	all, ready, idle := s.client.Status(), 0, 0
 	for _, server := range all {
-		if server.State == supervisor.StateReady {
+		switch {
+		case server.State == supervisor.StateReady:
 			ready++
+		case control.IsAtRest(server.State), server.State == supervisor.StateStopped:
+			idle++
 		}
 	}
-	return notifyStatus(fmt.Sprintf("%d of %d servers ready", ready, len(all)))
+	text := fmt.Sprintf("%d of %d servers ready", ready, len(all))
+	if idle > 0 {
+		text += fmt.Sprintf(", %d at rest or stopped", idle)
+	}
+	return notifyStatus(text)
 }
 
 func (s *service) stopping() {

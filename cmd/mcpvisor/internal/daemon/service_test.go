@@ -13,6 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // startedVariable makes the test binary what Start starts: a program that prints a line and ends.
@@ -66,6 +70,19 @@ func TestService_send(t *testing.T) {
 }
 
 // The process is alive as long as the check says so, and no longer.
+// The status counts what is ready, and what need not be.
+func TestService_status(t *testing.T) {
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})}))
+	}
+	require.Equal(t, "STATUS=2 of 2 servers ready", (&service{client: c}).status())
+	require.NoError(t, c.Stop(t.Context(), "b"))
+	require.Equal(t, "STATUS=1 of 2 servers ready, 1 at rest or stopped", (&service{client: c}).status())
+}
+
 func TestService_keepAlive(t *testing.T) {
 	manager := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv("WATCHDOG_USEC", "20000")

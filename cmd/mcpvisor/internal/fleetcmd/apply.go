@@ -174,6 +174,9 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 		if m := member(&f.root, "journal"); m != nil && !isNull(m) {
 			problems = append(problems, fmt.Sprintf("config %s:%d: \"journal\" is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE", path, f.line(m.Name.StartOffset)))
 		}
+		if m := member(&f.root, "groups"); m != nil && len(file.Groups) > 0 {
+			problems = append(problems, fmt.Sprintf("config %s:%d: \"groups\" start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
+		}
 		if m := member(&f.root, "gateway"); m != nil && file.Gateway != nil { // the last one counts
 			read.gateway = definition(&m.Value)
 		}
@@ -215,6 +218,9 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 	}
 	if m := member(entry, "standby"); m != nil && s.Spec.Standby {
 		add(m.Name.StartOffset, "\"standby\" keeps a second process started, and a fleet runs one; remove it")
+	}
+	if m := member(entry, "after"); m != nil && len(s.Spec.After) > 0 {
+		add(m.Name.StartOffset, "\"after\" names servers of the same machine, and a fleet places each server by itself; remove it, or run these servers with mcpvisor run")
 	}
 	policy := s.Spec.Policy
 	if m := member(entry, "retry"); m != nil && !isNull(m) && (policy.MaxAttempts != supervisor.Unlimited || policy.ParkEvery != 0 || policy.Intensity != supervisor.Intensity{}) {

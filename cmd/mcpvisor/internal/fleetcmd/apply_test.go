@@ -77,6 +77,8 @@ func TestApply_refuses(t *testing.T) {
 			[]string{`a.json:3: server "a": ${input:…} asks a user`}},
 		"an unusable entry":      {`{"mcpServers": {"a": {"comand": "x"}, "b": {"command": "y"}}}`, []string{`a.json:1:`, `unknown key "comand"`}},
 		"a copy for each client": {"{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"share\": \"client\"}}}", []string{`a.json:2: server "a": "share": "client" starts a process for each client`}},
+		"groups":                 {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"groups\": {\"g\": {\"members\": [\"a\"]}}}", []string{`a.json:2: "groups" start and restart servers of one machine together`, "remove them"}},
+		"after":                  {`{"mcpServers": {"a": {"command": "x", "after": ["b"]}, "b": {"command": "x"}}}`, []string{`a.json:1: server "a": "after" names servers of the same machine`, "remove it"}},
 		"a standby":              {`{"mcpServers": {"a": {"command": "x", "standby": true}}}`, []string{`a.json:1: server "a": "standby" keeps a second process started`}},
 		"a bound of attempts":    {`{"mcpServers": {"a": {"command": "x", "retry": 3}}}`, []string{`server "a": "retry" bounds how often`, `{"max_attempts": "unlimited"}`}},
 		"no attempts":            {`{"mcpServers": {"a": {"command": "x", "retry": false}}}`, []string{`server "a": "retry" bounds how often`}},

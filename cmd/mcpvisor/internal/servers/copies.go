@@ -36,6 +36,8 @@ type Copies struct {
 	*facade.Client
 	// Specs are as in the file, by server. Do not change them.
 	Specs map[string]mcpvisor.ServerSpec
+
+	after map[string][]string // the copies that a copy comes after
 }
 
 // Status returns the status of all servers, in the words of the file.
@@ -129,8 +131,10 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 	}
 	c := &Copies{Specs: make(map[string]mcpvisor.ServerSpec, len(specs))}
 	once := slices.Clone(specs)
+	c.after = o.orderOf(file, specs)
 	for i, spec := range specs {
 		c.Specs[spec.Name] = spec
+		once[i].After, once[i].Start, once[i].IdleStop = c.after[spec.Name], mcpvisor.StartEager, 0 // it is wanted now
 		// A standby needs a policy that retries.
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry(), false, true
 	}
@@ -147,6 +151,42 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		return nil, nil, err
 	}
 	return c, stop, nil
+}
+
+// orderOf returns what each copy comes after of those that are started with it: members stand for their group. It
+// says what is missing.
+func (o *Opener) orderOf(file *config.File, specs []mcpvisor.ServerSpec) map[string][]string {
+	after := map[string][]string{}
+	for _, spec := range specs {
+		var add func(name string)
+		add = func(name string) {
+			if i := slices.IndexFunc(file.Groups, func(g mcpvisor.Group) bool { return g.Name == name }); i >= 0 {
+				for _, member := range file.Groups[i].Members {
+					add(member)
+				}
+				return
+			}
+			if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.Name == name }) {
+				after[spec.Name] = append(after[spec.Name], name)
+				return
+			}
+			o.Note("a copy of %s starts without %s, which it comes after", spec.Name, name)
+		}
+		for _, name := range spec.After {
+			add(name)
+		}
+	}
+	return after
+}
+
+// awaitReady waits until a copy has been ready, or it or what it comes after has failed.
+func (c *Copies) awaitReady(ctx context.Context, name string) error {
+	for _, before := range c.after[name] {
+		if err := c.awaitReady(ctx, before); err != nil {
+			return err
+		}
+	}
+	return c.WaitReady(ctx, name)
 }
 
 // closer returns what ends the servers of a command.
@@ -210,7 +250,7 @@ func (o *Opener) AwaitStarts(c *Copies) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, name := range c.Servers() {
-		wg.Go(func() { _ = c.WaitReady(ctx, name) })
+		wg.Go(func() { _ = c.awaitReady(ctx, name) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -258,9 +298,11 @@ func isStarting(s mcpvisor.ServerStatus) bool {
 	return s.State == supervisor.StateConnecting || s.State == supervisor.StateDiscovering
 }
 
-// WarnUnready warns of servers that are not ready. It is an error if none is.
+// WarnUnready warns of servers that are neither ready nor at rest. It is an error if none is.
 func (o *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
-	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
+	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool {
+		return s.State == supervisor.StateReady || control.IsAtRest(s.State)
+	})
 	for _, s := range unready {
 		verb := "is "
 		if s.State == StateFailed {
@@ -316,6 +358,7 @@ func (o *Opener) Supervise() (*Set, error) {
 	applied := make(chan struct{})
 	go func() {
 		defer close(applied)
+		_ = c.SetGroups(o.Context, file.Groups)
 		_ = c.Register(o.Context, specs...)
 	}()
 	return &Set{Client: attach.InProcess(h), Stop: func() {

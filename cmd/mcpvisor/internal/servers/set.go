@@ -166,7 +166,7 @@ func (o *Opener) OpenServer(name string) (*Set, error) {
 	if err != nil || c.own == nil {
 		return c, err
 	}
-	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady {
+	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady && !control.IsAtRest(s.State) {
 		c.Stop()
 		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, o.Reason(s))
 	}
@@ -288,7 +288,7 @@ func (o *Opener) AwaitSettled(c *Set, names []string) error {
 	}
 	return timed.AwaitStatus(c, func(status api.Status) bool {
 		waiting := slices.DeleteFunc(slices.Clone(status.Servers), func(s mcpvisor.ServerStatus) bool {
-			return !IsOnItsWay(s.State) || len(names) > 0 && !slices.Contains(names, s.Name) || !patient && isMute(s, time.Now())
+			return !control.IsOnItsWay(&s, status.Servers) || len(names) > 0 && !slices.Contains(names, s.Name) || !patient && isMute(s, time.Now())
 		})
 		if len(waiting) == 0 || len(names) > 0 {
 			return len(waiting) == 0
@@ -319,13 +319,15 @@ func (c *Set) OnNoNode(ctx context.Context) map[string]string {
 	return none
 }
 
-// IsOnItsWay reports whether a restart has neither succeeded nor failed.
-func IsOnItsWay(s supervisor.State) bool {
-	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateClosing
-}
-
 // Reason says in one line why a server is not ready.
 func (o *Opener) Reason(s mcpvisor.ServerStatus) string {
+	switch s.State {
+	case supervisor.StateWaiting:
+		return WaitsText(s, nil)
+	case supervisor.StateAsleep, supervisor.StateResting, supervisor.StateStopped:
+		return RestText(s)
+	default:
+	}
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}
@@ -340,6 +342,42 @@ func (o *Opener) Reason(s mcpvisor.ServerStatus) string {
 		text += "; stderr: " + strings.Join(lines, " | ")
 	}
 	return text
+}
+
+// WaitsText says what a server in the state "waiting" waits for, and in which states that is, as far as all has it.
+func WaitsText(s mcpvisor.ServerStatus, all []mcpvisor.ServerStatus) string {
+	var names []string
+	for _, name := range s.WaitsFor {
+		i := slices.IndexFunc(all, func(other mcpvisor.ServerStatus) bool { return other.Name == name })
+		switch {
+		case i >= 0:
+			name += " (" + string(all[i].State) + ")"
+		case len(all) > 0:
+			name += " (not registered)"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		names = []string{"its group"}
+	}
+	return "waits for " + strings.Join(names, ", ")
+}
+
+// RestText says how a server that is asleep, resting or stopped starts.
+func RestText(s mcpvisor.ServerStatus) string {
+	switch s.State {
+	case supervisor.StateStopped:
+		return "mcpvisor start " + s.Name + " starts it"
+	case supervisor.StateResting:
+		return "its work is done; it starts when it is wanted"
+	default:
+		return "it starts when it is wanted"
+	}
+}
+
+// IsHealthy reports whether a server needs no attention: it is ready, at rest, or stopped by an operator.
+func IsHealthy(s supervisor.State) bool {
+	return s == supervisor.StateReady || control.IsAtRest(s) || s == supervisor.StateStopped
 }
 
 // Stderr returns what a server that is not ready has written to stderr.

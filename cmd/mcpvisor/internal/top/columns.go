@@ -150,6 +150,9 @@ func fitColumns(used []column, longest, width int) (shown []column, gap string, 
 
 // causeOf is why a server is not ready, or was not a moment ago.
 func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
+	if isIdle(s.State) || s.State == supervisor.StateWaiting {
+		return m.meaning(s)
+	}
 	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {
 		return ""
 	}
@@ -260,7 +263,7 @@ func (m *model) trouble(s *mcpvisor.ServerStatus) int {
 		return 3
 	case supervisor.StateParked, supervisor.StateBackoff:
 		return 2
-	case supervisor.StateReady:
+	case supervisor.StateReady, supervisor.StateAsleep, supervisor.StateResting, supervisor.StateStopped:
 		return 0
 	default:
 	}

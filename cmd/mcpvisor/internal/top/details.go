@@ -73,7 +73,7 @@ func (m *model) detailLines() (lines []string) {
 	add("state", stateStyle, state)
 	if c := s.LastCause; c != nil {
 		label, style := "last end", plain
-		if s.State != supervisor.StateReady || flapping {
+		if m.trouble(s) > 0 && s.State != supervisor.StateWaiting {
 			label, style = "cause", failure
 		}
 		add(label, style, m.opts.Text(c.Error()))
@@ -99,6 +99,11 @@ func (m *model) detailLines() (lines []string) {
 			text += ", exclusive"
 		}
 		add("node", style, text)
+	}
+	for _, g := range m.data.status.Groups {
+		if slices.Contains(g.Members, s.Name) {
+			add("group", plain, g.Name+", "+g.State+", "+string(g.Strategy))
+		}
 	}
 	add("target", plain, strings.TrimSpace(s.Transport+"  "+s.Target))
 	add("origin", plain, s.Origin)
@@ -136,6 +141,16 @@ func (m *model) meaning(s *mcpvisor.ServerStatus) string {
 		return "given up, not tried again by itself"
 	case s.State == supervisor.StateParked && s.RetryAt != nil:
 		return "waits until " + m.clock(*s.RetryAt) + " for its next attempt"
+	case s.State == supervisor.StateWaiting && len(s.WaitsFor) > 0:
+		return "comes after " + strings.Join(s.WaitsFor, " ")
+	case s.State == supervisor.StateWaiting:
+		return "its group restarts"
+	case s.State == supervisor.StateAsleep:
+		return "starts when it is wanted"
+	case s.State == supervisor.StateResting:
+		return "its work is done; starts when it is wanted"
+	case s.State == supervisor.StateStopped:
+		return "by an operator; u starts it"
 	}
 	return ""
 }
@@ -273,9 +288,11 @@ func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
 		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has changed, of one server or all; ↵ shows one, f / o select"}, {"a c h", "what needs attention; all calls, ↵ shows one; hosts (clients)"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
+		{"x u", "stop it, after a question; start it"},
 		{"s", "sort: name, trouble, CPU, memory, calls, P95, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc q", "back; quit"},
 		{"evicted", "given up, not tried again by itself: r restarts it"}, {"parked", "its attempts are spent, and it waits until a later one"},
+		{"waiting", "what it comes after is not ready"}, {"asleep", "or resting: nothing wants it, and a call starts it"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
 		{"BUSY", "calls in flight and queued"}, {"P95", "slowest tool: 95% of calls took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},

@@ -13,12 +13,15 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	m.flash = ""
 	switch {
 	case len(m.confirm) > 0:
-		names := m.confirm
-		m.confirm = nil
-		if name == "y" {
-			return m.restart(names...)
+		names, stops := m.confirm, m.stops
+		m.confirm, m.stops = nil, false
+		switch {
+		case name != "y":
+			return nil
+		case stops:
+			return m.stop(names...)
 		}
-		return nil
+		return m.restart(names...)
 	case m.filtering:
 		return m.pressInFilter(key)
 	case m.screen == screenCall:
@@ -41,6 +44,16 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 		return m.restart(m.selected)
+	case "x":
+		if !m.screen.aboutAll() && m.selected != "" {
+			m.confirm, m.stops = []string{m.selected}, true
+		}
+		return nil
+	case "u":
+		if m.screen.aboutAll() || m.selected == "" {
+			return nil
+		}
+		return m.start(m.selected)
 	case "R":
 		m.confirm = m.data.status.Names
 	case "l":

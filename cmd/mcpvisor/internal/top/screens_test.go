@@ -195,6 +195,30 @@ func TestStates_in_words(t *testing.T) {
 	require.Regexp(t, `parked .* waits until`, help)
 }
 
+// States without trouble are calm, and say what starts the server. The header counts what need not be ready.
+func TestStates_at_rest(t *testing.T) {
+	f := outage()
+	cause := f.status.Servers[1].LastCause
+	f.status.Attention = nil
+	f.status.Servers = []mcpvisor.ServerStatus{
+		{Name: "app", State: supervisor.StateWaiting, Since: *ago(time.Second), WaitsFor: []string{"db", "web"}},
+		{Name: "db", State: supervisor.StateStopped, Since: *ago(time.Second), LastCause: cause},
+		{Name: "job", State: supervisor.StateResting, Since: *ago(time.Second), LastCause: cause},
+		{Name: "web", State: supervisor.StateAsleep, Since: *ago(time.Second), LastCause: cause}}
+	f.status.Names = []string{"app", "db", "job", "web"}
+	f.status.Groups = []mcpvisor.GroupStatus{{Name: "front", State: "starting", Strategy: supervisor.RestForOne, Members: []string{"app"}}}
+	wide := text(shown(t, f, 180, 40))
+	require.Contains(t, wide, "0 of 4 ready, 3 at rest")
+	for _, row := range []string{`app +◔ waiting .*comes after db web`, `db +■ stopped .*by an operator; u starts it`, `job +◦ resting .*its work is done; starts when it is wanted`, `web +◦ asleep .*starts when it is wanted`} {
+		require.Regexp(t, row, wide)
+	}
+	require.Regexp(t, `group +front, starting, rest_for_one`, text(shown(t, f, 80, 24, "enter")))
+	details := text(shown(t, f, 80, 24, "down", "enter"))
+	require.Regexp(t, `last end +server process ended`, details, "a stop has no cause")
+	require.Equal(t, 1, (&model{data: data{status: f.status}}).trouble(&f.status.Servers[0]))
+	require.Zero(t, (&model{data: data{status: f.status}}).trouble(&f.status.Servers[1]))
+}
+
 // flappingSource has a server that ends within a second of each start; it is between two starts,
 // or ready.
 func flappingSource(state supervisor.State) *fakeSource {

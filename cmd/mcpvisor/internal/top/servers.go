@@ -107,7 +107,7 @@ func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, sele
 		case c.title == "STATE", c.title == "NEXT", c.title == "CAUSE":
 			_, style := m.stateOf(s)
 			text = style.Render(text)
-		case selected, c.title == "SERVER" && (s.State != supervisor.StateReady || m.flapping(s)):
+		case selected, c.title == "SERVER" && m.trouble(s) > 0:
 			text = strong.Render(text)
 		case c.title == "RESTARTS" && s.Restarts > 0, c.title == "FAILED" && strings.HasSuffix(text, "%"):
 			text = warning.Render(text)

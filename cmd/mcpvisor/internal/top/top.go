@@ -35,6 +35,8 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 	Nodes(ctx context.Context) (api.Nodes, error)
 	Summaries(ctx context.Context, after uint64) (api.EventSummaries, error)
 	Restart(ctx context.Context, name string) error
+	StopServer(ctx context.Context, name string, drain bool) error
+	StartServer(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
 }
 
@@ -152,6 +154,7 @@ type model struct {
 	filter    textinput.Model
 	filtering bool
 	confirm   []string // servers; whether to restart them is asked
+	stops     bool     // whether to stop them is
 	flash     string   // what the last action did; until the next key
 
 	data    data
@@ -391,14 +394,28 @@ func (m *model) show(s screen) tea.Cmd {
 }
 
 func (m *model) restart(names ...string) tea.Cmd {
-	ctx, source := m.ctx, m.source
-	text := "restarting " + strings.Join(names, ", ")
+	return m.operate("restarting", m.source.Restart, names)
+}
+
+func (m *model) stop(names ...string) tea.Cmd {
+	source := m.source
+	return m.operate("stopped", func(ctx context.Context, name string) error { return source.StopServer(ctx, name, false) }, names)
+}
+
+func (m *model) start(names ...string) tea.Cmd {
+	return m.operate("starting", m.source.StartServer, names)
+}
+
+// operate does something with servers, and says so.
+func (m *model) operate(says string, do func(context.Context, string) error, names []string) tea.Cmd {
+	ctx := m.ctx
+	text := says + " " + strings.Join(names, ", ")
 	if len(names) > 3 {
-		text = fmt.Sprintf("restarting %d servers", len(names))
+		text = fmt.Sprintf("%s %d servers", says, len(names))
 	}
 	return func() tea.Msg {
 		for _, name := range names {
-			if err := source.Restart(ctx, name); err != nil {
+			if err := do(ctx, name); err != nil {
 				return restartedMsg{err: err}
 			}
 		}

@@ -57,6 +57,7 @@ type fakeSource struct {
 	mu        sync.Mutex
 	failure   error
 	restarted []string
+	operated  []string // "stop NAME", "start NAME"
 }
 
 func (f *fakeSource) Status(context.Context) (api.Status, error) {
@@ -87,6 +88,20 @@ func (f *fakeSource) Restart(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.restarted = append(f.restarted, name)
+	return nil
+}
+
+func (f *fakeSource) StopServer(_ context.Context, name string, _ bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.operated = append(f.operated, "stop "+name)
+	return nil
+}
+
+func (f *fakeSource) StartServer(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.operated = append(f.operated, "start "+name)
 	return nil
 }
 
@@ -646,6 +661,24 @@ func TestRestart_with_calls_in_flight(t *testing.T) {
 	require.Equal(t, []string{"files"}, source.restarted)
 }
 
+// A stop is always asked for, and a start never.
+func TestStop_and_start(t *testing.T) {
+	source := outage()
+	m := shown(t, source, 80, 24, "x")
+	require.Contains(t, ansi.Strip(m.footer()), "stop files? 2 calls in flight fail  y stop")
+	for _, keys := range [][]string{{"x"}, {"x", "n"}, {"x", "x"}, {"down", "c", "x", "y"}, {"down", "c", "u"}} {
+		shown(t, source, 80, 24, keys...)
+		require.Empty(t, source.operated, keys)
+	}
+	m = shown(t, source, 80, 24, "x", "y")
+	require.Contains(t, ansi.Strip(m.View().Content), "stopped files")
+	shown(t, source, 80, 24, "down", "u")
+	require.Equal(t, []string{"stop files", "start orders-database"}, source.operated)
+	require.Empty(t, source.restarted)
+	shown(t, source, 80, 24, "x", "n", "r", "y")
+	require.Equal(t, []string{"files"}, source.restarted, "the question is forgotten")
+}
+
 // A program shows the table, follows keys, and ends with q.
 func TestProgram(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -702,6 +735,7 @@ func TestGlyph(t *testing.T) {
 	want := map[supervisor.State]string{
 		supervisor.StateConnecting: "◐", supervisor.StateDiscovering: "◐", supervisor.StateReady: "●", supervisor.StateClosing: "◌",
 		supervisor.StateBackoff: "↻", supervisor.StateParked: "◷", supervisor.StateUnauthorized: "◇", supervisor.StateEvicted: "✗",
+		supervisor.StateWaiting: "◔", supervisor.StateAsleep: "◦", supervisor.StateResting: "◦", supervisor.StateStopped: "■",
 		supervisor.StateStopping: "◌", supervisor.StateUnregistered: "○",
 	}
 	require.Len(t, supervisor.States(), len(want))

@@ -84,20 +84,25 @@ func (m *model) titleLine(place string) string {
 		title = strong.Render(cell(m.call.tool, min(ansi.StringWidth(m.call.tool), m.width/2), false)) + "  " + quiet.Render("call")
 	default:
 	}
-	ready, flapping, all := 0, 0, len(m.data.status.Servers)
+	ready, flapping, idle, all := 0, 0, 0, len(m.data.status.Servers)
 	for i := range m.data.status.Servers {
 		switch s := &m.data.status.Servers[i]; {
 		case m.flapping(s):
 			flapping++
 		case s.State == supervisor.StateReady:
 			ready++
+		case isIdle(s.State):
+			idle++
 		}
 	}
 	style := good
-	if ready < all {
+	if ready+idle < all {
 		style = warning
 	}
 	count := fmt.Sprintf("%d of %d ready", ready, all)
+	if idle > 0 {
+		count += fmt.Sprintf(", %d at rest", idle)
+	}
 	if flapping > 0 {
 		count += fmt.Sprintf(", %d flapping", flapping)
 	}
@@ -116,7 +121,7 @@ func ends(left, right string, width int) string {
 func (m *model) footer() string {
 	switch {
 	case len(m.confirm) > 0:
-		return m.restartQuestion()
+		return m.question()
 	case m.filtering:
 		return m.filter.View()
 	case m.screen == screenCall && m.call.confirm:
@@ -132,7 +137,7 @@ func (m *model) footer() string {
 	case m.screen == screenServers && m.filter.Value() != "":
 		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
-		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "n", "nodes", "s", "sort", "R", "restart all")
+		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "n", "nodes", "s", "sort", "x", "stop", "u", "start", "R", "restart all")
 	case m.screen == screenEvents:
 		return m.eventKeys()
 	case m.screen == screenCalls:
@@ -143,7 +148,7 @@ func (m *model) footer() string {
 	if m.screen == screenTools {
 		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")
 	}
-	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
+	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events", "x", "stop", "u", "start")
 }
 
 func (m *model) eventKeys() string {
@@ -161,9 +166,13 @@ func (m *model) eventKeys() string {
 	return m.fitKeys(pairs...)
 }
 
-// restartQuestion says what a restart of the servers in confirm costs.
-func (m *model) restartQuestion() string {
-	answers := keys("y", "restart", "any other key", "cancel")
+// question says what a restart or a stop of the servers in confirm costs.
+func (m *model) question() string {
+	verb := "restart"
+	if m.stops {
+		verb = "stop"
+	}
+	answers := keys("y", verb, "any other key", "cancel")
 	question := fmt.Sprintf("restart all %d servers? calls in flight fail  ", len(m.confirm))
 	if len(m.confirm) == 1 {
 		after := "? no call is in flight  "
@@ -173,13 +182,13 @@ func (m *model) restartQuestion() string {
 				after = "? 1 call in flight fails  "
 			}
 		}
-		question = "restart "
+		question = verb + " "
 		question += cell(m.confirm[0], min(ansi.StringWidth(m.confirm[0]), max(m.width-ansi.StringWidth(question+after+answers), 8)), false) + after
 	}
 	return warning.Render(question) + answers
 }
 
-// inFlight counts the calls that a restart of a server would end.
+// inFlight counts the calls that a restart or a stop of a server would end.
 func (m *model) inFlight(server string) (n int) {
 	for _, c := range m.data.calls.InFlight {
 		if c.Server == server {
@@ -233,8 +242,10 @@ func styleOf(s supervisor.State) lipgloss.Style {
 	switch s {
 	case supervisor.StateReady:
 		return good
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing:
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
 		return busy
+	case supervisor.StateStopped:
+		return strong
 	case supervisor.StateBackoff, supervisor.StateParked:
 		return warning
 	case supervisor.StateEvicted, supervisor.StateUnauthorized:
@@ -298,7 +309,18 @@ func glyph(s supervisor.State) string {
 		return "◇"
 	case supervisor.StateEvicted:
 		return "✗"
+	case supervisor.StateWaiting:
+		return "◔"
+	case supervisor.StateAsleep, supervisor.StateResting:
+		return "◦"
+	case supervisor.StateStopped:
+		return "■"
 	default:
 	}
 	return "○"
+}
+
+// isIdle reports whether a server does not run and needs no attention: nothing wants it, or an operator has stopped it.
+func isIdle(s supervisor.State) bool {
+	return s == supervisor.StateAsleep || s == supervisor.StateResting || s == supervisor.StateStopped
 }

@@ -153,7 +153,7 @@ var arrows = map[string]arrow{
 	"fleet/store":                        {},
 	"fleet/store/etcd":                   {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap", "google.golang.org/grpc/"}},
 	"fleet/certs":                        {},
-	"fleet/peer":                         {". supervisor facade facade/relay transport internal/budget fleet/certs fleet/internal/catalog fleet/internal/framing fleet/internal/varint", []string{sdk, "google.golang.org/grpc/"}},
+	"fleet/peer":                         {". supervisor facade facade/relay transport internal/budget internal/encodedlists internal/catalog fleet/certs fleet/internal/catalog fleet/internal/framing fleet/internal/varint", []string{sdk, "google.golang.org/grpc/"}},
 	"fleet/internal/framing":             {"fleet/internal/varint", []string{"google.golang.org/grpc/"}},
 	"fleet/internal/framing/framingtest": {"", []string{"google.golang.org/grpc/"}},
 	"fleet/internal/varint":              {},

@@ -88,11 +88,9 @@ func (m *manager) drainInbox(c actor.Context) {
 func (m *manager) handle(c actor.Context, message messages.Message) {
 	switch msg := message.(type) {
 	case *messages.Register:
-		m.register(c, msg)
+		m.registerAll(c, []*messages.Register{msg})
 	case *messages.RegisterAll:
-		for _, r := range msg.All {
-			m.register(c, r)
-		}
+		m.registerAll(c, msg.All)
 	case *messages.Unregister:
 		m.unregister(c, msg)
 	case *messages.UnregisterAll:
@@ -212,21 +210,43 @@ func (m *manager) answerUnknown(msg *messages.Register, err error) {
 	}
 }
 
-func (m *manager) register(c actor.Context, msg *messages.Register) {
+// registerAll registers servers in their order. One that fits only when a later one has replaced another follows that.
+func (m *manager) registerAll(c actor.Context, all []*messages.Register) {
+	for {
+		var unfit []*messages.Register
+		var errs []error
+		for _, msg := range all {
+			if err := m.register(c, msg); err != nil {
+				unfit, errs = append(unfit, msg), append(errs, err)
+			}
+		}
+		if len(unfit) == len(all) {
+			for i, msg := range unfit {
+				m.reply(msg.Reply, errs[i])
+			}
+			return
+		}
+		all = unfit
+	}
+}
+
+// register registers a server. The error says why it does not fit into the order of the servers; its caller has no
+// answer then.
+func (m *manager) register(c actor.Context, msg *messages.Register) error {
 	name := msg.Spec.Name
 	if m.state.closing {
 		m.reply(msg.Reply, ClosedError(name))
-		return
+		return nil
 	}
 	if err := m.checkTree(m.state.tree.groups, &msg.Spec); err != nil {
-		m.reply(msg.Reply, err)
-		return
+		return err
 	}
 	if r := m.state.registrations[name]; r != nil {
 		m.replace(c, msg, r)
-		return
+	} else {
+		m.add(c, msg, subscription.NewDesired(), nil)
 	}
-	m.add(c, msg, subscription.NewDesired(), nil)
+	return nil
 }
 
 // add makes a registration of a name that is free. last is what the registration offered
@@ -393,7 +413,31 @@ func (m *manager) operate(c actor.Context, msg *messages.Operate) {
 	if msg.Drain {
 		order.DrainUntil = m.drainUntil(msg.Name)
 	}
+	if msg.Order == messages.OrderStop {
+		m.stopReplacement(c, msg.Name, r, order.DrainUntil)
+	}
 	c.Send(r.supervisor, order)
+}
+
+// stopReplacement ends what runs beside a server that the operator stops, and refuses what was to replace it: it would
+// start. The operator has to ask again.
+func (m *manager) stopReplacement(c actor.Context, name string, r *registration, until time.Time) {
+	refuse := func(to chan<- error, gen uint64) {
+		m.reply(to, &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindClosed, Cause: errors.New("an operator has stopped the server meanwhile")})
+	}
+	if r.successor != nil {
+		refuse(r.successor.Reply, r.gen)
+		r.successor = nil
+	}
+	b := r.beside
+	if b == nil {
+		return
+	}
+	if b.candidate && b.register != nil {
+		refuse(b.register, b.gen)
+		b.register = nil
+	}
+	m.stop(c, name, b, until)
 }
 
 // fence ends a server at once. The replies follow when nothing of it is left: with a report
@@ -474,12 +518,12 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.reply(r.restart[0], msg.refused)
 		r.restart = r.restart[1:]
 	}
-	if view.State == supervisor.StateStopped || view.State == supervisor.StateEvicted && r.beside == nil {
+	if r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
-		for _, reply := range r.stopped {
-			m.reply(reply, left)
+		for ; r.stops < msg.stops && len(r.stopped) > 0; r.stops++ {
+			m.reply(r.stopped[0], left)
+			r.stopped = r.stopped[1:]
 		}
-		r.stopped = nil
 	}
 	if msg.fenced && r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)

@@ -34,6 +34,13 @@ func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
 // dirty has the tree looked at again.
 func (t *tree) dirty() { t.changed, t.before, t.behind = true, nil, nil }
 
+// specChanged has the tree looked at again when another spec of a server is about to be published, if there is a tree.
+func (t *tree) specChanged() {
+	if !t.isEmpty() {
+		t.dirty()
+	}
+}
+
 // membersChanged has the actor groups told about a change of the members.
 func (t *tree) membersChanged() { t.changed = t.changed || !t.isEmpty() }
 
@@ -45,9 +52,7 @@ func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
 		}
 		t.after[gen] = true
 	}
-	if !t.isEmpty() {
-		t.dirty()
-	}
+	t.specChanged()
 }
 
 func (t *tree) remove(gen uint64) {
@@ -115,12 +120,15 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		return e
 	}
 	specs := map[string]*mcpvisor.ServerSpec{}
-	for name := range m.state.registrations {
+	for name, r := range m.state.registrations {
 		if v := m.view(name); v != nil {
-			specs[name] = v.Spec
+			specs[name] = r.planned(v.Spec)
 		}
 	}
 	if spec != nil {
+		if r := m.state.registrations[spec.Name]; r != nil && r.beside == nil && m.mayOverlap(r, spec) {
+			spec = afterBoth(spec, specs[spec.Name]) // it may fail, and the other one stay
+		}
 		specs[spec.Name] = spec
 	}
 	for _, g := range groups {
@@ -139,6 +147,28 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		return invalid(err)
 	}
 	return nil
+}
+
+// planned is the spec by which a server is to run, with all that it may come after. spec is that of its view.
+func (r *registration) planned(spec *mcpvisor.ServerSpec) *mcpvisor.ServerSpec {
+	if b := r.beside; b != nil && b.candidate && !b.stopping { // either of the two may stay
+		spec = afterBoth(b.spec, spec)
+	}
+	switch next := r.successor; {
+	case next == nil:
+	case r.stopping:
+		spec = &next.Spec
+	default: // it waits for the candidate
+		spec = afterBoth(&next.Spec, spec)
+	}
+	return spec
+}
+
+// afterBoth is the first of two specs of a server, with what either of them comes after.
+func afterBoth(a, b *mcpvisor.ServerSpec) *mcpvisor.ServerSpec {
+	both := *a
+	both.After = slices.Concat(a.After, b.After)
+	return &both
 }
 
 // configsOf makes the configurations of groups with the members that have a spec. The first is that of the root.

@@ -173,3 +173,39 @@ func TestOrderStartsNoEvictedServer(t *testing.T) {
 		require.Len(t, h.sessions("bad"), 2, "only Start starts it")
 	})
 }
+
+// What a server waits for is what is not ready now, and one wait is one event.
+func TestWaitsFor(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		h.script("b", script{openErr: errScripted})
+		h.script("c", script{})
+		events := h.events()
+		for _, err := range h.rt.RegisterAll(context.Background(), []mcpvisor.ServerSpec{specOf("c", "a", "b"), specOf("a"), specOf("b")}) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, supervisor.StateReady, h.state("a"))
+		waitsFor := func() []string {
+			h.settle()
+			return h.rt.Snapshot().Server("c").Status().WaitsFor
+		}
+		require.Equal(t, []string{"b"}, waitsFor())
+		require.NoError(t, h.rt.Restart(t.Context(), "c"))
+		h.crashManager()
+		require.Equal(t, []string{"b"}, waitsFor())
+		require.NoError(t, h.rt.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"d", "c"}}}))
+		require.Equal(t, []string{"b"}, waitsFor(), "it is not known what is registered later")
+		h.script("d", script{openErr: errScripted})
+		h.register(specOf("d"))
+		require.Equal(t, []string{"b", "d"}, waitsFor())
+		n := 0
+		for _, e := range events() {
+			if e.Kind == mcpvisor.EventWaiting && e.Server == "c" {
+				n++
+			}
+		}
+		require.Equal(t, 1, n)
+		require.NoError(t, h.rt.Close(context.Background()))
+		require.Empty(t, h.rt.Snapshot().Groups())
+	})
+}

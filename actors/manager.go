@@ -502,12 +502,12 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	if main := m.state.registrations[msg.name]; r == main.beside && !m.promote(c, msg, r, main) {
 		return
 	}
-	view := m.viewOf(r, msg.view)
+	before, view := m.view(msg.name), m.viewOf(r, msg.view)
 	m.setView(msg.name, view)
 	if view.State == supervisor.StateReady {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
-	if len(view.waits) > 0 {
+	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil && len(notReady(m.state.tree.before[msg.name], m.view)) > 0 {
 		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch})
 	}
 	m.announce(msg.events)
@@ -687,7 +687,9 @@ func (m *manager) flush() {
 
 // publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
-	s.closed, s.groups = m.state.closing, m.state.tree.statuses()
+	if s.closed = m.state.closing; !s.closed || len(m.state.registrations) > 0 {
+		s.groups = m.state.tree.statuses()
+	}
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -126,5 +127,44 @@ func TestFirstStartAfterRest(t *testing.T) {
 		require.NoError(t, h.rt.Start(t.Context(), "a"))
 		time.Sleep(time.Minute)
 		require.Equal(t, supervisor.StateReady, h.state("a"))
+	})
+}
+
+// A lazy server that was started for its lists, and that another one waited for, sleeps when that one does.
+func TestLazyDependencySleeps(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("db", script{})
+		h.script("api", script{})
+		db, api := specOf("db"), specOf("api", "db")
+		db.Start, api.Start = mcpvisor.StartLazy, mcpvisor.StartLazy
+		for _, err := range h.rt.RegisterAll(context.Background(), []mcpvisor.ServerSpec{db, api}) {
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, supervisor.StateAsleep, h.state("api"))
+		require.Equal(t, supervisor.StateAsleep, h.state("db"))
+		require.ErrorContains(t, h.rt.Ping(t.Context(), h.rt.Snapshot().Server("db")), "asleep")
+		require.NoError(t, h.rt.Start(t.Context(), "db"))
+		time.Sleep(time.Minute)
+		require.Equal(t, supervisor.StateReady, h.state("db"), "it is wanted, and has no IdleStop")
+	})
+}
+
+// A call that begins when its server is about to sleep keeps it awake, and so one that waits for the server continues.
+func TestRestRefused(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		spec := specOf("a")
+		spec.IdleStop = time.Hour
+		h.register(spec)
+		time.Sleep(time.Minute) // nothing else changes the view then
+		s := h.rt.Snapshot()
+		inc := s.Server("a").current
+		require.True(t, inc.limiter.tryAcquire(), "a call begins, and is not counted yet")
+		inc.rested.Store(true) // what the one that waits has seen
+		waiting := h.background(func() error { _, err := h.rt.AwaitReady(context.Background(), "a"); return err })
+		h.send(h.supervisorOf("a"), &messages.Rest{Epoch: inc.epoch})
+		require.NoError(t, waiting())
+		inc.limiter.release(false)
 	})
 }

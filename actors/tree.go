@@ -251,6 +251,15 @@ func (m *manager) sendTree() {
 		}
 	}
 	t.changed = false
+	if t.before == nil {
+		for name := range m.state.registrations {
+			if v := m.view(name); v != nil && v.waits != nil {
+				again := *v
+				again.waits = m.waitsFor(name)
+				m.setView(name, &again)
+			}
+		}
+	}
 	msg := &setTree{servers: map[string]serverRef{}}
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
@@ -312,13 +321,19 @@ func (m *manager) waitsToEnd(name string) bool {
 	})
 }
 
-// waitsFor names what a server comes after that is not ready.
-func (m *manager) waitsFor(name string) (names []string) {
-	t := &m.state.tree
+// waitsFor returns a function that names what a server comes after and is not ready when it is called.
+func (m *manager) waitsFor(name string) func() []string {
+	t, rt := &m.state.tree, m.rt
 	t.order(m)
-	for _, other := range t.before[name] {
-		if v := m.view(other); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, other) {
-			names = append(names, other)
+	before := t.before[name]
+	return func() []string { return notReady(before, rt.Snapshot().Server) }
+}
+
+// notReady returns the servers of a list that are not ready, in order.
+func notReady(servers []string, view func(string) *View) (names []string) {
+	for _, name := range servers {
+		if v := view(name); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
@@ -407,6 +422,9 @@ func groupState(r group.Report) string {
 	}
 	return string(r.State)
 }
+
+// errAtRest is the cause of a request that wakes no server.
+var errAtRest = errors.New("the server is asleep, and this does not wake it")
 
 // errStopped is the cause of a request to a server that an operator has stopped.
 var errStopped = errors.New("an operator has stopped the server; start it first")

@@ -150,6 +150,7 @@ func TestGroup_that_fails_is_evicted_as_one_and_starts_again(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, c.Start(t.Context(), "g"))
+	require.NoError(t, c.WaitReady(t.Context(), "a", "b"), "the start is under way")
 	awaitRestarts(t, c, "a", 1)
 	awaitRestarts(t, c, "b", 2)
 	_, err = c.CallTool(t.Context(), "b/echo", nil)

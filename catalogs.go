@@ -12,7 +12,7 @@ import (
 type CatalogStore interface {
 	// Load returns what was saved for a server last; nil if nothing was.
 	Load(server string) ([]byte, error)
-	// Save replaces it. data must not be changed.
+	// Save replaces it. data must not be changed. Close of the client waits for it until its context ends.
 	Save(server string, data []byte) error
 }
 

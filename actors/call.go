@@ -144,8 +144,10 @@ func (v *View) unavailable() *mcpvisor.Error {
 		}
 	case supervisor.StateStopped:
 		e.Cause = ErrStopped
+	case supervisor.StateAsleep, supervisor.StateResting:
+		e.Cause = errAtRest
 	case supervisor.StateWaiting:
-		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsFor()
+		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsError()
 	case supervisor.StateStopping, supervisor.StateUnregistered:
 		e.Kind, e.Cause = mcpvisor.KindClosed, errors.New("the server is being unregistered")
 	case supervisor.StateBackoff, supervisor.StateParked:
@@ -159,12 +161,12 @@ func (v *View) unavailable() *mcpvisor.Error {
 	return e
 }
 
-// waitsFor is the cause of a call to a server that waits for its turn.
-func (v *View) waitsFor() error {
-	if len(v.waits) == 0 {
-		return errors.New("it waits for its group")
+// waitsError is the cause of a call to a server that waits for its turn.
+func (v *View) waitsError() error {
+	if names := v.waitsFor(); len(names) > 0 {
+		return fmt.Errorf("it waits for %s", strings.Join(names, ", "))
 	}
-	return fmt.Errorf("it waits for %s", strings.Join(v.waits, ", "))
+	return errors.New("it waits for its group; if that has failed, start the group")
 }
 
 // errBeingReplaced is the cause of a call that was not sent because its server ends for another one, or

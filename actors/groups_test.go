@@ -85,3 +85,127 @@ func TestGroupPanicDuringRestart(t *testing.T) {
 		})
 	}
 }
+
+// Servers that would wait for each other when both are replaced are refused, however they are replaced: the client could
+// not be closed. An order that is turned round is no circle.
+func TestReplacementsWithoutCircle(t *testing.T) {
+	for _, overlap := range []bool{false, true} {
+		runWithHarness(t, fmt.Sprint("overlap ", overlap), func(t *testing.T, h *harness) {
+			a, b := specOf("a", "b"), specOf("b")
+			a.Overlap, b.Overlap = overlap, overlap
+			h.script("a", script{openAfter: time.Second})
+			h.script("b", script{openAfter: time.Second})
+			for _, err := range h.rt.RegisterAll(context.Background(), []mcpvisor.ServerSpec{a, b}) {
+				require.NoError(t, err)
+			}
+			time.Sleep(time.Minute)
+			a.After, b.After = nil, []string{"a"}
+			errs := h.replaceAll(b, a)
+			if require.NoError(t, errs[1]); overlap { // until the new one is ready, the old one may stay
+				require.ErrorContains(t, errs[0], `"a" → "b" → "a" wait for each other`)
+				time.Sleep(time.Minute)
+				errs = h.replaceAll(b)
+			}
+			require.NoError(t, errs[0])
+			time.Sleep(time.Minute)
+			a.After = []string{"b"}
+			require.ErrorIs(t, h.replaceAll(a)[0], mcpvisor.ErrInvalid)
+			require.Equal(t, supervisor.StateReady, h.state("a"))
+			require.Equal(t, supervisor.StateReady, h.state("b"))
+		})
+		runWithHarness(t, fmt.Sprint("at once, overlap ", overlap), func(t *testing.T, h *harness) {
+			a, b := specOf("a"), specOf("b")
+			a.Overlap, b.Overlap = overlap, overlap
+			h.script("a", script{openAfter: time.Second})
+			h.script("b", script{openAfter: time.Second})
+			h.register(a)
+			h.register(b)
+			time.Sleep(time.Minute)
+			a.After, b.After = []string{"b"}, []string{"a"}
+			errs := h.replaceAll(a, b)
+			require.NoError(t, errs[0])
+			require.ErrorIs(t, errs[1], mcpvisor.ErrInvalid)
+		})
+	}
+}
+
+// A server that was replaced while it ran ends before what only its new spec comes after.
+func TestReplacementChangesOrder(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("a", script{releaseAfter: 5 * time.Second})
+		h.script("b", script{})
+		h.script("c", script{})
+		a := specOf("a")
+		a.Overlap = true
+		for _, spec := range []mcpvisor.ServerSpec{a, specOf("b"), specOf("c", "b")} {
+			h.register(spec)
+		}
+		a.After = []string{"b"}
+		require.NoError(t, h.replaceAll(a)[0])
+		time.Sleep(time.Minute)
+		events := h.events()
+		require.NoError(t, h.rt.Close(context.Background()))
+		last := ""
+		for _, e := range events() {
+			if e.Kind == mcpvisor.EventUnregistered {
+				last = e.Server
+			}
+		}
+		require.Equal(t, "b", last)
+	})
+}
+
+// A server that was evicted stays so when another one is registered with an order.
+func TestOrderStartsNoEvictedServer(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("bad", script{openErr: errScripted})
+		h.script("a", script{})
+		h.script("b", script{})
+		bad := specOf("bad")
+		bad.Policy = supervisor.NoRetry()
+		h.register(bad)
+		h.register(specOf("a"))
+		h.register(specOf("b", "a"))
+		require.Equal(t, supervisor.StateEvicted, h.state("bad"))
+		require.Len(t, h.sessions("bad"), 1)
+		require.NoError(t, h.rt.Start(t.Context(), "bad"))
+		time.Sleep(time.Minute)
+		require.Len(t, h.sessions("bad"), 2, "only Start starts it")
+	})
+}
+
+// What a server waits for is what is not ready now, and one wait is one event.
+func TestWaitsFor(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		h.script("b", script{openErr: errScripted})
+		h.script("c", script{})
+		events := h.events()
+		for _, err := range h.rt.RegisterAll(context.Background(), []mcpvisor.ServerSpec{specOf("c", "a", "b"), specOf("a"), specOf("b")}) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, supervisor.StateReady, h.state("a"))
+		waitsFor := func() []string {
+			h.settle()
+			return h.rt.Snapshot().Server("c").Status().WaitsFor
+		}
+		require.Equal(t, []string{"b"}, waitsFor())
+		require.NoError(t, h.rt.Restart(t.Context(), "c"))
+		h.crashManager()
+		require.Equal(t, []string{"b"}, waitsFor())
+		require.NoError(t, h.rt.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"d", "c"}}}))
+		require.Equal(t, []string{"b"}, waitsFor(), "it is not known what is registered later")
+		h.script("d", script{openErr: errScripted})
+		h.register(specOf("d"))
+		require.Equal(t, []string{"b", "d"}, waitsFor())
+		n := 0
+		for _, e := range events() {
+			if e.Kind == mcpvisor.EventWaiting && e.Server == "c" {
+				n++
+			}
+		}
+		require.Equal(t, 1, n)
+		require.NoError(t, h.rt.Close(context.Background()))
+		require.Empty(t, h.rt.Snapshot().Groups())
+	})
+}

@@ -88,11 +88,9 @@ func (m *manager) drainInbox(c actor.Context) {
 func (m *manager) handle(c actor.Context, message messages.Message) {
 	switch msg := message.(type) {
 	case *messages.Register:
-		m.register(c, msg)
+		m.registerAll(c, []*messages.Register{msg})
 	case *messages.RegisterAll:
-		for _, r := range msg.All {
-			m.register(c, r)
-		}
+		m.registerAll(c, msg.All)
 	case *messages.Unregister:
 		m.unregister(c, msg)
 	case *messages.UnregisterAll:
@@ -212,21 +210,43 @@ func (m *manager) answerUnknown(msg *messages.Register, err error) {
 	}
 }
 
-func (m *manager) register(c actor.Context, msg *messages.Register) {
+// registerAll registers servers in their order. One that fits only when a later one has replaced another follows that.
+func (m *manager) registerAll(c actor.Context, all []*messages.Register) {
+	for {
+		var unfit []*messages.Register
+		var errs []error
+		for _, msg := range all {
+			if err := m.register(c, msg); err != nil {
+				unfit, errs = append(unfit, msg), append(errs, err)
+			}
+		}
+		if len(unfit) == len(all) {
+			for i, msg := range unfit {
+				m.reply(msg.Reply, errs[i])
+			}
+			return
+		}
+		all = unfit
+	}
+}
+
+// register registers a server. The error says why it does not fit into the order of the servers; its caller has no
+// answer then.
+func (m *manager) register(c actor.Context, msg *messages.Register) error {
 	name := msg.Spec.Name
 	if m.state.closing {
 		m.reply(msg.Reply, ClosedError(name))
-		return
+		return nil
 	}
 	if err := m.checkTree(m.state.tree.groups, &msg.Spec); err != nil {
-		m.reply(msg.Reply, err)
-		return
+		return err
 	}
 	if r := m.state.registrations[name]; r != nil {
 		m.replace(c, msg, r)
-		return
+	} else {
+		m.add(c, msg, subscription.NewDesired(), nil)
 	}
-	m.add(c, msg, subscription.NewDesired(), nil)
+	return nil
 }
 
 // add makes a registration of a name that is free. last is what the registration offered
@@ -461,13 +481,13 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	if main := m.state.registrations[msg.name]; r == main.beside && !m.promote(c, msg, r, main) {
 		return
 	}
-	view := m.viewOf(r, msg.view)
+	before, view := m.view(msg.name), m.viewOf(r, msg.view)
 	m.setView(msg.name, view)
 	if view.State == supervisor.StateReady {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
-	if len(view.waits) > 0 {
-		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: slices.Clone(view.waits)})
+	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil && len(notReady(m.state.tree.before[msg.name], m.view)) > 0 {
+		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: slices.Clone(view.waitsFor())})
 	}
 	m.announce(msg.events)
 	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {
@@ -477,12 +497,12 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.reply(r.restart[0], msg.refused)
 		r.restart = r.restart[1:]
 	}
-	if (view.State == supervisor.StateStopped || view.State == supervisor.StateEvicted) && r.beside == nil {
+	if r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
-		for _, reply := range r.stopped {
-			m.reply(reply, left)
+		for ; r.stops < msg.stops && len(r.stopped) > 0; r.stops++ {
+			m.reply(r.stopped[0], left)
+			r.stopped = r.stopped[1:]
 		}
-		r.stopped = nil
 	}
 	if msg.fenced && r.beside == nil {
 		left := m.rt.leftBehind.of(msg.name, r.gen)
@@ -646,7 +666,9 @@ func (m *manager) flush() {
 
 // publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
-	s.closed, s.groups = m.state.closing, m.state.tree.statuses()
+	if s.closed = m.state.closing; !s.closed || len(m.state.registrations) > 0 {
+		s.groups = m.state.tree.statuses()
+	}
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)
 }

@@ -27,14 +27,14 @@ func (m *manager) find(name string, gen uint64) *registration {
 // mayOverlap reports whether a server of a spec may start while the one that it replaces serves.
 func (m *manager) mayOverlap(r *registration, next *mcpvisor.ServerSpec) bool {
 	v := m.view(next.Name)
-	return !r.stopping && r.fence == nil && v.State == supervisor.StateReady && !v.Spec.Exclusive && !next.Exclusive &&
+	return !r.stopping && r.fence == nil && len(r.stopped) == 0 && v.State == supervisor.StateReady && !v.Spec.Exclusive && !next.Exclusive &&
 		(next.HTTP != nil || next.Overlap || next.Standby)
 }
 
 // addBeside makes a candidate. What the host desires belongs to both.
 func (m *manager) addBeside(c actor.Context, msg *messages.Register, r *registration) {
 	gen, spec, stats := m.rt.nextGen.Add(1), msg.Spec.WithDefaults(), newRegistrationStats()
-	r.beside = &registration{gen: gen, register: msg.Reply, candidate: true}
+	r.beside = &registration{gen: gen, spec: &spec, register: msg.Reply, candidate: true}
 	stats.registered = time.Now()
 	m.rt.stats.Store(gen, stats)
 	m.rt.desired.Store(gen, m.rt.desiredOf(r.gen))
@@ -72,9 +72,9 @@ func (m *manager) promote(c actor.Context, msg *report, r, main *registration) b
 	old, until := m.view(msg.name), m.drainUntil(msg.name)
 	main.restart, main.beside, main.replaced = nil, nil, true
 	r.beside, r.ending, r.candidate = main, old.current, false
-	m.state.tree.membersChanged()
 	m.state.registrations[msg.name] = r
 	m.stop(c, msg.name, main, until)
+	m.state.tree.specChanged()
 	gone := mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: msg.name, Gen: main.gen, Epoch: old.Epoch,
 		Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server was replaced"}}
 	msg.events, r.events = append([]mcpvisor.Event{gone}, r.events...), nil

@@ -16,7 +16,8 @@ import (
 // manager, as part of [managerState].
 type registration struct {
 	gen        uint64
-	supervisor *actor.PID // nil until the actor has reported itself
+	spec       *mcpvisor.ServerSpec // of a candidate, which has no view; nil otherwise
+	supervisor *actor.PID           // nil until the actor has reported itself
 	stopping   bool
 	stopSent   bool              // the actor was told; it is not while others end before it
 	drainUntil time.Time         // while stopping: when its calls in flight must have ended; zero: at once
@@ -28,7 +29,8 @@ type registration struct {
 	register   chan<- error
 	unregister []chan<- error
 	restart    []chan<- error // of orders to restart or start, oldest first
-	stopped    []chan<- error // of orders to stop
+	stopped    []chan<- error // of orders to stop, oldest first
+	stops      uint64         // how many of them were answered
 	// orders wait for the actor to report itself.
 	orders  []*messages.Operate
 	fencing []chan<- error

@@ -23,7 +23,8 @@ type report struct {
 	events []mcpvisor.Event
 	// restarted: an order to restart or start has been carried out, and the view shows it.
 	restarted bool
-	refused   error // why it was not
+	refused   error  // why it was not
+	stops     uint64 // orders to stop of which nothing is left to end, since the actor began
 	// fenced: the server was fenced, and nothing of it is left.
 	fenced bool
 	// replies are answered when the view is published.
@@ -53,7 +54,10 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		info := s.inc.session.Info()
 		protocol, s.bothEras = info.ProtocolVersion, info.BothEras && info.Node == ""
 	}
-	r := &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
+	if s.drain == nil && (s.halting != lc.Epoch() || !isOpen(lc.State()) && lc.State() != supervisor.StateClosing && lc.State() != supervisor.StateStopping) {
+		s.stops = s.halts
+	}
+	r := &report{name: s.name, gen: s.gen, from: s.self, events: events, stops: s.stops, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), downSince: s.downSince, Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
 		Catalog: s.published, last: s.last, rests: s.rests, EverReady: s.everReady, BothEras: s.bothEras,
@@ -61,8 +65,8 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
-	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one whose registration ends
-		r.view.State, r.view.Catalog, r.view.last = supervisor.StateClosing, nil, s.published
+	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one that stops
+		r.view.State, r.view.Catalog, r.view.last, r.view.Cause = supervisor.StateClosing, nil, s.published, s.drain.Cause
 	}
 	return r
 }

@@ -26,35 +26,40 @@ type restRequest struct {
 // idleChecks is how often within ServerSpec.IdleStop the use of a server is looked at.
 const idleChecks = 4
 
+// unwantedCheck is the pause after which a lazy server that was started for its lists, and may not sleep yet because
+// another one starts after it, asks again.
+const unwantedCheck = time.Second
+
 // watchUse looks at the use of the incarnation in service, in time. A lazy server that was started for its lists
 // sleeps at once.
 func (s *supervisingActor) watchUse(unused time.Duration) {
 	stopTimer(&s.idleTimer)
-	switch {
-	case !s.wanted:
-		s.rt.post(&restRequest{name: s.name, gen: s.gen, epoch: s.lifecycle.Epoch()})
-	case s.spec.IdleStop <= 0:
+	if s.wanted && s.spec.IdleStop <= 0 {
 		return
-	}
-	if s.wanted = true; s.spec.IdleStop <= 0 {
-		return // if it is used meanwhile, it stays
 	}
 	if unused == 0 {
 		s.idleSince, s.idleCalls = time.Now(), s.stats.calls.total.Load()
 	}
-	s.idleTimer = s.afterFunc(max(min(s.spec.IdleStop/idleChecks, s.spec.IdleStop-unused), time.Millisecond), &idleDue{epoch: s.lifecycle.Epoch()})
+	next := unwantedCheck
+	if s.wanted {
+		next = max(min(s.spec.IdleStop/idleChecks, s.spec.IdleStop-unused), time.Millisecond)
+	} else {
+		s.rt.post(&restRequest{name: s.name, gen: s.gen, epoch: s.lifecycle.Epoch()})
+	}
+	s.idleTimer = s.afterFunc(next, &idleDue{epoch: s.lifecycle.Epoch()})
 }
 
 // checkIdle lets a server sleep that nothing has used for ServerSpec.IdleStop.
 func (s *supervisingActor) checkIdle(epoch uint64) {
-	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil || s.spec.IdleStop <= 0 {
+	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil {
 		return
 	}
 	unused := time.Since(s.idleSince)
 	switch {
 	case s.isUsed() || s.stats.calls.total.Load() != s.idleCalls:
-		unused = 0
-	case unused >= s.spec.IdleStop:
+		s.wanted, unused = true, 0
+	case !s.wanted:
+	case s.spec.IdleStop > 0 && unused >= s.spec.IdleStop:
 		s.rt.post(&restRequest{name: s.name, gen: s.gen, epoch: epoch})
 		unused = s.spec.IdleStop / 2 // if it may not, ask again
 		s.idleSince = time.Now().Add(-unused)
@@ -72,7 +77,11 @@ func (s *supervisingActor) isUsed() bool {
 // rest ends an incarnation that nothing uses. A call that begins in this moment is not lost: either it keeps the server
 // awake, or it is not sent and wakes it.
 func (s *supervisingActor) rest(c actor.Context, epoch uint64) {
-	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil || s.isUsed() || !s.inc.rest() {
+	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil || s.isUsed() || s.wanted && s.spec.IdleStop <= 0 {
+		return
+	}
+	if !s.inc.rest() {
+		s.report(nil) // a caller that has seen it rested waits for another view
 		return
 	}
 	cause := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "nothing has used the server for " + s.spec.IdleStop.String() + "; it starts when it is wanted"}

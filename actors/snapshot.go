@@ -251,9 +251,9 @@ type View struct {
 	// rests: the server has gone to rest, or has not been wanted yet, and has neither been ready nor failed since. It is
 	// listed with last, also while it wakes.
 	rests   bool
-	woken   *atomic.Bool // it was told to wake; set if rests is
-	waits   []string     // of a server that waits: what it waits for
-	leaving bool         // the registration is being removed
+	woken   *atomic.Bool    // it was told to wake; set if rests is
+	waits   func() []string // of a server that waits: what it waits for now; nil of any other
+	leaving bool            // the registration is being removed
 	// replaced: the registration is being removed, and the next one of the name follows at
 	// once.
 	replaced bool
@@ -359,6 +359,14 @@ func (v *View) FellAsleep() bool {
 	return v.State == supervisor.StateReady && v.current.rested.Load()
 }
 
+// waitsFor is what the server waits for now; nil if it does not wait.
+func (v *View) waitsFor() []string {
+	if v.waits == nil {
+		return nil
+	}
+	return v.waits()
+}
+
 // mayReturn reports whether a server in that state is ready, or may become ready without a
 // Restart.
 func mayReturn(s supervisor.State) bool {
@@ -386,7 +394,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	st := mcpvisor.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Registered: v.stats.registered, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
-		WantsStandby: v.Spec.Standby, WaitsFor: slices.Clone(v.waits),
+		WantsStandby: v.Spec.Standby, WaitsFor: v.waitsFor(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
 		Calls: v.stats.calls.counts(), Totals: v.totals(time.Now()),

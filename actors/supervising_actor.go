@@ -58,6 +58,11 @@ type supervisingActor struct {
 	idleSince time.Time
 	idleCalls int64 // calls when idleSince was set
 
+	// halts counts the orders to stop, and stops those of which nothing is left to end. halting is the incarnation that
+	// the last one ends.
+	halts, stops uint64
+	halting      uint64
+
 	drain *lifecycle.Input // ends the session when its calls in flight have ended; nil: none waits for that
 
 	everReady bool
@@ -172,16 +177,20 @@ func (s *supervisingActor) operate(c actor.Context, m *messages.OperateServer) {
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputWanted})
 		return
 	case messages.OrderStart:
+		if s.isHalting() { // when the calls in flight have ended
+			s.drain = &lifecycle.Input{Kind: lifecycle.InputRestart, Cause: s.drain.Cause}
+		}
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputStart})
 		s.answerOrder(nil)
 	case messages.OrderStop:
 		if cause == nil {
 			cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "stopped by an operator"}
 		}
+		s.halts, s.halting = s.halts+1, s.lifecycle.Epoch()
 		s.end(c, lifecycle.Input{Kind: lifecycle.InputHalt, Cause: cause}, m.DrainUntil)
 		s.report(nil)
 	case messages.OrderRestart:
-		if s.lifecycle.Halted() {
+		if s.lifecycle.Halted() || s.isHalting() {
 			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.KindUnavailable, Cause: ErrStopped})
 			return
 		}
@@ -191,6 +200,11 @@ func (s *supervisingActor) operate(c actor.Context, m *messages.OperateServer) {
 		s.end(c, lifecycle.Input{Kind: lifecycle.InputRestart, Cause: cause}, m.DrainUntil)
 		s.answerOrder(nil)
 	}
+}
+
+// isHalting reports whether the operator has stopped the server, and its calls in flight have not ended.
+func (s *supervisingActor) isHalting() bool {
+	return s.drain != nil && s.drain.Kind == lifecycle.InputHalt
 }
 
 // reportGroup tells the group of the server how it stands, if that has changed. joined answers a joinGroup.

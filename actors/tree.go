@@ -33,6 +33,13 @@ func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
 // dirty has the tree looked at again.
 func (t *tree) dirty() { t.changed, t.before, t.behind = true, nil, nil }
 
+// specChanged has the tree looked at again when another spec of a server is about to be published, if there is a tree.
+func (t *tree) specChanged() {
+	if !t.isEmpty() {
+		t.dirty()
+	}
+}
+
 // membersChanged has the actor groups told about a change of the members.
 func (t *tree) membersChanged() { t.changed = t.changed || !t.isEmpty() }
 
@@ -44,9 +51,7 @@ func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
 		}
 		t.after[gen] = true
 	}
-	if !t.isEmpty() {
-		t.dirty()
-	}
+	t.specChanged()
 }
 
 func (t *tree) remove(gen uint64) {
@@ -114,18 +119,43 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		return e
 	}
 	specs := map[string]*mcpvisor.ServerSpec{}
-	for name := range m.state.registrations {
+	for name, r := range m.state.registrations {
 		if v := m.view(name); v != nil {
-			specs[name] = v.Spec
+			specs[name] = r.planned(v.Spec)
 		}
 	}
 	if spec != nil {
+		if r := m.state.registrations[spec.Name]; r != nil && r.beside == nil && m.mayOverlap(r, spec) {
+			spec = afterBoth(spec, specs[spec.Name]) // it may fail, and the other one stay
+		}
 		specs[spec.Name] = spec
 	}
 	if err := grouptree.Check(groups, specs); err != nil {
 		return invalid(err)
 	}
 	return nil
+}
+
+// planned is the spec by which a server is to run, with all that it may come after. spec is that of its view.
+func (r *registration) planned(spec *mcpvisor.ServerSpec) *mcpvisor.ServerSpec {
+	if b := r.beside; b != nil && b.candidate && !b.stopping { // either of the two may stay
+		spec = afterBoth(b.spec, spec)
+	}
+	switch next := r.successor; {
+	case next == nil:
+	case r.stopping:
+		spec = &next.Spec
+	default: // it waits for the candidate
+		spec = afterBoth(&next.Spec, spec)
+	}
+	return spec
+}
+
+// afterBoth is the first of two specs of a server, with what either of them comes after.
+func afterBoth(a, b *mcpvisor.ServerSpec) *mcpvisor.ServerSpec {
+	both := *a
+	both.After = slices.Concat(a.After, b.After)
+	return &both
 }
 
 // sendTree tells the actor groups about the tree, if it has changed. A server is in it from the time when its actor
@@ -143,6 +173,15 @@ func (m *manager) sendTree() {
 		}
 	}
 	t.changed = false
+	if t.before == nil {
+		for name := range m.state.registrations {
+			if v := m.view(name); v != nil && v.waits != nil {
+				again := *v
+				again.waits = m.waitsFor(name)
+				m.setView(name, &again)
+			}
+		}
+	}
 	msg := &setTree{servers: map[string]serverRef{}}
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
@@ -204,13 +243,19 @@ func (m *manager) waitsToEnd(name string) bool {
 	})
 }
 
-// waitsFor names what a server comes after that is not ready.
-func (m *manager) waitsFor(name string) (names []string) {
-	t := &m.state.tree
+// waitsFor returns a function that names what a server comes after and is not ready when it is called.
+func (m *manager) waitsFor(name string) func() []string {
+	t, rt := &m.state.tree, m.rt
 	t.order(m)
-	for _, other := range t.before[name] {
-		if v := m.view(other); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, other) {
-			names = append(names, other)
+	before := t.before[name]
+	return func() []string { return notReady(before, rt.Snapshot().Server) }
+}
+
+// notReady returns the servers of a list that are not ready, in order.
+func notReady(servers []string, view func(string) *View) (names []string) {
+	for _, name := range servers {
+		if v := view(name); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
@@ -302,3 +347,6 @@ func groupState(r group.Report) string {
 
 // ErrStopped is the cause of a request to a server that an operator has stopped.
 var ErrStopped = errors.New("an operator has stopped the server; start it first")
+
+// errAtRest is the cause of a request that wakes no server.
+var errAtRest = errors.New("the server is asleep, and this does not wake it")

@@ -80,6 +80,7 @@ type Client struct {
 	writes      *journalWrites
 	saving      sync.Mutex
 	saved       map[string]string // digests of the lists that were saved last, by server; guarded by saving
+	lastSaves   sync.WaitGroup    // those of Close
 	keeping     chan struct{}     // closed when what lazy servers offer is saved; nil: nothing is kept
 	buffer      *budget.Budget    // bounds what all servers and interceptors hold, those of the copies included
 
@@ -356,9 +357,10 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 // closed, and the error names, by server, processes that could not be ended, or could not
 // be searched for).
 func (c *Client) Close(ctx context.Context) error {
-	c.closing.Store(true)
+	if !c.closing.Swap(true) {
+		c.saveAll()
+	}
 	c.authorizers.close()
-	c.saveAll(ctx)
 	copies := make(chan error, 1)
 	go func() { copies <- c.copies.close(ctx) }()
 	err := withOp(c.rt.Close(ctx), "close")

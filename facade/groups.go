@@ -88,7 +88,7 @@ func (c *Client) Start(ctx context.Context, name string) error {
 	var errs []error
 	for _, m := range members {
 		_, nested := c.members(m)
-		if v := c.rt.Snapshot().Server(m); nested || v != nil && v.State == supervisor.StateStopped {
+		if v := c.rt.Snapshot().Server(m); nested || v != nil && (v.State == supervisor.StateStopped || v.State == supervisor.StateEvicted && endedError(v) == nil) {
 			errs = append(errs, c.Start(ctx, m))
 		}
 	}

@@ -151,6 +151,7 @@ func TestGroup_that_fails_is_evicted_as_one_and_starts_again(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, c.Start(t.Context(), "g"))
+	require.NoError(t, c.WaitReady(t.Context(), "a", "b"), "the start is under way")
 	awaitRestarts(t, c, "a", 1)
 	awaitRestarts(t, c, "b", 2)
 	_, err = c.CallTool(t.Context(), "b/echo", nil)
@@ -379,6 +380,59 @@ func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	require.Equal(t, []string{"+db", "+api"}, l.take(), "the call wakes both, in order")
 	require.Equal(t, "api", (<-events).Server)
 	require.Equal(t, "db", (<-events).Server)
+}
+
+// hangingStore does not return from Save before until is closed.
+type hangingStore struct {
+	mcpvisor.CatalogDir
+	until chan struct{}
+}
+
+func (s hangingStore) Save(string, []byte) error { <-s.until; return nil }
+
+// A store that hangs keeps no server from being ended.
+func TestCatalogStore_hangs(t *testing.T) {
+	var l lives
+	store := hangingStore{mcpvisor.CatalogDir(t.TempDir()), make(chan struct{})}
+	c, err := facade.New(facade.WithCatalogStore(store))
+	require.NoError(t, err)
+	a := l.spec("a")
+	a.Start = mcpvisor.StartLazy
+	require.NoError(t, c.Register(t.Context(), a, l.spec("b")))
+	require.NoError(t, c.WaitReady(t.Context(), "a", "b"))
+	l.take()
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(context.Background()) }()
+	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, time.Minute, time.Millisecond)
+	require.Contains(t, l.take(), "-b")
+	close(store.until)
+	require.NoError(t, <-closed)
+}
+
+// The whole address decides whether lists are those of a server, and they are kept anew when it changes.
+func TestCatalogStore_address(t *testing.T) {
+	server := mcptest.NewHTTP(mcptest.Script{})
+	defer server.Close()
+	dir := mcpvisor.CatalogDir(t.TempDir())
+	spec := func(query string) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{Name: "a", Start: mcpvisor.StartLazy, HTTP: &mcpvisor.HTTP{URL: server.URL + query}}
+	}
+	starts := func(c *facade.Client, query string) int {
+		before := server.Requests()
+		require.NoError(t, c.Register(t.Context(), spec(query)))
+		require.NoError(t, c.WaitReady(t.Context()))
+		n := server.Requests() - before
+		require.NoError(t, c.Unregister(t.Context(), "a"))
+		return n
+	}
+	for _, query := range []string{"?tenant=1", "?tenant=2"} {
+		c := newClient(t, facade.WithCatalogStore(dir))
+		require.NotZero(t, starts(c, query), "the lists are those of another address")
+		require.NoError(t, c.Close(t.Context()))
+	}
+	c := newClient(t, facade.WithCatalogStore(dir))
+	require.Zero(t, starts(c, "?tenant=2"))
+	require.NotZero(t, starts(c, "?tenant=1"))
 }
 
 func TestMonitor(t *testing.T) {

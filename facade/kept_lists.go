@@ -1,7 +1,6 @@
 package facade
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,7 +38,7 @@ func specDigest(spec *mcpvisor.ServerSpec) string {
 		fmt.Fprintf(h, "%q %q %q %q\n", s.Command, s.Args, s.Dir, slices.Sorted(maps.Keys(s.Env)))
 	}
 	if s := spec.HTTP; s != nil {
-		fmt.Fprintf(h, "%q\n", slices.Sorted(maps.Keys(s.Headers)))
+		fmt.Fprintf(h, "%q %q\n", s.URL, slices.Sorted(maps.Keys(s.Headers)))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -82,19 +81,12 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 	return actors.ReadLists(spec, body)
 }
 
-// saveAll saves what lazy servers offer before they are gone, or until ctx ends.
-func (c *Client) saveAll(ctx context.Context) {
-	if c.keeping == nil {
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.saveLists(c.Servers())
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+// saveAll has what the lazy servers offer now saved before keeping is closed. It does not wait: a store that hangs must
+// not keep servers from being ended.
+func (c *Client) saveAll() {
+	if c.keeping != nil {
+		last := c.rt.Snapshot()
+		c.lastSaves.Go(func() { c.saveLists(last, last.Names()) })
 	}
 }
 
@@ -102,20 +94,22 @@ func (c *Client) saveAll(ctx context.Context) {
 func (c *Client) keepLists(changes <-chan mcpvisor.Event) {
 	defer close(c.keeping)
 	for e := range changes {
+		now := c.rt.Snapshot()
 		names := []string{e.Server}
 		if e.Kind == mcpvisor.EventMissed {
-			names = c.Servers()
+			names = now.Names()
 		}
-		c.saveLists(names)
+		c.saveLists(now, names)
 	}
+	c.lastSaves.Wait()
 }
 
 // saveLists saves what lazy servers offer, unless it was saved last.
-func (c *Client) saveLists(names []string) {
+func (c *Client) saveLists(s *actors.Snapshot, names []string) {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	for _, name := range names {
-		if v := c.rt.Snapshot().Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
+		if v := s.Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
 			c.saveListsLocked(v)
 		}
 	}
@@ -126,13 +120,16 @@ func (c *Client) saveListsLocked(v *actors.View) {
 	if lists == nil {
 		return
 	}
+	of, digest := specDigest(v.Spec), ""
 	body, err := encodedlists.New(info, lists)
-	if err == nil && c.saved[v.Name] == body.Digest() {
-		return
+	if err == nil {
+		if digest = of + body.Digest(); c.saved[v.Name] == digest {
+			return
+		}
 	}
 	var data []byte
 	if err == nil {
-		data, err = json.Marshal(keptLists{Of: specDigest(v.Spec), Offer: body.Encoded()})
+		data, err = json.Marshal(keptLists{Of: of, Offer: body.Encoded()})
 	}
 	if err == nil {
 		err = hostcall.Call("CatalogStore", func() error { return c.opts.catalogs.Save(v.Name, data) })
@@ -141,5 +138,5 @@ func (c *Client) saveListsLocked(v *actors.View) {
 		c.opts.logger.Warn().Str("server", v.Name).Err(err).Msg("the lists of the server cannot be kept; it will be started once more")
 		return
 	}
-	c.saved[v.Name] = body.Digest()
+	c.saved[v.Name] = digest
 }

@@ -230,7 +230,8 @@ func (g *Group) insert(in Input) *member {
 	return m
 }
 
-// join brings a member in line with a group that is held or has failed.
+// join brings a member in line with a group that is held or has failed. One that was given up elsewhere starts again,
+// but not where members share no fate.
 func (g *Group) join(m *member) {
 	switch {
 	case g.spent != "":
@@ -239,7 +240,7 @@ func (g *Group) join(m *member) {
 		g.drain([]*member{m}, OrderHold, false, nil)
 	default:
 	}
-	m.renew = m.renew || m.report.State == StateGivenUp && m.Restart != Temporary
+	m.renew = m.renew || m.report.State == StateGivenUp && m.Restart != Temporary && !g.config.Apart
 }
 
 // keep puts a member in this group, and makes the orders of an earlier one that are still on their way too late.

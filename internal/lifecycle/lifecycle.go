@@ -14,7 +14,7 @@ import (
 type Lifecycle struct {
 	// Set once.
 	policy     supervisor.Policy
-	supervised bool // the policy applies to the first start, too
+	supervised bool // the policy applies to the first start, too; or no caller waits for that any longer
 	random     func() float64
 
 	// Transient is the restart type of OTP: a process that exits with 0 while it is ready and no call is in
@@ -304,6 +304,7 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	if l.grouped && (l.atRest() || t.To == supervisor.StateClosing) {
 		l.held = true
 	}
+	l.supervised = l.supervised || l.atRest() // the caller that registered the server has its answer
 	effects := make([]Effect, 0, len(t.Do))
 	for _, kind := range t.Do {
 		effects = append(effects, l.effect(now, kind, t, in))

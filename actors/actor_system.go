@@ -204,7 +204,6 @@ func (r *root) spawnGroups(c actor.Context) {
 	}), fmt.Sprintf("%s-groups.%d", c.Self().Id, r.managers))
 	if err == nil {
 		r.groups = pid
-		r.rt.groups.Store(pid)
 	}
 }
 

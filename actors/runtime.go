@@ -58,7 +58,7 @@ type Runtime struct {
 	nextGen      atomic.Uint64             // the last generation that was given out
 	managers     atomic.Uint64             // how many there were
 	manager      atomic.Pointer[actor.PID] // the current one; written by root
-	groups       atomic.Pointer[actor.PID] // the current one; written by root
+	groups       atomic.Pointer[actor.PID] // the current one; written by itself
 
 	snapshot   atomic.Pointer[Snapshot] // written by the manager only
 	desired    sync.Map                 // gen → *subscription.Desired; written by the manager only

@@ -62,7 +62,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
 	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one whose registration ends
-		r.view.State, r.view.Catalog, r.view.last = supervisor.StateClosing, nil, s.published
+		r.view.State, r.view.Catalog, r.view.last, r.view.Cause = supervisor.StateClosing, nil, s.published, s.drain.Cause.Clone()
 	}
 	return r
 }

@@ -72,8 +72,10 @@ func (m *manager) promote(c actor.Context, msg *report, r, main *registration) b
 	old, until := m.view(msg.name), m.drainUntil(msg.name)
 	main.restart, main.beside, main.replaced = nil, nil, true
 	r.beside, r.ending, r.candidate = main, old.current, false
-	m.state.tree.membersChanged()
 	m.state.registrations[msg.name] = r
+	if t := &m.state.tree; !t.isEmpty() {
+		t.dirty() // the other one may have come after other servers
+	}
 	m.stop(c, msg.name, main, until)
 	gone := mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: msg.name, Gen: main.gen, Epoch: old.Epoch,
 		Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server was replaced"}}

@@ -580,3 +580,23 @@ func TestClose_after_a_replacement_without_order(t *testing.T) {
 	close(may)
 	require.NoError(t, <-closed)
 }
+
+// While calls in flight end before a stop, the server is not listed, and further calls are told why they are not sent.
+func TestStop_with_drain_is_seen(t *testing.T) {
+	c := newClient(t)
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}}, Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHang}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(script), Timeouts: mcpvisor.Timeouts{Drain: time.Hour}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.CallTool(ctx, "a/echo", nil) })
+	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+	wg.Go(func() { _ = c.Stop(t.Context(), "a", facade.WithDrain()) })
+	require.Eventually(t, func() bool { return len(c.Tools()) == 0 }, time.Minute, time.Millisecond)
+	_, err := c.CallTool(t.Context(), "a/echo", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorContains(t, err, "stopped by an operator")
+	cancel()
+	wg.Wait()
+	s, _ := c.ServerStatus("a")
+	require.Equal(t, supervisor.StateStopped, s.State)
+}

@@ -366,7 +366,11 @@ func (m *manager) stop(c actor.Context, name string, r *registration, until time
 
 // sendStop ends a server, unless another one ends before it.
 func (m *manager) sendStop(c actor.Context, name string, r *registration) {
-	if r.supervisor != nil && !m.waitsToEnd(name) {
+	switch {
+	case r.supervisor == nil: // it is told when it is known
+	case m.waitsToEnd(name):
+		m.state.tree.waiting = true
+	default:
 		r.stopSent = true
 		c.Send(r.supervisor, &messages.Stop{Closing: m.state.closing, Replaced: r.successor != nil || r.replaced, DrainUntil: r.drainUntil})
 	}

@@ -65,8 +65,8 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
-	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one that stops
-		r.view.State, r.view.Catalog, r.view.last, r.view.Cause = supervisor.StateClosing, nil, s.published, s.drain.Cause
+	if s.drain != nil && s.drain.Kind != lifecycle.InputStop { // the manager hides one whose registration ends
+		r.view.State, r.view.Catalog, r.view.last, r.view.Cause = supervisor.StateClosing, nil, s.published, s.drain.Cause.Clone()
 	}
 	return r
 }

@@ -24,6 +24,7 @@ type tree struct {
 
 	changed bool                // the actor groups must be told
 	ending  map[string]bool     // names that are about to be unregistered together
+	waiting bool                // the end of a registration waits for that of another one
 	before  map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
 	behind  map[string][]string // the inverse
 }
@@ -264,9 +265,10 @@ func notReady(servers []string, view func(string) *View) (names []string) {
 
 // endNext ends the servers that have waited for the end of another one.
 func (m *manager) endNext(c actor.Context) {
-	if m.state.tree.isEmpty() {
+	if !m.state.tree.waiting {
 		return
 	}
+	m.state.tree.waiting = false
 	for name, r := range m.state.registrations {
 		for ; r != nil; r = r.beside {
 			if r.stopping && !r.stopSent {

@@ -301,7 +301,15 @@ func (c relayed) RestartFor(ctx context.Context, name string, cause *supervisor.
 // background), ErrLeftBehind (the fence holds, and the error names processes that could not be
 // ended, or could not be searched for). After Close it returns nil.
 func (c *Client) Fence(ctx context.Context, name, reason string) error {
-	err := c.endWithCopies(func(c *Client) error { return c.rt.Fence(ctx, name, reason) })
+	fence := func(made *Client) error { return made.Fence(ctx, name, reason) }
+	fenced := make(chan error, 1)
+	go func() { fenced <- c.rt.Fence(ctx, name, reason) }()
+	copies := c.endCopies(fence)
+	err := <-fenced
+	copies = errors.Join(copies, c.endCopies(fence)) // those that were made meanwhile
+	if err == nil {
+		err = copies
+	}
 	return c.withServerOp(err, name, "fence "+name)
 }
 

@@ -154,23 +154,12 @@ func endedError(v *actors.View) error {
 	return nil
 }
 
-// endWithCopies ends a server and its copies by end. A copy that is just being registered, or unregistered, ends by itself.
-func (c *Client) endWithCopies(end func(*Client) error) error {
-	ended := make(chan error, 1)
-	go func() { ended <- end(c) }()
-	endCopies := func() error {
-		return c.copies.each(func(made *Client) error {
-			if err := made.endWithCopies(end); !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) {
-				return err
-			}
-			return nil
-		})
-	}
-	copies := endCopies()
-	err := <-ended
-	copies = errors.Join(copies, endCopies()) // those that were made meanwhile
-	if err == nil {
-		err = copies
-	}
-	return err
+// endCopies ends all copies of a server by end. A copy that is just being registered, or unregistered, ends by itself.
+func (c *Client) endCopies(end func(*Client) error) error {
+	return c.copies.each(func(made *Client) error {
+		if err := end(made); !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) {
+			return err
+		}
+		return nil
+	})
 }

@@ -49,7 +49,7 @@ func (c *Client) Groups() []mcpvisor.GroupStatus {
 }
 
 // Stop ends a server and keeps its registration, in the state "stopped", until [Client.Start]: no policy, no group and no call starts it. It
-// is not listed. Its copies (package relay) end with it. It returns when everything that the server held is released. A server that comes after it waits when it
+// is not listed. Its copies (package relay) end after it. It returns when everything that the server held is released. A server that comes after it waits when it
 // starts the next time. Stop of a group stops its servers, each before those that it comes after.
 //
 // Calls in flight fail with ErrEnded and OutcomeUnknown, unless they end before, [WithDrain]; later calls fail with ErrUnavailable.
@@ -62,7 +62,10 @@ func (c *Client) Stop(ctx context.Context, name string, opts ...EndOption) error
 		if err := c.opts.dialer.Refuse(name, dial.OrderStop); err != nil {
 			return &mcpvisor.Error{Server: name, Op: "stop " + name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 		}
-		err := c.endWithCopies(func(c *Client) error { return c.rt.Stop(ctx, name, slices.Contains(opts, WithDrain())) })
+		err := c.rt.Stop(ctx, name, slices.Contains(opts, WithDrain()))
+		if err == nil { // from now on no further copy is made
+			err = c.endCopies(func(made *Client) error { return made.Stop(ctx, name, opts...) })
+		}
 		return c.withServerOp(err, name, "stop "+name)
 	}
 	var errs []error

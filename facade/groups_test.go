@@ -711,3 +711,87 @@ func TestStop_ends_a_replacement(t *testing.T) {
 	require.NoError(t, c.WaitReady(t.Context(), "a"))
 	require.Equal(t, []string{"+a"}, l.take())
 }
+
+// lingering is like spec, but the server does not end before it may.
+func (l *lives) lingering(name string, may <-chan struct{}, after ...string) mcpvisor.ServerSpec {
+	spec := l.spec(name, after...)
+	serve := spec.InMemory.Serve
+	spec.InMemory = &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+		err := serve(ctx, in, out, log)
+		<-may
+		return err
+	}}
+	return spec
+}
+
+// The end of servers goes on when the groups that order it are removed.
+func TestSetGroups_while_servers_end(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	may := make(chan struct{})
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}}}))
+	require.NoError(t, c.Register(t.Context(), l.spec("a"), l.lingering("b", may)))
+	require.NoError(t, c.WaitReady(t.Context()))
+	events := c.Watch(t.Context(), mcpvisor.EventDown)
+	ended := make(chan error)
+	go func() { ended <- c.Apply(t.Context(), nil) }()
+	require.Equal(t, "b", (<-events).Server)
+	require.NoError(t, c.SetGroups(t.Context(), nil))
+	close(may)
+	require.NoError(t, <-ended)
+	require.ElementsMatch(t, []string{"+a", "+b", "-b", "-a"}, l.take())
+}
+
+// A server that was replaced by one that comes after no other is no reason to wait.
+func TestClose_after_a_replacement_without_order(t *testing.T) {
+	var l lives
+	c := newClient(t)
+	b := l.spec("b", "a")
+	b.Overlap = true
+	require.NoError(t, c.Register(t.Context(), l.spec("a"), b, l.spec("other"), l.spec("last", "other"), l.spec("gone")))
+	require.NoError(t, c.WaitReady(t.Context()))
+	begun, start, may := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	next := l.lingering("b", may)
+	serve := next.InMemory.Serve
+	next.Overlap, next.InMemory = true, &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
+		close(begun)
+		<-start
+		return serve(ctx, in, out, log)
+	}}
+	applied := make(chan error)
+	go func() { applied <- c.Apply(t.Context(), []mcpvisor.ServerSpec{next}, facade.KeepOthers) }()
+	<-begun
+	require.NoError(t, c.Unregister(t.Context(), "gone"))
+	close(start)
+	require.NoError(t, <-applied)
+	events := c.Watch(t.Context(), mcpvisor.EventUnregistered)
+	closed := make(chan error)
+	go func() { closed <- c.Close(t.Context()) }()
+	for e := range events {
+		if e.Server == "a" {
+			break
+		}
+	}
+	close(may)
+	require.NoError(t, <-closed)
+}
+
+// While calls in flight end before a stop, the server is not listed, and further calls are told why they are not sent.
+func TestStop_with_drain_is_seen(t *testing.T) {
+	c := newClient(t)
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}}, Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHang}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(script), Timeouts: mcpvisor.Timeouts{Drain: time.Hour}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.CallTool(ctx, "a/echo", nil) })
+	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+	wg.Go(func() { _ = c.Stop(t.Context(), "a", facade.WithDrain()) })
+	require.Eventually(t, func() bool { return len(c.Tools()) == 0 }, time.Minute, time.Millisecond)
+	_, err := c.CallTool(t.Context(), "a/echo", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorContains(t, err, "stopped by an operator")
+	cancel()
+	wg.Wait()
+	s, _ := c.ServerStatus("a")
+	require.Equal(t, supervisor.StateStopped, s.State)
+}

@@ -62,10 +62,11 @@ type seat struct {
 	starts        uint64        // number of copies so far
 }
 
-// serverCopy is a running copy. It never changes.
+// serverCopy is a copy. But for stopped it never changes.
 type serverCopy struct {
 	*facade.Client
 	gen, epoch uint64 // of the registered server when the copy started
+	stopped    bool   // with its server, by an operator; guarded by tenant.mu
 }
 
 // principalTenant is the key of a tenant that is an owner. It is not empty: in the id of a task an empty
@@ -177,15 +178,18 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	if relay.Of(s.copy.Client).Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // Closed: with its client
 		return true
 	}
+	if s.copy.stopped {
+		return status.State == supervisor.StateReady
+	}
 	if status.Epoch == s.copy.epoch {
 		return false
 	}
 	own, _ := s.copy.ServerStatus(s.server)
-	return isGivenUp(&own) || own.State == supervisor.StateUnauthorized || own.State == supervisor.StateStopped
+	return isGivenUp(&own) || own.State == supervisor.StateUnauthorized
 }
 
 // copyKinds are the events of a copy that are passed on to its client.
-var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
+var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventStopped, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
 func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	t := s.tenant
@@ -210,7 +214,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		t.giveCopy()
 		return err
 	}
-	s.copy = &serverCopy{client, status.Gen, status.Epoch}
+	s.copy = &serverCopy{Client: client, gen: status.Gen, epoch: status.Epoch}
 	if level := t.levelLocked(); level != "" { // before it is ready, so that it does not wait, and no call comes first
 		ctx, cancel := context.WithTimeout(context.Background(), setLevelTimeout)
 		_ = client.SetLoggingLevel(ctx, s.server, level)
@@ -302,6 +306,13 @@ func (s *seat) follow(events <-chan mcpvisor.Event, start uint64) {
 				<-renewed
 				updated()
 			}()
+		case kind == mcpvisor.EventStopped:
+			t.mu.Lock()
+			if s.copy != nil && s.starts == start {
+				s.copy.stopped = true
+			}
+			t.mu.Unlock()
+			t.review() // the server itself may run: the stop crossed another start
 		case kind == mcpvisor.EventResourceUpdated:
 			t.each(func(n *notifier, v *offer.View) {
 				if v.OffersUpdate(s.server, e.URI) {

@@ -101,6 +101,37 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 	}
 }
 
+// A copy ends when an operator stops its server, and another one follows when the server runs: also if the stop
+// reached the copy after the server was started again.
+func TestShare_stopped(t *testing.T) {
+	may := make(chan struct{})
+	close(may)
+	c := newClient(t, lingering(may))
+	s := openRaw(t, Transport(c, WithNames(Names{}), withShare(ShareClient)))
+	s.initializeWith(`{}`)
+	require.NoError(t, s.call("resources/subscribe", `{"uri":"x:y"}`).Error)
+	own := s.conn.(*connection).session.tenancy.own.Load()
+	ready := func(before *facade.Client) (copied *facade.Client) {
+		until(t, func() bool {
+			copied = own.copies()["a"]
+			if copied == nil || copied == before {
+				return false
+			}
+			status, _ := copied.ServerStatus("a")
+			return status.State == supervisor.StateReady
+		})
+		return copied
+	}
+	first := ready(nil)
+	require.NoError(t, c.Stop(t.Context(), "a"))
+	status, _ := first.ServerStatus("a")
+	require.Equal(t, supervisor.StateStopped, status.State)
+	require.NoError(t, c.Start(t.Context(), "a"))
+	second := ready(first)
+	require.NoError(t, second.Stop(t.Context(), "a")) // as a late stop of the server does
+	ready(second)
+}
+
 // A copy that ends because its server was replaced lets its calls in flight end.
 func TestShare_replaced_under_a_call(t *testing.T) {
 	opened, called := make(chan struct{}), make(chan struct{}, 1)

@@ -368,7 +368,8 @@ func (s *server) hasBeenReady(now bool, disk *store) bool {
 		case s.http != nil && l.listed.Before(disk.began), s.http == nil && (l.disk != disk || l.listed.IsZero()):
 			return false
 		}
-		return !now || l.ended.IsZero() || time.Since(l.ended) < settling/10
+		// The host may not have noticed that the next incarnation is another one, if it is over HTTP.
+		return !now || s.http != nil || l.ended.IsZero() || time.Since(l.ended) < settling/10
 	})
 }
 

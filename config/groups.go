@@ -197,7 +197,7 @@ func (e *entry) readNames(v *hujson.Value) []string {
 	for i, name := range names {
 		if server, isEntry := e.p.names[name]; isEntry {
 			names[i] = server
-		} else if !slices.Contains(known, name) {
+		} else if !slices.Contains(known, name) && (!e.p.others || e.group != nil) {
 			hint := "remove it, or add the server"
 			if near := nearest.Names(name, known); len(near) > 0 {
 				hint = fmt.Sprintf("did you mean %q?", near[0])

@@ -128,6 +128,10 @@ func TestAfter(t *testing.T) {
 	require.Contains(t, problems, `no server or group is called "ohter", which "after" names; remove it, or add the server`)
 	require.Empty(t, f.Servers)
 
+	f = mustParse(t, []byte(`{"servers": {"app": {"command": "x", "after": ["elsewhere"]}}, "groups": {"g": {"members": ["elsewhere"]}}}`), "mcp.json", WithOtherServers())
+	require.Equal(t, []string{"elsewhere"}, f.Servers[0].Spec.After)
+	require.Len(t, groupProblems(f), 1)
+
 	dir := writeFiles(t, map[string]string{"0": `{"servers": {"app": {"command": "x", "after": ["s/t", "g"]}}}`, "1": `{"servers": {"s/t": {"command": "x"}}, "groups": {"g": {"members": ["s/t"]}}}`})
 	f = mustLoadFiles(t, []string{filepath.Join(dir, "0"), filepath.Join(dir, "1")})
 	server, _ := f.Find("app")

@@ -208,6 +208,10 @@ func WithServers(names ...string) Option {
 	return func(p *parser) { p.only, p.limited = names, true }
 }
 
+// WithOtherServers lets "after" name servers that the files do not have. It is for a program that has more servers than
+// those of the files, such as a node of a fleet.
+func WithOtherServers() Option { return func(p *parser) { p.others = true } }
+
 // WithWorkspace sets the directory that ${workspaceFolder} stands for and where
 // relative paths begin. The default is the directory of the file.
 func WithWorkspace(dir string) Option { return func(p *parser) { p.workspace = dir } }

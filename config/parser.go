@@ -23,6 +23,7 @@ type parser struct {
 	workspace string                                        // empty for the directory of each file
 	only      []string                                      // the servers or entries to read, if limited
 	limited   bool
+	others    bool // "after" may name servers that the files do not have
 
 	inputs  map[string]Input  // the declared inputs, by id
 	answers map[string]answer // by the id of the input

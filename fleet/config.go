@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +134,7 @@ func ResolveDefinition(name string, definition json.RawMessage, options ...confi
 	if err != nil {
 		return spec, fmt.Errorf("the definition of server %q is not JSON: %w", name, err)
 	}
-	file, err := config.Parse(text, "fleet", options...)
+	file, err := config.Parse(text, "fleet", append(slices.Clip(options), config.WithOtherServers())...)
 	if err != nil {
 		return spec, err
 	}

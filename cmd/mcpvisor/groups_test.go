@@ -2,11 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -25,16 +26,18 @@ func (b *background) writeGroups(want int, servers, groups map[string]any) (out,
 // awaitGroups waits until the groups are as wanted: "NAME STATE" of each.
 func (b *background) awaitGroups(want ...string) {
 	b.t.Helper()
-	require.EventuallyWithT(b.t, func(t *assert.CollectT) {
+	require.Eventually(b.t, func() bool {
 		_, out, _ := b.command("--json", "status")
 		var answer struct{ Groups []mcpvisor.GroupStatus }
-		require.NoError(t, json.Unmarshal([]byte(out), &answer))
+		if json.Unmarshal([]byte(out), &answer) != nil {
+			return false
+		}
 		var got []string
 		for _, g := range answer.Groups {
 			got = append(got, g.Name+" "+g.State)
 		}
-		require.Equal(t, want, got)
-	}, time.Minute, 5*time.Millisecond)
+		return slices.Equal(want, got)
+	}, time.Minute, 5*time.Millisecond, "%v", want)
 }
 
 // The groups of a configuration are those of the run, also after a reload. Groups that cannot be used leave those of
@@ -149,9 +152,9 @@ func TestRun_lazy_server(t *testing.T) {
 	b.await("one  ")
 	b.drain()
 	b.exits(cli.ExitOK, "--wait", "ready", "status")
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
+	require.Eventually(t, func() bool {
 		_, out, _ := b.command("status")
-		require.Regexp(t, `(?m)^one +asleep .*it starts when it is wanted$`, out)
+		return regexp.MustCompile(`(?m)^one +asleep .*it starts when it is wanted$`).MatchString(out)
 	}, time.Minute, 5*time.Millisecond)
 	b.exits(cli.ExitOK, "status")
 	out, errs := b.exits(cli.ExitOK, "tools")

@@ -137,6 +137,7 @@ type CircleError struct {
 	Path []string
 }
 
+// Error says what to change.
 func (e *CircleError) Error() string {
 	names := make([]string, 0, len(e.Path))
 	for _, name := range e.Path {

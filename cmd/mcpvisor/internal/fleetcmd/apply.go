@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
@@ -219,8 +220,13 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 	if m := member(entry, "standby"); m != nil && s.Spec.Standby {
 		add(m.Name.StartOffset, "\"standby\" keeps a second process started, and a fleet runs one; remove it")
 	}
-	if m := member(entry, "after"); m != nil && len(s.Spec.After) > 0 {
-		add(m.Name.StartOffset, "\"after\" names servers of the same machine, and a fleet places each server by itself; remove it, or run these servers with mcpvisor run")
+	for _, rest := range []struct {
+		key   string
+		asked bool
+	}{{"start", s.Spec.Start == mcpvisor.StartLazy}, {"idle_stop", s.Spec.IdleStop > 0}, {"transient", s.Spec.Transient}} {
+		if m := member(entry, rest.key); m != nil && rest.asked {
+			add(m.Name.StartOffset, "%q lets the server rest, and a fleet keeps its servers running, because any node may call one at any time; remove it, or run this server with mcpvisor run", rest.key)
+		}
 	}
 	policy := s.Spec.Policy
 	if m := member(entry, "retry"); m != nil && !isNull(m) && (policy.MaxAttempts != supervisor.Unlimited || policy.ParkEvery != 0 || policy.Intensity != supervisor.Intensity{}) {

@@ -57,6 +57,9 @@ func TestApply_definitions(t *testing.T) {
 	spec, err := fleet.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_KEY}"}, "node_labels": {"zone": "north"}}`), servers.NodeOptions...)
 	require.NoError(t, err)
 	require.Equal(t, "value-of-this-machine", spec.Stdio.Env["KEY"], "the node that runs it resolves references")
+	spec, err = fleet.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "after": ["search"]}`), servers.NodeOptions...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"search"}, spec.After, "which may be on another node")
 	_, err = fleet.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_MISSING}"}}`), servers.NodeOptions...)
 	require.ErrorContains(t, err, `server "docs" cannot be used on this node: `)
 	require.ErrorContains(t, err, "FLEET_TEST_MISSING")
@@ -78,7 +81,9 @@ func TestApply_refuses(t *testing.T) {
 		"an unusable entry":      {`{"mcpServers": {"a": {"comand": "x"}, "b": {"command": "y"}}}`, []string{`a.json:1:`, `unknown key "comand"`}},
 		"a copy for each client": {"{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"share\": \"client\"}}}", []string{`a.json:2: server "a": "share": "client" starts a process for each client`}},
 		"groups":                 {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"groups\": {\"g\": {\"members\": [\"a\"]}}}", []string{`a.json:2: "groups" start and restart servers of one machine together`, "remove them"}},
-		"after":                  {`{"mcpServers": {"a": {"command": "x", "after": ["b"]}, "b": {"command": "x"}}}`, []string{`a.json:1: server "a": "after" names servers of the same machine`, "remove it"}},
+		"start":                  {`{"mcpServers": {"a": {"command": "x", "start": "lazy"}}}`, []string{`a.json:1: server "a": "start" lets the server rest`, "remove it"}},
+		"idle_stop":              {`{"mcpServers": {"a": {"command": "x", "idle_stop": "1m"}}}`, []string{`a.json:1: server "a": "idle_stop" lets the server rest`}},
+		"transient":              {`{"mcpServers": {"a": {"command": "x", "transient": true}}}`, []string{`a.json:1: server "a": "transient" lets the server rest`}},
 		"a standby":              {`{"mcpServers": {"a": {"command": "x", "standby": true}}}`, []string{`a.json:1: server "a": "standby" keeps a second process started`}},
 		"a bound of attempts":    {`{"mcpServers": {"a": {"command": "x", "retry": 3}}}`, []string{`server "a": "retry" bounds how often`, `{"max_attempts": "unlimited"}`}},
 		"no attempts":            {`{"mcpServers": {"a": {"command": "x", "retry": false}}}`, []string{`server "a": "retry" bounds how often`}},

@@ -136,7 +136,7 @@ func (g *groups) Receive(c actor.Context) {
 	case *actor.Stopping:
 		g.ended = true
 	case *actor.Started:
-		g.rt.groups.Store(c.Self()) // before a member can answer
+		g.rt.groups.Store(c.Self())          // before a member can answer
 		for name, n := range g.state.nodes { // the actor before this one has crashed, and its children with it
 			g.spawn(c, name, n)
 			g.rejoin(c, name)

@@ -272,7 +272,11 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, eno
 			case <-last:
 			}
 			e := v.unavailable()
-			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
+			hint := "the server is " + string(v.State)
+			if v.State == supervisor.StateWaiting {
+				hint += ": " + e.Cause.Error()
+			}
+			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), hint
 			if e.Cause == errWakeOverdue {
 				e.Kind = mcpvisor.KindTimeout
 			}

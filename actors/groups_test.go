@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -208,4 +209,26 @@ func TestWaitsFor(t *testing.T) {
 		require.NoError(t, h.rt.Close(context.Background()))
 		require.Empty(t, h.rt.Snapshot().Groups())
 	})
+}
+
+// A server that falls asleep in the moment when one that comes after it wakes is woken, too.
+func TestSleepCrossesWake(t *testing.T) {
+	for i := range 20 {
+		runWithHarness(t, fmt.Sprint(i), func(t *testing.T, h *harness) {
+			h.script("db", script{})
+			h.script("api", script{openAfter: time.Second})
+			db, api := specOf("db"), specOf("api", "db")
+			db.IdleStop, api.IdleStop = time.Hour, 10*time.Second
+			h.register(db)
+			h.register(api)
+			time.Sleep(time.Minute)
+			require.Equal(t, supervisor.StateAsleep, h.state("api"))
+			v := h.rt.Snapshot().Server("db")
+			h.rt.post(&messages.Operate{Name: "api", Order: messages.OrderWake})
+			h.rt.post(&restRequest{name: "db", gen: v.Gen, epoch: v.Epoch})
+			time.Sleep(5 * time.Second)
+			require.Equal(t, supervisor.StateReady, h.state("api"))
+			require.Equal(t, supervisor.StateReady, h.state("db"))
+		})
+	}
 }

@@ -363,6 +363,30 @@ func TestIdle_stop_waits_for_a_task(t *testing.T) {
 	})
 }
 
+// What wakes a server that cannot start waits no longer than a call. The subscription remains.
+func TestWake_that_waits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lives
+		c, err := facade.New()
+		require.NoError(t, err)
+		api := l.spec("api", "db")
+		api.IdleStop, api.Timeouts.Call = time.Second, 10*time.Second
+		require.NoError(t, c.Register(t.Context(), l.spec("db"), api))
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Stop(t.Context(), "db"))
+		_, err = c.CallTool(t.Context(), "api/echo", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+		require.ErrorContains(t, err, "it waits for db")
+		require.ErrorIs(t, c.Refresh(t.Context(), "api"), mcpvisor.ErrTimeout)
+		require.ErrorIs(t, c.Subscribe(t.Context(), "api", "mcptest://text"), mcpvisor.ErrTimeout)
+		require.NoError(t, c.Start(t.Context(), "db"))
+		time.Sleep(time.Minute)
+		s, _ := c.ServerStatus("api")
+		require.Equal(t, supervisor.StateReady, s.State, "a subscription keeps it awake")
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
+
 // A server that others come after does not sleep while they run.
 func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	var l lives

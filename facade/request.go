@@ -83,11 +83,16 @@ func (c *Client) wake(ctx context.Context, v *actors.View, o *callOptions) (*act
 	if err := checkBounded(ctx, v, o); err != nil {
 		return nil, err
 	}
-	idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.Timeout)
+	return c.rt.Wake(ctx, v.Name, wakeTimeout(v, o.Timeout))
+}
+
+// wakeTimeout is how long a request waits for one start of a server; 0 means as long as its context.
+func wakeTimeout(v *actors.View, requested time.Duration) time.Duration {
+	idle, total := actors.CallTimeouts(v.Spec.Timeouts, requested)
 	if idle == 0 || total > 0 && total < idle {
-		idle = total
+		return total
 	}
-	return c.rt.Wake(ctx, v.Name, idle)
+	return idle
 }
 
 // checkBounded refuses a call that nothing would end: neither its context nor a timeout.

@@ -13,7 +13,7 @@ import (
 // Refresh reads all lists of a server again and returns when the client's listing shows
 // the result. The lists of servers that announce changes are read again automatically,
 // with EventChanged; Refresh is for servers that do not. A list that cannot be read
-// stays as it was.
+// stays as it was. A server that is asleep is woken, within Timeouts.Call.
 //
 // Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrRPC (the
 // server answered every list with an error), ErrProtocol (its answers were unusable),
@@ -27,7 +27,7 @@ func (c *Client) Refresh(ctx context.Context, server string) error {
 // 2026-07-28 subscriptions/listen).
 //
 // The subscription belongs to the registration: it is made again for each incarnation before that
-// is ready, and it may be made while the server is down. If a ready server rejects it, the
+// is ready, and it may be made while the server is down; one that is asleep is woken first, within Timeouts.Call. If a ready server rejects it, the
 // subscription is dropped: the error is ErrRPC if the server answers with a JSON-RPC error, and
 // ErrProtocol if it acknowledges the request without the resource (since 2026-07-28) or has no
 // subscriptions. If ctx has ended before, nothing is done. After other errors the subscription
@@ -81,15 +81,18 @@ func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) erro
 	return c.withView(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })
 }
 
-// withAwake is withView that first wakes a server at rest, if the operation needs that.
+// withAwake is withView that first wakes a server at rest, if the operation needs that. It waits for one start, at most
+// Timeouts.Call.
 func (c *Client) withAwake(ctx context.Context, server, op string, needed bool, run func(*actors.View) error) error {
 	return c.withView(server, op, func(v *actors.View) error {
 		for {
 			if needed && (v.Rests() || v.FellAsleep()) {
-				var err error
-				if v, err = c.rt.Wake(ctx, server, 0); err != nil {
+				awake, err := c.rt.Wake(ctx, server, wakeTimeout(v, 0))
+				if err != nil {
+					_ = run(v) // a subscription remains
 					return err
 				}
+				v = awake
 			}
 			if err := run(v); !needed || !v.FellAsleep() {
 				return err

@@ -196,6 +196,23 @@ func (g *Group) gate(i int) verdict {
 	return worst
 }
 
+// keepAwake wakes something that has fallen asleep while a member that comes after it started: the two have crossed.
+func (g *Group) keepAwake(name string) {
+	t := g.thing(name)
+	if g.stateOf(t) != StateAsleep || t.woken {
+		return
+	}
+	ordered, behind := g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll, false
+	for _, m := range g.members {
+		if after := ordered && behind || slices.Contains(m.After, name); after && !m.ending && rules[m.state()].runs {
+			t.woken = true
+			g.emit(Effect{Kind: EffectWake, Name: name})
+			return
+		}
+		behind = behind || m.name == name
+	}
+}
+
 func (g *Group) stateOf(t *thing) State {
 	if m := g.member(t.name); m != nil {
 		return m.state()

@@ -22,17 +22,18 @@ type tree struct {
 	after  map[uint64]bool  // generations with ServerSpec.After
 	status map[string]mcpvisor.GroupStatus
 
-	changed bool                // the actor groups must be told
-	ending  map[string]bool     // names that are about to be unregistered together
-	waiting bool                // the end of a registration waits for that of another one
-	before  map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
-	behind  map[string][]string // the inverse
+	changed   bool                // the actor groups must be told
+	reordered bool                // what each server waits for must be looked at again
+	ending    map[string]bool     // names that are about to be unregistered together
+	waiting   bool                // the end of a registration waits for that of another one
+	before    map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
+	behind    map[string][]string // the inverse
 }
 
 func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
 
 // dirty has the tree looked at again.
-func (t *tree) dirty() { t.changed, t.before, t.behind = true, nil, nil }
+func (t *tree) dirty() { t.changed, t.reordered, t.before, t.behind = true, true, nil, nil }
 
 // specChanged has the tree looked at again when another spec of a server is about to be published, if there is a tree.
 func (t *tree) specChanged() {
@@ -174,7 +175,8 @@ func (m *manager) sendTree() {
 		}
 	}
 	t.changed = false
-	if t.before == nil {
+	if t.reordered { // what servers wait for, too
+		t.reordered = false
 		for name := range m.state.registrations {
 			if v := m.view(name); v != nil && v.waits != nil {
 				again := *v

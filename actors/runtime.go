@@ -339,7 +339,7 @@ func ClosedError(name string) *mcpvisor.Error {
 		Cause: errors.New("the client is closed; make a new one")}
 }
 
-// Close stops every server, in parallel, and then the actors. It may be called
+// Close stops every server, each before those that it comes after, and then the actors. It may be called
 // repeatedly and from many goroutines. If ctx ends first, closing continues in the
 // background and the error says so.
 func (rt *Runtime) Close(ctx context.Context) error {

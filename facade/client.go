@@ -155,7 +155,8 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 // fails with ErrExists.
 //
 // ctx bounds the wait of Register, and not the life of a server: one that is ready continues
-// when ctx ends. Without a deadline of ctx, Timeouts.Start and Timeouts.List bound the wait.
+// when ctx ends. Without a deadline of ctx, Timeouts.Start and Timeouts.List bound the wait, but not that for what a
+// server comes after.
 //
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired, ErrCanceled (ctx
 // ended), ErrClosed. If a failed start left processes behind, Hint names them. After ErrCanceled
@@ -314,7 +315,8 @@ func (c *Client) Fence(ctx context.Context, name, reason string) error {
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
-// registered now, but for those that are asleep, resting or stopped. A named server that is asleep or resting is woken. It returns when each of them has been ready or cannot become ready by itself. If
+// registered now, but for those that are asleep, resting or stopped. A named server that is asleep or resting is woken. It returns when each of them has been ready or cannot become ready by itself.
+// One that waits for another is waited for, also if that is stopped or not registered: give ctx a deadline. If
 // one server failed, it returns the error of that server. If several failed, it returns their
 // errors in the order of the names, joined by [errors.Join].
 //
@@ -355,8 +357,9 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 	return withOp(c.rt.Ping(ctx, view), "ping "+server)
 }
 
-// Close stops all servers in parallel, with their copies (package relay), and ends the client.
-// It takes at most a little longer than the longest Timeouts.Shutdown, whatever the servers do. It
+// Close stops all servers, with their copies (package relay), and ends the client: in parallel, but each before those
+// that it comes after. It takes at most a little longer than the longest Timeouts.Shutdown, whatever the servers do; with
+// an order, than the longest sum of servers that end one after another. It
 // may be called more than once, and each call waits for the end. Pass context.Background(): if ctx has ended, such as that of
 // signal.NotifyContext after the signal, Close returns at once, and a program that then exits
 // leaves servers behind.

@@ -79,7 +79,7 @@ func (c *Client) Stop(ctx context.Context, name string, opts ...EndOption) error
 
 // Start starts a server that does not run, with all attempts of its policy: one that is stopped, asleep, resting or
 // evicted, or waits for a retry. It returns when the start is under way, as [Client.Restart]. A server that comes after others waits
-// for them. Start of a group starts afresh what has failed in it, and what is stopped.
+// for them, and one whose group has failed for the group. Start of a group starts afresh what has failed in it, and what is stopped.
 //
 // Errors: ErrUnknownServer, ErrEvicted (it was fenced; register it again), ErrCanceled, ErrClosed.
 func (c *Client) Start(ctx context.Context, name string) error {

@@ -316,7 +316,7 @@ func (c *Client) Fence(ctx context.Context, name, reason string) error {
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
 // registered now, but for those that are asleep, resting or stopped. A named server that is asleep or resting is woken. It returns when each of them has been ready or cannot become ready by itself.
-// One that waits for another is waited for, also if that is stopped or not registered: give ctx a deadline. If
+// A server may wait for one that is stopped or not registered, and WaitReady with it: give ctx a deadline. If
 // one server failed, it returns the error of that server. If several failed, it returns their
 // errors in the order of the names, joined by [errors.Join].
 //

@@ -164,13 +164,13 @@ func (g *Group) gate(i int) verdict {
 			needed = append(needed, t)
 		}
 	}
-	for _, p := range g.members[:i] {
-		switch {
-		case p.gone():
-		case g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll:
-			judge(&p.thing, p.state())
-		case g.config.Parallel || p.passed || p.stuck:
-		default:
+	ordered := g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll
+	front := g.members[:i]
+	if g.config.Parallel { // it may have thousands
+		front = nil
+	}
+	for _, p := range front {
+		if !p.gone() && (ordered || !p.passed && !p.stuck) {
 			judge(&p.thing, p.state())
 		}
 	}
@@ -244,6 +244,7 @@ func (g *Group) add(now time.Time, in Input) {
 func (g *Group) insert(in Input) *member {
 	m := &member{thing: thing{name: in.Member.Name}, Member: in.Member}
 	g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
+	g.byName[m.name] = m
 	return m
 }
 

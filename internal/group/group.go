@@ -129,7 +129,8 @@ func (m *member) gone() bool {
 // Group is the state machine of one group. It is not safe for concurrent use.
 type Group struct {
 	config  Config
-	members []*member
+	members []*member          // in order
+	byName  map[string]*member // the same
 	outside map[string]*thing
 	missing map[string]bool // members of the configuration that have not reported
 
@@ -160,9 +161,10 @@ type Group struct {
 // again after a panic begins at a higher number than the one before could reach. Nothing is ordered before each
 // member of the configuration is added with its report.
 func New(c Config, held bool, seq uint64) *Group {
-	g := &Group{config: c, held: held, seq: seq, outside: map[string]*thing{}, missing: map[string]bool{}}
+	g := &Group{config: c, held: held, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
 	for _, m := range c.Members {
-		g.members = append(g.members, &member{Member: m, thing: thing{name: m.Name}})
+		added := &member{Member: m, thing: thing{name: m.Name}}
+		g.members, g.byName[m.Name] = append(g.members, added), added
 		g.missing[m.Name] = true
 	}
 	return g
@@ -188,6 +190,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	case InputAdded:
 		g.add(now, in)
 	case InputRemoved:
+		delete(g.byName, in.Name)
 		g.members = slices.DeleteFunc(g.members, func(m *member) bool { return m.name == in.Name })
 		if delete(g.missing, in.Name); len(g.missing) == 0 && g.reported == nil {
 			g.recover(now)
@@ -210,14 +213,8 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 
 func (g *Group) emit(e Effect) { g.out = append(g.out, e) }
 
-func (g *Group) member(name string) *member {
-	for _, m := range g.members {
-		if m.name == name {
-			return m
-		}
-	}
-	return nil
-}
+// member returns a member, or nil.
+func (g *Group) member(name string) *member { return g.byName[name] }
 
 // thing is the member, or the thing outside, with that name.
 func (g *Group) thing(name string) *thing {

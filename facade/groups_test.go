@@ -268,46 +268,6 @@ func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
 	require.Len(t, c.Tools(), 2)
 }
 
-// A lazy server whose lists are kept is listed without a process, and a difference on waking is a change.
-func TestCatalogStore(t *testing.T) {
-	dir := mcpvisor.CatalogDir(t.TempDir() + "/kept")
-	var l lives
-	spec := l.spec("a")
-	spec.Start = mcpvisor.StartLazy
-	first, err := facade.New(facade.WithCatalogStore(dir))
-	require.NoError(t, err)
-	require.NoError(t, first.Register(t.Context(), spec))
-	events := first.Watch(t.Context(), mcpvisor.EventAsleep)
-	if s, _ := first.ServerStatus("a"); s.State != supervisor.StateAsleep {
-		<-events
-	}
-	want := first.Tools()
-	require.Len(t, want, 2)
-	require.NoError(t, first.Close(t.Context()))
-	require.Equal(t, []string{"+a", "-a"}, l.take())
-
-	c := newClient(t, facade.WithCatalogStore(dir))
-	require.NoError(t, c.Register(t.Context(), spec))
-	require.Equal(t, want, c.Tools())
-	require.Empty(t, l.take(), "it is not started for its lists")
-	ready := c.Watch(t.Context(), mcpvisor.EventReady)
-	_, err = c.CallTool(t.Context(), "a/echo", nil)
-	require.NoError(t, err)
-	require.Nil(t, (<-ready).Change, "it offers what it offered")
-
-	// What is kept for other tools, and what is damaged, is not used.
-	other := newClient(t, facade.WithCatalogStore(dir))
-	spec.Tools.Deny = []string{"die"}
-	require.NoError(t, other.Register(t.Context(), spec))
-	require.NoError(t, other.WaitReady(t.Context()))
-	require.Len(t, other.Tools(), 1)
-	require.NoError(t, dir.Save("a", []byte("{")))
-	damaged := newClient(t, facade.WithCatalogStore(dir))
-	require.NoError(t, damaged.Register(t.Context(), spec))
-	require.NoError(t, damaged.WaitReady(t.Context()))
-	require.Len(t, damaged.Tools(), 1)
-}
-
 // A call that comes while a lazy server is started for its lists keeps that incarnation.
 func TestLazy_server_is_called_during_its_first_start(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -404,59 +364,6 @@ func TestIdle_stop_waits_for_dependents(t *testing.T) {
 	require.Equal(t, []string{"+db", "+api"}, l.take(), "the call wakes both, in order")
 	require.Equal(t, "api", (<-events).Server)
 	require.Equal(t, "db", (<-events).Server)
-}
-
-// hangingStore does not return from Save before until is closed.
-type hangingStore struct {
-	mcpvisor.CatalogDir
-	until chan struct{}
-}
-
-func (s hangingStore) Save(string, []byte) error { <-s.until; return nil }
-
-// A store that hangs keeps no server from being ended.
-func TestCatalogStore_hangs(t *testing.T) {
-	var l lives
-	store := hangingStore{mcpvisor.CatalogDir(t.TempDir()), make(chan struct{})}
-	c, err := facade.New(facade.WithCatalogStore(store))
-	require.NoError(t, err)
-	a := l.spec("a")
-	a.Start = mcpvisor.StartLazy
-	require.NoError(t, c.Register(t.Context(), a, l.spec("b")))
-	require.NoError(t, c.WaitReady(t.Context(), "a", "b"))
-	l.take()
-	closed := make(chan error, 1)
-	go func() { closed <- c.Close(context.Background()) }()
-	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, time.Minute, time.Millisecond)
-	require.Contains(t, l.take(), "-b")
-	close(store.until)
-	require.NoError(t, <-closed)
-}
-
-// The whole address decides whether lists are those of a server, and they are kept anew when it changes.
-func TestCatalogStore_address(t *testing.T) {
-	server := mcptest.NewHTTP(mcptest.Script{})
-	defer server.Close()
-	dir := mcpvisor.CatalogDir(t.TempDir())
-	spec := func(query string) mcpvisor.ServerSpec {
-		return mcpvisor.ServerSpec{Name: "a", Start: mcpvisor.StartLazy, HTTP: &mcpvisor.HTTP{URL: server.URL + query}}
-	}
-	starts := func(c *facade.Client, query string) int {
-		before := server.Requests()
-		require.NoError(t, c.Register(t.Context(), spec(query)))
-		require.NoError(t, c.WaitReady(t.Context()))
-		n := server.Requests() - before
-		require.NoError(t, c.Unregister(t.Context(), "a"))
-		return n
-	}
-	for _, query := range []string{"?tenant=1", "?tenant=2"} {
-		c := newClient(t, facade.WithCatalogStore(dir))
-		require.NotZero(t, starts(c, query), "the lists are those of another address")
-		require.NoError(t, c.Close(t.Context()))
-	}
-	c := newClient(t, facade.WithCatalogStore(dir))
-	require.Zero(t, starts(c, "?tenant=2"))
-	require.NotZero(t, starts(c, "?tenant=1"))
 }
 
 func TestMonitor(t *testing.T) {

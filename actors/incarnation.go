@@ -38,6 +38,11 @@ type incarnation struct {
 	// actor.
 	startTook time.Duration
 
+	// changed are the catalog.Lists with an announced change that no reading has taken up. Any goroutine may add to it;
+	// see refresher.markChanged. readings are those whose lists are not published.
+	changed  atomic.Uint32
+	readings atomic.Int32
+
 	limiter   limiter
 	tasks     taskWatches
 	following atomic.Int64  // callers that wait for tasks
@@ -104,6 +109,9 @@ func (i *incarnation) drain() {
 		i.checkIdle()
 	}
 }
+
+// isListed reports whether the published lists are those that the server has announced.
+func (i *incarnation) isListed() bool { return i.changed.Load() == 0 && i.readings.Load() == 0 }
 
 // rest admits no further calls, if none is in flight and no task is followed.
 func (i *incarnation) rest() bool {

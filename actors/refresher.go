@@ -3,7 +3,6 @@ package actors
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -37,11 +36,7 @@ var listRetry = backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 // All fields but changed are owned by the port's actor goroutine. A reading runs in a
 // goroutine of its own, and there is one at a time.
 type refresher struct {
-	port *portRef
-	// changed are the catalog.Lists with an announced change that no reading has
-	// taken up. Any goroutine may add to it; see markChanged.
-	changed atomic.Uint32
-
+	port      *portRef
 	active    bool // between start and stop
 	reading   bool
 	waiting   []chan<- error // callers of Refresh that the next reading serves
@@ -127,7 +122,7 @@ func (r *refresher) stop() {
 // markChanged notes that lists have changed. Any goroutine may call it; it does not
 // block.
 func (r *refresher) markChanged(lists catalog.Lists) {
-	if known := catalog.Lists(r.changed.Or(uint32(lists))); lists&^known != 0 {
+	if known := catalog.Lists(r.port.inc.changed.Or(uint32(lists))); lists&^known != 0 {
 		r.port.sendSelf(&listChanged{})
 	}
 }
@@ -144,7 +139,7 @@ func (r *refresher) nextReading(now time.Time) (lists catalog.Lists, later time.
 			later = at
 		}
 	}
-	plan(catalog.Lists(r.changed.Load())&^r.broken, r.settledAt)
+	plan(catalog.Lists(r.port.inc.changed.Load())&^r.broken, r.settledAt)
 	plan(r.broken, r.retryAt)
 	for list, at := range r.expires {
 		plan(list, at)
@@ -196,7 +191,8 @@ func (r *refresher) read() {
 		r.schedule()
 		return
 	}
-	r.changed.And(^uint32(lists))
+	r.port.inc.readings.Add(1) // first
+	r.port.inc.changed.And(^uint32(lists))
 	r.reading = true
 	port, inc := r.port, r.port.inc
 	port.rt.goSafe("port", func() {
@@ -233,6 +229,7 @@ func (r *refresher) onRead(m *listsRead) {
 		r.schedule()
 	}
 	if good == 0 {
+		r.port.inc.readings.Add(-1)
 		r.answer(m.waiting, m.err)
 		return
 	}

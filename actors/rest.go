@@ -27,7 +27,7 @@ type restRequest struct {
 const idleChecks = 4
 
 // unwantedCheck is the pause after which a lazy server that was started for its lists, and may not sleep yet because
-// another one starts after it, asks again.
+// another one starts after it or a list has changed, asks again.
 const unwantedCheck = time.Second
 
 // watchUse looks at the use of the incarnation in service, in time. A lazy server that was started for its lists
@@ -75,9 +75,9 @@ func (s *supervisingActor) isUsed() bool {
 }
 
 // rest ends an incarnation that nothing uses. A call that begins in this moment is not lost: either it keeps the server
-// awake, or it is not sent and wakes it.
+// awake, or it is not sent and wakes it. A server whose lists have changed is listed again before it sleeps.
 func (s *supervisingActor) rest(c actor.Context, epoch uint64) {
-	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil || s.isUsed() || s.wanted && s.spec.IdleStop <= 0 {
+	if epoch != s.lifecycle.Epoch() || s.lifecycle.State() != supervisor.StateReady || s.drain != nil || s.isUsed() || s.wanted && s.spec.IdleStop <= 0 || !s.inc.isListed() {
 		return
 	}
 	if !s.inc.rest() {

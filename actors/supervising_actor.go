@@ -509,6 +509,7 @@ func (s *supervisingActor) onRefreshed(m *catalogRefreshed) {
 	case m.epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.published != nil:
 		next, change := s.published.Refreshed(m.catalog, m.lists)
 		s.published = next
+		s.inc.readings.Add(-1)
 		var events []mcpvisor.Event
 		if !change.IsZero() {
 			events = append(events, s.stamp(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: &change, Tools: len(next.Tools),

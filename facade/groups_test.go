@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
 // lives records when servers in memory begin and end, in order: "+a", "-a".
@@ -725,4 +727,24 @@ func TestStop_with_drain_is_seen(t *testing.T) {
 	wg.Wait()
 	s, _ := c.ServerStatus("a")
 	require.Equal(t, supervisor.StateStopped, s.State)
+}
+
+// A lazy server that announces a change of its tools while they are listed is listed again before it sleeps.
+func TestLazy_server_sleeps_when_its_changes_are_listed(t *testing.T) {
+	var listings atomic.Int32
+	server := raw.Server{Capabilities: `{"tools":{"listChanged":true}}`, Answer: func(m *raw.Message) string {
+		if m.Method != "tools/list" {
+			return ""
+		}
+		if listings.Add(1) == 1 {
+			m.Send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		}
+		return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"y","inputSchema":{"type":"object"}}]}`
+	}}
+	c := newClient(t)
+	events := c.Watch(t.Context(), mcpvisor.EventAsleep)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, Start: mcpvisor.StartLazy, StartSupervised: true, InMemory: &mcpvisor.InMemory{Serve: server.Serve}}))
+	<-events
+	require.Len(t, c.Tools(), 2)
 }

@@ -210,9 +210,13 @@ func (w *world) halt(ctx context.Context, e event) error {
 	if e.N%3 == 0 {
 		options = append(options, facade.WithDrain())
 	}
+	began := time.Now()
 	err := c.Stop(ctx, name, options...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if took := time.Since(began); took > 20*time.Second && w.host == c {
+		w.failLocked("stop of %s took %v: %v", name, took, err)
+	}
 	if err != nil || w.host != c || len(w.supervision.trees) != trees || name[0] != 's' && w.supervision.trees[trees-1].set.IsZero() {
 		return err
 	}
@@ -229,7 +233,7 @@ func (w *world) halt(ctx context.Context, e event) error {
 	return nil
 }
 
-// start starts a server or group.
+// startAgain starts a server or group.
 func (w *world) startAgain(ctx context.Context, e event) error {
 	name, _ := w.target(e)
 	w.mu.Lock()

@@ -113,7 +113,7 @@ func TestComplete_shells(t *testing.T) {
 			term.await(`>|%|#`)
 			term.press(shell.setup+"; echo set-up; clear; echo fin''ished", "Enter")
 			term.await(`(?m)^finished`)
-			term.press("mcpvisor sta", "Tab")
+			term.press("mcpvisor stat", "Tab")
 			term.await(`mcpvisor status\b`)
 			term.press("--wait re", "Tab")
 			term.await(`mcpvisor status --wait ready\b`)
@@ -129,7 +129,7 @@ func TestComplete_shells(t *testing.T) {
 			t.Skip("fish is not installed")
 		}
 		for line, want := range map[string]string{
-			"mcpvisor sta":                    "status\tShow the states of the servers",
+			"mcpvisor stat":                   "status\tShow the states of the servers",
 			"mcpvisor --json call one/ec":     "one/echo\tAnswers with its text.",
 			"mcpvisor call one/echo te":       "text=",
 			"mcpvisor restart ":               "one\tserver",

@@ -394,7 +394,7 @@ func (l *life) judgeSleep() {
 		return
 	}
 	spec := l.from.spec
-	if spec.IdleStop > 0 {
+	if spec.IdleStop > 0 && len(l.tasks.byID) == 0 { // a task is use for as long as its caller may ask for it again
 		counts["idle incarnations"]++
 		if over := time.Since(l.idle); over > 2*spec.IdleStop+sleepSlack {
 			w.failLocked("incarnation %d of %s, which sleeps after %v, runs unused for %v", l.number, s.name, spec.IdleStop, over)

@@ -85,7 +85,7 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	if ended := endedError(v); ended != nil {
 		return nil, withOp(ended, op)
 	}
-	if v.State == supervisor.StateStopped || v.State == supervisor.StateWaiting || v.Rests() && isOrdered(s, v) {
+	if v.State == supervisor.StateWaiting || v.Rests() && isOrdered(s, v) {
 		return nil, withOp(v.Unavailable(), op)
 	}
 	o := c.opts

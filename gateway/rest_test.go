@@ -411,7 +411,8 @@ func TestSleep_task_of_a_session(t *testing.T) {
 		c, server := asleep(t, mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: 15 * idle}}}})
 		s := openRaw(t, Transport(c, WithNames(Names{})))
 		s.initializeWith(`{"tasks":{}}`)
-		require.NoError(t, s.call("tools/call", `{"name":"a__job","arguments":{"key":"x"},"task":{}}`).Error)
+		s.send(7, "tools/call", `{"name":"a__job","arguments":{"key":"x"},"task":{}}`)
+		require.NoError(t, s.answer().Error) // a notification may come first
 		for time.Sleep(16 * idle); ; {
 			told := s.read().(*jsonrpc.Request)
 			require.Equal(t, "notifications/tasks/status", told.Method)

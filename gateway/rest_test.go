@@ -155,9 +155,17 @@ func TestSleep_subscription_keeps_awake(t *testing.T) {
 	inBothEras(t, func(t *testing.T, version string) {
 		synctest.Test(t, func(t *testing.T) {
 			c, server := asleep(t, mcptest.Script{})
-			s := subscribed(t, Transport(c, WithNames(Names{})), version, "mcptest://text")
+			s := openRaw(t, Transport(c, WithNames(Names{})))
+			if version == modernVersion {
+				s.send(7, "subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"resourceSubscriptions":["mcptest://text"]}}`)
+			} else {
+				s.send(7, "resources/subscribe", `{"uri":"mcptest://text"}`)
+				require.NoError(t, s.answer().Error)
+			}
 			time.Sleep(10 * idle)
 			require.Equal(t, supervisor.StateReady, stateOf(t, c, "a"))
+			for s.conn.(*connection).exchange.out.notify.Next() != nil { // after the start it may have changed
+			}
 			_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": "mcptest://text"})
 			require.NoError(t, err)
 			s.requireUpdate("mcptest://text")

@@ -195,9 +195,9 @@ func (g *groups) spawn(c actor.Context, name string, n *groupNode) {
 
 // rejoin asks the members of a group that was started again for their reports.
 func (g *groups) rejoin(c actor.Context, name string) {
-	for server, p := range g.state.servers {
+	for _, p := range g.state.servers {
 		if p.group == name {
-			g.join(c, server, p, false)
+			g.join(c, p, false)
 		}
 	}
 	for _, n := range g.state.nodes {
@@ -212,7 +212,7 @@ func (g *groups) rejoin(c actor.Context, name string) {
 	}
 }
 
-func (g *groups) join(c actor.Context, server string, p *place, fresh bool) {
+func (g *groups) join(c actor.Context, p *place, fresh bool) {
 	g.state.lastToken++
 	p.token, p.joined = g.state.lastToken, false
 	c.Send(p.pid, &joinGroup{token: p.token, fresh: fresh})
@@ -320,10 +320,10 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		switch p := s.servers[name]; {
 		case p == nil:
 			s.servers[name] = &place{serverRef: ref, group: parent[name]}
-			g.join(c, name, s.servers[name], true)
+			g.join(c, s.servers[name], true)
 		case p.group != parent[name]:
 			p.group = parent[name]
-			g.join(c, name, p, true)
+			g.join(c, p, true)
 		}
 	}
 	for name, again := range renewed {

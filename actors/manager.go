@@ -98,7 +98,7 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 	case *messages.Operate:
 		m.operate(c, msg)
 	case *messages.SetGroups:
-		m.setGroups(c, msg)
+		m.setGroups(msg)
 	case *treeRequest:
 		m.state.tree.changed = true
 	case *groupReport:

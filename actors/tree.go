@@ -70,7 +70,7 @@ func (t *tree) statuses() (all []mcpvisor.GroupStatus) {
 }
 
 // setGroups handles SetGroups.
-func (m *manager) setGroups(c actor.Context, msg *messages.SetGroups) {
+func (m *manager) setGroups(msg *messages.SetGroups) {
 	if m.state.closing {
 		m.reply(msg.Reply, ClosedError(""))
 		return

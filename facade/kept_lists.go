@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,11 +58,14 @@ func (c *Client) knownLists(spec *mcpvisor.ServerSpec) *catalog.Catalog {
 	if err == nil {
 		found, err = readKept(spec, data)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errOtherOffer) {
 		c.opts.logger.Warn().Str("server", spec.Name).Err(err).Msg("the kept lists of the server cannot be used; it is started once")
 	}
 	return found
 }
+
+// errOtherOffer is the error of lists that another command, address or choice of tools has led to.
+var errOtherOffer = errors.New("they were kept for another specification")
 
 func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) {
 	var kept keptLists
@@ -72,7 +76,7 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 		return nil, err
 	}
 	if kept.Of != specDigest(spec) {
-		return nil, nil
+		return nil, errOtherOffer
 	}
 	body, err := encodedlists.Decode(kept.Offer, "")
 	if err != nil {

@@ -128,8 +128,8 @@ func TestStop_and_start(t *testing.T) {
 	require.Regexp(t, `(?m)^app +waiting .*waits for db \(stopped\)$`, out)
 	_, errs = b.exits(cli.ExitUnavailable, "start", "app")
 	require.Contains(t, errs, "server app is waiting after the start: waits for db (stopped)")
-	_, errs = b.exits(cli.ExitUsage, "stop", "back", "bakc")
-	require.Contains(t, errs, `mcpvisor run has no server "bakc"`)
+	_, errs = b.exits(cli.ExitUsage, "stop", "back", "bac")
+	require.Contains(t, errs, `mcpvisor run has no server "bac"`)
 
 	out, _ = b.exits(cli.ExitOK, "start", "back", "app")
 	require.Regexp(t, `^app is ready after \S+, pid \d+\ndb is ready after \S+, pid \d+\n$`, out)

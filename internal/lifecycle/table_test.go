@@ -164,6 +164,7 @@ func reach(t *testing.T, state supervisor.State) *script {
 		s.on(lifecycle.InputRegister).on(lifecycle.InputStop)
 	case supervisor.StateUnregistered:
 		s.on(lifecycle.InputRegister).on(lifecycle.InputStop).on(lifecycle.InputReleased)
+	default:
 	}
 	return s.in(state)
 }

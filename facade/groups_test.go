@@ -556,3 +556,25 @@ func TestLazy_server_sleeps_when_its_changes_are_listed(t *testing.T) {
 	<-events
 	require.Len(t, c.Tools(), 2)
 }
+
+// A server in the delay before its next start waits when what it comes after is stopped meanwhile.
+func TestAfter_counts_when_the_delay_ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lives
+		c, err := facade.New()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.Background())) }()
+		api := l.spec("api", "db")
+		api.Policy = mcpvisor.Retry(5, time.Minute)
+		require.NoError(t, c.Register(t.Context(), l.spec("db"), api))
+		require.NoError(t, c.WaitReady(t.Context()))
+		die(t, c, "api")
+		synctest.Wait()
+		require.NoError(t, c.Stop(t.Context(), "db"))
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"+db", "+api", "-api", "-db"}, l.take())
+		require.NoError(t, c.Start(t.Context(), "db"))
+		require.NoError(t, c.WaitReady(t.Context()))
+		require.Equal(t, []string{"+db", "+api"}, l.take())
+	})
+}

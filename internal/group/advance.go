@@ -135,9 +135,7 @@ func (m *member) wants() bool {
 		return true
 	case StateFailed:
 		return m.renew || m.Restart != Temporary
-	case StateDown:
-		return m.report.Held || m.renew
-	case StateGivenUp:
+	case StateDown, StateGivenUp: // the end of its delay makes it wait: what it comes after may end before that
 		return m.renew
 	default:
 	}

@@ -80,7 +80,7 @@ func TestCatalogStore_hangs(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
-// The whole address decides whether lists are those of a server, and they are kept anew when it changes.
+// The whole address decides whether lists are those of a server, and they are kept again when it changes.
 func TestCatalogStore_address(t *testing.T) {
 	server := mcptest.NewHTTP(mcptest.Script{})
 	defer server.Close()

@@ -52,7 +52,7 @@ func TestStop_and_Start(t *testing.T) {
 	require.NoError(t, c.Start(t.Context(), "db"))
 	ready := <-events
 	require.Equal(t, "db", ready.Server)
-	require.LessOrEqual(t, ready.Downtime, time.Since(started), "the time in which it was stopped is none")
+	require.LessOrEqual(t, ready.Downtime, time.Since(started), "the time in which it was stopped does not count")
 	require.Equal(t, "api", (<-events).Server)
 	require.Equal(t, []string{"-api", "+db", "+api"}, l.take())
 }

@@ -216,7 +216,7 @@ func TestHandler_headers_of_2026(t *testing.T) {
 func TestHandler_session_survives_its_process(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	key := WithSessionKey(bytes.Repeat([]byte{7}, 32))
-	_, first := serveHTTP(t, c, key)
+	closed, first := serveHTTP(t, c, key)
 	_, second := serveHTTP(t, c, key)
 	_, stranger := serveHTTP(t, c)
 	p := newPeer(t, first)
@@ -225,9 +225,14 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 	told, _, ok := stream.next()
 	require.True(t, ok, "it begins with an id")
 	stream.stop()
+	closed.Close()
+	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	require.Equal(t, http.StatusServiceUnavailable, status, "a 404 would end the session: %s", answer)
+	require.Contains(t, answer, "Nothing was done")
+	require.Equal(t, http.StatusServiceUnavailable, p.do(t.Context(), http.MethodGet, "").StatusCode)
 
 	p.url = second
-	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	status, answer = p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, answer, `"text":"x"`)
 	again := p.listen(eventHeader, told)

@@ -55,6 +55,13 @@ func (x *httpExchange) busy(what string) {
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
+// closing answers a request that came while the gateway shuts down. A 404 would end a session that the
+// next gateway with the same key continues.
+func (x *httpExchange) closing(id jsonrpc.ID) {
+	x.w.Header().Set("Retry-After", "1")
+	x.fail(http.StatusServiceUnavailable, id, message.Busy(errClosing.Error()))
+}
+
 // refuse counts a refused request.
 func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
 
@@ -183,6 +190,9 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 	switch {
 	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
 		x.busy(err.Error())
+		return
+	case errors.Is(err, errClosing):
+		x.closing(messages[0].id)
 		return
 	case err != nil:
 		x.refuse(clients.RefusedSession)

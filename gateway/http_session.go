@@ -167,6 +167,7 @@ func (u *use) stop() {
 
 var (
 	errUnknownSession = errors.New("the session has ended, or was never one of this gateway; begin with initialize")
+	errClosing        = errors.New("the gateway is shutting down")
 	errManySessions   = errors.New("too many sessions are in use; end some")
 	errManyHeld       = errors.New("the gateway keeps too much for this principal; end sessions and subscriptions, and read what waits")
 )
@@ -180,7 +181,10 @@ func (x *httpExchange) openSession(id string) (*httpSession, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended.Has(p.name, said.Nonce) || s.ctx.Err() != nil {
+	switch {
+	case s.ctx.Err() != nil:
+		return nil, errClosing
+	case s.ended.Has(p.name, said.Nonce):
 		return nil, errUnknownSession
 	}
 	hs := s.sessions[said.Nonce]
@@ -315,6 +319,9 @@ func (x *httpExchange) streamSession() *httpSession {
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
+		return nil
+	case errors.Is(err, errClosing):
+		x.closing(jsonrpc.ID{})
 		return nil
 	case err != nil:
 		x.refuse(clients.RefusedSession)

@@ -185,6 +185,9 @@ func (p *peer) followOnce(ctx context.Context) {
 		return
 	}
 	defer func() { _ = got.Body.Close() }()
+	if got.StatusCode == http.StatusServiceUnavailable { // the host is ending
+		return
+	}
 	if got.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(got.Body)
 		p.w.fail("peer %d could not follow: %d %s", p.n, got.StatusCode, text)

@@ -144,8 +144,8 @@
 //	                  canceled Register, wait for EventUnregistered
 //	ErrStart          the first start failed; the text and Stderr say why
 //	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
-//	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight, MaxQueued or
-//	                  MaxBufferBytes
+//	ErrOverloaded     wait for calls to end, as facade.WithWaitReady does, or raise
+//	                  Limits.MaxInFlight, MaxQueued or MaxBufferBytes
 //	ErrCrashed        the server ended during the call, which may have run; if nothing
 //	                  was sent, the error is ErrUnavailable instead
 //	ErrEnded          the server was restarted, moved or fenced during the call, which

@@ -242,12 +242,17 @@ type callOptions struct {
 	err          error         // what is wrong with the options
 }
 
-// WithWaitReady lets the call wait until its server is ready. No timeout of the call ends the
-// wait: it counts neither against WithTimeout nor against Timeouts.CallTotal, so give the context
-// a deadline. Waiting calls are not counted in CallCounts.Queued or bounded by Limits.MaxQueued.
-// The wait ends with ErrEvicted, ErrAuthRequired or ErrClosed if the server cannot become ready
-// by itself, and with ErrClosed or ErrUnknownServer if it is unregistered meanwhile. Without it,
-// a call of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
+// WithWaitReady lets the call wait until its server is ready and has room for it. If nothing was sent
+// because the server was down, ended just then, was replaced or was overloaded, the call is sent again:
+// at once when the server is ready, and after RetryAfter of the error if it was ready all the time. No
+// timeout of the call ends the wait: it counts neither against WithTimeout nor against
+// Timeouts.CallTotal, so give the context a deadline. Calls that wait for the server are not counted in
+// CallCounts.Queued or bounded by Limits.MaxQueued.
+//
+// What waiting alone cannot mend is returned at once: ErrEvicted, ErrAuthRequired or ErrClosed if the
+// server cannot become ready by itself, ErrClosed or ErrUnknownServer if it is unregistered meanwhile,
+// ErrInvalid, ErrUnknownTool, and ErrJournal. Without the option, a call of a server that is not ready
+// fails at once with mcpvisor.ErrUnavailable, and one too many with mcpvisor.ErrOverloaded.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.WaitReady = true } }
 
 // WithoutValidation sends the arguments of the call as they are, even if the client has

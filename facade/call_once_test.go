@@ -129,14 +129,18 @@ func TestWithWaitReady_pauses_between_attempts(t *testing.T) {
 	require.LessOrEqual(t, tries.Load(), int64(5), "100, 200, 400 ms between them")
 }
 
-// WithWaitReady waits for a server that is down, and not for one that is overloaded.
-func TestWithWaitReady_does_not_wait_for_a_slot(t *testing.T) {
+// WithWaitReady waits for a server that has too much to do, as for one that is down, and until its context ends.
+func TestWithWaitReady_waits_for_a_slot(t *testing.T) {
 	c := newClient(t)
 	busy := make(chan struct{}, 8)
+	calls := 0
 	silent := rawServer(func(method, _ string) string {
 		if method == "tools/call" {
-			busy <- struct{}{}
-			return silence
+			if calls++; calls == 1 {
+				busy <- struct{}{}
+				return silence
+			}
+			return `{"content":[]}`
 		}
 		return ""
 	})
@@ -145,13 +149,18 @@ func TestWithWaitReady_does_not_wait_for_a_slot(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { _, err := c.CallTool(first, "s/x", nil); left <- err }()
 	<-busy
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
+	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrOverloaded)
-	require.NoError(t, ctx.Err(), "at once")
+	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	_, err = c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
+	require.ErrorIs(t, err, mcpvisor.ErrOverloaded, "the reason, and not the end of the wait alone")
+	require.Error(t, ctx.Err(), "it has waited")
+	waits := make(chan error, 1)
+	go func() { _, err := c.CallTool(t.Context(), "s/x", nil, facade.WithWaitReady()); waits <- err }()
 	leave()
 	require.ErrorIs(t, <-left, mcpvisor.ErrCanceled)
+	require.NoError(t, <-waits)
 }
 
 // The caller's context ends the wait, however long Retry-After is.

@@ -110,8 +110,8 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 // errUnbounded is the cause of a call that nothing but the server would end.
 var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
 
-// sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
-// sent because the server was down or was being replaced, and only then; without it, if the server has gone to sleep. It completes r.
+// sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was sent for a reason that [passes], and
+// only then; without it, if the server has gone to sleep. It completes r.
 func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
@@ -140,7 +140,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return c.begun(ctx, q, v, r, o, raw)
 		}
 		var e *mcpvisor.Error
-		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || e.Kind != mcpvisor.KindUnavailable && e.Kind != mcpvisor.KindClosed {
+		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || !passes(e.Kind) {
 			return response{}, err
 		}
 		var next *actors.View
@@ -166,6 +166,16 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		}
 		v = next
 	}
+}
+
+// passes reports whether a reason for which nothing was sent may be gone in a moment, without a change by the caller or an
+// operator: the server was down, was replaced, ended just then or had too much to do.
+func passes(k mcpvisor.ErrorKind) bool {
+	switch k {
+	case mcpvisor.KindUnavailable, mcpvisor.KindClosed, mcpvisor.KindCrashed, mcpvisor.KindEnded, mcpvisor.KindOverloaded:
+		return true
+	}
+	return false
 }
 
 // begun continues a call after the server has made a task of it.

@@ -185,6 +185,8 @@ type Warning struct {
 	// Text is one line. It may quote what the server sent, without control characters
 	// and shortened.
 	Text string `json:"text"`
+	// Guarded: it is the finding of a CatalogGuard; see [Finding]. List may be "instructions", too.
+	Guarded bool `json:"guarded,omitempty"`
 }
 
 // String returns "List: Text", or Text alone where List is empty.

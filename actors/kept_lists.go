@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
@@ -31,12 +32,34 @@ func (k keptOffer) Request(_ context.Context, r transport.Request) (json.RawMess
 }
 
 // ReadLists reads what a server offered, as it would be read from the server.
-func ReadLists(spec *mcpvisor.ServerSpec, body *encodedlists.Body) (*catalog.Catalog, error) {
+func (rt *Runtime) ReadLists(spec *mcpvisor.ServerSpec, body *encodedlists.Body) (*catalog.Catalog, error) {
 	found, err := discovery.Discover(context.Background(), keptOffer{body: body}, spec.Name, spec.WithDefaults().Limits)
 	if err != nil {
 		return nil, err
 	}
-	found = found.Offered(spec.Tools)
-	found.Instructions = body.Info().Instructions
+	found = rt.offered(spec, found, body.Info().Instructions, catalog.AllLists)
+	found.Instructions = listedInstructions(found, body.Info().Instructions)
 	return found, nil
+}
+
+// offered returns what of the lists of a server is listed: what its guard and its filter of tools let pass. read are the
+// lists that found has. Each catalog passes here before it is published.
+func (rt *Runtime) offered(spec *mcpvisor.ServerSpec, found *catalog.Catalog, instructions string, read catalog.Lists) *catalog.Catalog {
+	if guard := rt.opts.Guard; guard != nil {
+		found = found.Guarded(func(offer mcpvisor.Offer) ([]mcpvisor.Finding, error) {
+			return hostcall.Value("CatalogGuard", func() ([]mcpvisor.Finding, error) { return guard.Check(spec.Name, offer), nil })
+		}, instructions, read)
+	}
+	if read&catalog.ListTools == 0 {
+		return found
+	}
+	return found.Offered(spec.Tools)
+}
+
+// listedInstructions returns the instructions of a session, unless a guard withholds them.
+func listedInstructions(c *catalog.Catalog, instructions string) string {
+	if c.NoInstructions {
+		return ""
+	}
+	return instructions
 }

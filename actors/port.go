@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/internal/hostlimit"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
@@ -152,7 +153,7 @@ func (p *port) discover() {
 		if inc.session.Info().Era != mcpvisor.EraModern {
 			reconciler.applyAtStart(ctx)
 		}
-		found = found.Offered(inc.spec.Tools)
+		found = ref.rt.offered(inc.spec, found, inc.session.Info().Instructions, catalog.AllLists)
 		ref.sendSelf(&firstListsRead{catalog: found})
 		ref.sendParent(&messages.Discovered{Epoch: inc.epoch, Catalog: found})
 	}, ref.startPanicked)

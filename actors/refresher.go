@@ -200,9 +200,7 @@ func (r *refresher) read() {
 		defer cancel()
 		m := &listsRead{lists: lists, waiting: waiting}
 		m.catalog, m.broken, m.err = discovery.DiscoverLists(ctx, r.port.rt.listing(inc), inc.server, inc.spec.Limits, lists)
-		if lists&^m.broken&catalog.ListTools != 0 {
-			m.catalog = m.catalog.Offered(inc.spec.Tools)
-		}
+		m.catalog = port.rt.offered(inc.spec, m.catalog, inc.session.Info().Instructions, lists&^m.broken)
 		port.sendSelf(m)
 	}, func(v any) {
 		port.sendSelf(&listsRead{lists: lists, waiting: waiting, err: fmt.Errorf("internal error while listing: %v", v)})

@@ -37,6 +37,8 @@ type Options struct {
 	// Known returns what a lazy server offered when it last ran; nil if that is not known. Optional. The goroutine that
 	// registers the server calls it.
 	Known func(spec *mcpvisor.ServerSpec) *catalog.Catalog
+	// Guard decides what of the lists of a server is published; nil: everything.
+	Guard mcpvisor.CatalogGuard
 	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
 	Records *Runtime
 }

@@ -327,7 +327,9 @@ func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
 	if c == nil || v.current == nil || !v.EverReady {
 		return mcpvisor.SessionInfo{}, nil
 	}
-	return v.current.session.Info(), c
+	info := v.current.session.Info()
+	info.Instructions = c.Instructions
+	return info, c
 }
 
 // Leaving reports whether the registration is being removed, perhaps to be replaced.
@@ -418,6 +420,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	if v.standby != nil && v.standby.session.Cause() == nil {
 		info := v.standby.session.Info()
+		info.Instructions = ""
 		st.Standby = &info
 	}
 	c := v.Catalog
@@ -437,6 +440,9 @@ func (v *View) Session() *mcpvisor.SessionInfo {
 		return nil
 	}
 	info := v.current.session.Info()
+	if info.Instructions = ""; v.Catalog != nil { // what a guard has not seen is not told
+		info.Instructions = v.Catalog.Instructions
+	}
 	return &info
 }
 

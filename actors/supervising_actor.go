@@ -354,7 +354,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 // the port keep it up to date. A takeover has already fed InputTakenOver to the standby.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	published, change := *s.discovered, mcpvisor.Change{}
-	instructions := s.inc.session.Info().Instructions
+	instructions := listedInstructions(s.discovered, s.inc.session.Info().Instructions)
 	if s.last != nil {
 		next, differs := s.last.Refreshed(s.discovered, catalog.AllLists)
 		published, change = *next, differs
@@ -508,6 +508,8 @@ func (s *supervisingActor) onRefreshed(m *catalogRefreshed) {
 		s.standby.catalog, _ = s.standby.catalog.Refreshed(m.catalog, m.lists)
 	case m.epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.published != nil:
 		next, change := s.published.Refreshed(m.catalog, m.lists)
+		next.Instructions = listedInstructions(next, s.inc.session.Info().Instructions)
+		change.Instructions = next.Instructions != s.published.Instructions
 		s.published = next
 		s.inc.readings.Add(-1)
 		var events []mcpvisor.Event

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,11 +51,12 @@ type entry struct {
 	prefixAt       *hujson.Value   // the value of "names.prefix", in prefixText
 	prefixText     *text
 
-	kind         string        // "type", as written
-	kindValue    *hujson.Value // the value of "type"; nil without it
-	commandValue *hujson.Value // the value of "command"; nil without it
-	callValue    *hujson.Value // the value of "timeouts.call" or "timeout"; nil without it
-	misspelt     misspeltKey   // of "command" or "url"
+	start        json.RawMessage // of Server
+	kind         string          // "type", as written
+	kindValue    *hujson.Value   // the value of "type"; nil without it
+	commandValue *hujson.Value   // the value of "command"; nil without it
+	callValue    *hujson.Value   // the value of "timeouts.call" or "timeout"; nil without it
+	misspelt     misspeltKey     // of "command" or "url"
 }
 
 // readEntry reads one server and adds it to the file, or reports why it cannot.
@@ -72,6 +75,7 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 	if ok {
 		e.readMembers(object, entryRows)
 		e.finish(&m.Value)
+		e.start = startOf(object)
 	} else {
 		e.failServer(&m.Value, "is not an object; write {\"command\": …} or {\"url\": …}")
 	}
@@ -81,6 +85,24 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 		return
 	}
 	e.add()
+}
+
+// startOf returns the members of an entry that say what is started, as they are written.
+func startOf(object *hujson.Object) json.RawMessage {
+	start := map[string]json.RawMessage{}
+	for i := range object.Members {
+		m := &object.Members[i]
+		if name := memberName(m); name == "args" || slices.Contains(transportKeys, name) {
+			v := m.Value.Clone()
+			v.Standardize()
+			start[name] = bytes.TrimSpace(v.Pack())
+		}
+	}
+	text, err := json.Marshal(start)
+	if err != nil { // it was parsed
+		return nil
+	}
+	return text
 }
 
 // isDisabled reports whether an entry says that it is not to be started. It is known
@@ -101,7 +123,7 @@ func (e *entry) add() { e.p.file.Servers = append(e.p.file.Servers, e.server()) 
 
 func (e *entry) server() Server {
 	return Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown, NodeLabels: e.nodeLabels, Share: e.share}
+		Replaces: e.p.origins[e.name], Start: e.start, Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown, NodeLabels: e.nodeLabels, Share: e.share}
 }
 
 // readMembers reads an object by the table of its keys, each key once.

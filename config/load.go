@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -145,6 +146,7 @@ func (p *parser) parse() error {
 	}
 	t.entries = entryNames(t.lists)
 	p.readJournal(top)
+	p.readLock(top)
 	t.findGroups(top)
 	for i := range top.Members {
 		if m := &top.Members[i]; memberName(m) == "gateway" {
@@ -170,6 +172,29 @@ func (p *parser) readJournal(top *hujson.Object) {
 		if p.file.Journal = path.String(); !filepath.IsAbs(p.file.Journal) {
 			p.file.Journal = filepath.Join(p.text.workspace, p.file.Journal)
 		}
+	}
+}
+
+// lockModes are the values of "lock", the strictest one last.
+var lockModes = []string{"off", "warn", "enforce"}
+
+// readLock reads "lock" at the top of the present text. A value that cannot be read is the strictest one.
+func (p *parser) readLock(top *hujson.Object) {
+	for i := range top.Members {
+		m := &top.Members[i]
+		if memberName(m) != "lock" {
+			continue
+		}
+		mode := lockModes[len(lockModes)-1]
+		if text, ok := literal(&m.Value, '"'); ok && slices.Contains(lockModes, text.String()) {
+			mode = text.String()
+		} else {
+			p.addProblem(&m.Value, "", SeverityError, "\"lock\" is not one of %q, so it counts as %q", lockModes, mode)
+		}
+		if slices.Index(lockModes, mode) >= slices.Index(lockModes, p.file.Lock) {
+			p.file.Lock = mode
+		}
+		p.file.LockPath = filepath.Join(p.text.workspace, "mcpvisor.lock")
 	}
 }
 
@@ -248,6 +273,11 @@ type File struct {
 	// at the top of a file, relative to that file. The last file that has the key counts. Empty
 	// without one.
 	Journal string
+	// Lock says what is done about what differs from the lock file: "lock" at the top of a file, "off", "warn" or "enforce".
+	// The strictest one of all files counts. Empty without one: as "off". See package lock.
+	Lock string
+	// LockPath is the path of mcpvisor.lock beside the last file that has "lock"; empty without one.
+	LockPath string
 	// Gateway has the values of "gateway" at the top of the last file that has that key. nil without one.
 	Gateway *Gateway
 	// Groups are those of "groups" at the top of the files, in the order of the files. A group of a later file replaces
@@ -275,6 +305,9 @@ type Server struct {
 	// Replaces gives the positions of the entries of the same name that this one replaced, as in
 	// "user.json:4", in the order of the files.
 	Replaces []string
+	// Start is what is started, for a lock file: an object with the members "command", "args" and those that have the address,
+	// as the entry writes them. Variables are not replaced, so that it holds no secret. nil unless the entry is usable.
+	Start json.RawMessage
 	// Disabled entries are listed but are not to be started. Only the name of their Spec is set:
 	// their variables may be missing, and the user is not asked for their inputs.
 	Disabled bool

@@ -123,6 +123,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 		MaxStarts: o.maxStarts,
 		InUse:     func(server string) bool { return c.isCopied(server) || c.openTasks.has(server) },
 		Known:     c.knownLists,
+		Guard:     o.guard,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })

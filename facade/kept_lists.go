@@ -23,6 +23,14 @@ func WithCatalogStore(store mcpvisor.CatalogStore) Option {
 	return func(o *options) { o.catalogs = store }
 }
 
+// WithCatalogGuard has a guard look at what each server offers before it is listed: see [mcpvisor.CatalogGuard] and
+// package lock. What the guard withholds is in no list, a call of it fails with ErrUnknownTool and the finding, and
+// Catalog.Warnings of the status has the finding. A guard whose mind has changed is asked again by [Client.Refresh], or
+// when the server starts the next time. Default, and for a nil guard: everything is listed.
+func WithCatalogGuard(guard mcpvisor.CatalogGuard) Option {
+	return func(o *options) { o.guard = guard }
+}
+
 // keptLists are the lists of a lazy server in the store.
 type keptLists struct {
 	// Of is the digest of what decides what the server offers.
@@ -56,7 +64,7 @@ func (c *Client) knownLists(spec *mcpvisor.ServerSpec) *catalog.Catalog {
 	}
 	var found *catalog.Catalog
 	if err == nil {
-		found, err = readKept(spec, data)
+		found, err = c.readKept(spec, data)
 	}
 	if err != nil && !errors.Is(err, errOtherOffer) {
 		c.opts.logger.Warn().Str("server", spec.Name).Err(err).Msg("the kept lists of the server cannot be used; it is started once")
@@ -67,7 +75,7 @@ func (c *Client) knownLists(spec *mcpvisor.ServerSpec) *catalog.Catalog {
 // errOtherOffer is the error of lists that another command, address or choice of tools has led to.
 var errOtherOffer = errors.New("they were kept for another specification")
 
-func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) {
+func (c *Client) readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) {
 	var kept keptLists
 	if len(data) > encodedlists.MaxBytes {
 		return nil, fmt.Errorf("they have %d bytes; %d are accepted", len(data), encodedlists.MaxBytes)
@@ -82,7 +90,7 @@ func readKept(spec *mcpvisor.ServerSpec, data []byte) (*catalog.Catalog, error) 
 	if err != nil {
 		return nil, err
 	}
-	return actors.ReadLists(spec, body)
+	return c.rt.ReadLists(spec, body)
 }
 
 // saveAll has what the lazy servers offer now saved before keeping is closed. It does not wait: a store that hangs must

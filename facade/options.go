@@ -35,6 +35,7 @@ type options struct {
 	roots          *transport.Roots // nil: the client declares no roots
 	journal        journalOption
 	catalogs       mcpvisor.CatalogStore // nil: none
+	guard          mcpvisor.CatalogGuard // nil: everything is listed
 	dialer         *dial.Hook            // nil: none
 	era            mcpvisor.Era          // of servers whose spec leaves it open
 	err            error                 // what is wrong with the options, for New to return

@@ -49,6 +49,9 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
+	if err = c.checkListed(view, &r); err != nil {
+		return response{}, err
+	}
 	if r.Held = new(budget.Share); o.room != nil {
 		r.Held = o.room
 	}
@@ -163,9 +166,28 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
 				return response{}, err
 			}
+			if now := c.rt.Snapshot().Server(v.Name); now != nil { // its lists may have changed; if it is not ready, the next turn waits
+				next = now
+			}
 		}
 		v = next
+		if err := c.checkListed(v, r); err != nil { // the next incarnation may offer something else
+			return response{}, err
+		}
 	}
+}
+
+// checkListed refuses a request for a tool that a server does not list, or for a prompt that is withheld.
+func (c *Client) checkListed(v *actors.View, r *transport.Request) (err error) {
+	switch r.Method {
+	case "tools/call":
+		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, r.Target), r.Target)
+	case "prompts/get":
+		if text := v.Catalog.WithheldPrompt(r.Target); text != "" {
+			return withheld(v.Name, text)
+		}
+	}
+	return err
 }
 
 // passes reports whether a reason for which nothing was sent may be gone in a moment, without a change by the caller or an

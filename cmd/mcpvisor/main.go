@@ -77,6 +77,7 @@ type commandLine struct {
 	Start     startCmd         `cmd:"" help:"Start servers of mcpvisor run that do not run, and what has failed or is stopped in groups, and wait until they are ready."`
 	Reload    reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
 	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
+	Lock      lockCmd          `cmd:"" help:"Pin what the servers offer in mcpvisor.lock: make it, see what differs, approve it."`
 	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
 	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and report how each behaves. Remote servers get no flood: only their sessions and connections end, on this side."`

@@ -22,6 +22,11 @@ type Catalog struct {
 	Version uint64
 	// Hidden is how many tools ServerSpec.Tools hides. Tools does not have them.
 	Hidden int
+	// WithheldTools and WithheldPrompts have the findings about what a guard withholds, by the server's own names. Tools and
+	// Prompts do not have them.
+	WithheldTools, WithheldPrompts map[string]string
+	// NoInstructions: a guard withholds the instructions of the session.
+	NoInstructions bool
 	// Tokens estimates what Tools cost a language model; see mcpvisor.Tool.TokenEstimate.
 	Tokens int
 	// Warnings says what was left out and why. Of one kind and list at most

@@ -42,8 +42,9 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	}
 	var change mcpvisor.Change
 	d := differ{room: maxCompared}
+	next.NoInstructions = fresh.NoInstructions
 	if lists&ListTools != 0 {
-		next.Hidden = fresh.Hidden
+		next.Hidden, next.WithheldTools = fresh.Hidden, fresh.WithheldTools
 		change.Tools = delta(&d, c.Tools, fresh.Tools, func(t *mcpvisor.Tool) (string, json.RawMessage) { return t.Name, t.Raw })
 		if !change.Tools.IsZero() {
 			next.Tools, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Tokens, fresh.byName, fresh.byAlias
@@ -60,6 +61,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 		}
 	}
 	if lists&ListPrompts != 0 {
+		next.WithheldPrompts = fresh.WithheldPrompts
 		change.Prompts = delta(&d, c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) (string, json.RawMessage) { return p.Name, p.Raw })
 		if !change.Prompts.IsZero() {
 			next.Prompts = fresh.Prompts

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -38,6 +39,7 @@ type reloader struct {
 	// turn holds one value while a goroutine uses the fields below.
 	turn   chan struct{}
 	info   control.Info
+	guard  *servers.LockGuard             // of the client
 	paths  []string                       // of the files that were read
 	specs  map[string]mcpvisor.ServerSpec // wanted by the last reading; set before Apply
 	usable map[string]bool                // the names in specs whose entries were usable
@@ -66,8 +68,8 @@ func (r *reloader) usableConfig() float64 {
 
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
-func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
+func newReloader(inv *servers.Opener, c *facade.Client, guard *servers.LockGuard, info control.Info, file *config.File) *reloader {
+	r := &reloader{inv: inv, client: c, guard: guard, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
 	r.lists = newLists(c, r.settings)
 	r.useGateway(file, nil)
 	var kept map[string]bool
@@ -93,12 +95,12 @@ func (r *reloader) start(ctx context.Context) error {
 	return r.client.Register(ctx, r.all()...)
 }
 
-// changed reads the configuration again if the content of its files has changed. It returns the
+// changed reads the configuration again if the content of its files or of its lock file has changed. It returns the
 // files to follow.
 func (r *reloader) changed() []string {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
-	if r.sources().Digest() != r.info.Digest {
+	if r.sources().Digest() != r.info.Digest || r.guard.Changed() {
 		r.apply(false)
 	}
 	return r.files()
@@ -106,10 +108,14 @@ func (r *reloader) changed() []string {
 
 // files are the files that may be read, whether they exist or not.
 func (r *reloader) files() []string {
+	files := cli.DefaultFiles()
 	if r.inv.Sources.Chosen {
-		return r.paths
+		files = r.paths
 	}
-	return cli.DefaultFiles()
+	if path := r.guard.Path(); path != "" {
+		files = append(slices.Clone(files), path)
+	}
+	return files
 }
 
 // reload reads the configuration again: its files, and what they refer to.
@@ -174,6 +180,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		r.printer.plan(planned, all)
 	})
 	complete := r.setGroups(file)
+	recheck := r.guard.Use(file) // before a server starts
 	err = r.client.Apply(r.inv.Context, r.all())
 	if err != nil {
 		r.note(&answer, err, before)
@@ -183,11 +190,29 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		r.info.GroupsProblem = answer.GroupsProblem
 		r.publish(append(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(specs))...))
 	}
+	if recheck {
+		r.recheck()
+	}
 	answer.TookMs = time.Since(began).Milliseconds()
 	done := answer
 	done.Changes = slices.Clone(done.Changes)
 	r.printer.later(func() { r.printer.reloaded(done) })
 	return answer
+}
+
+// recheck has the guard look again at what the servers offer that run now. The others are looked at when they start. It does
+// not wait: a server that does not answer must not hold up the next reload.
+func (r *reloader) recheck() {
+	for _, s := range r.client.Status() {
+		if s.State != supervisor.StateReady {
+			continue
+		}
+		go func() {
+			if err := r.client.Refresh(r.inv.Context, s.Name); err != nil && r.inv.Context.Err() == nil {
+				r.printer.later(func() { r.inv.Warn(s.Name, "the lock file has changed, and %s could not be looked at again: %v", s.Name, err) })
+			}
+		}()
+	}
 }
 
 // setGroups makes the groups of the client those of a configuration, before its servers change. complete is to be called

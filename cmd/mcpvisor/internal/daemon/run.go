@@ -75,11 +75,13 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
-		c, err := facade.New(options...)
+		guard := new(servers.LockGuard)
+		guard.Use(file)
+		c, err := facade.New(append(options, facade.WithCatalogGuard(guard))...)
 		if err != nil {
 			return nil, err
 		}
-		r := newReloader(inv, c, info, file)
+		r := newReloader(inv, c, guard, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
 			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},

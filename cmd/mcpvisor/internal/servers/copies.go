@@ -139,7 +139,7 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry(), false, true
 	}
 	var err error
-	if c.Client, err = facade.New(o.formOptions()...); err != nil {
+	if c.Client, err = facade.New(append(o.formOptions(), o.guardOption(file))...); err != nil {
 		return nil, nil, err
 	}
 	stop := o.closer(c.Client)
@@ -325,6 +325,9 @@ type Opener struct {
 	// Progress is the line that forms replace; nil without a terminal, and before AskForms.
 	Progress *ProgressLine
 
+	// Guard looks at what copies offer; nil: that of the lock file of the configuration.
+	Guard mcpvisor.CatalogGuard
+
 	inputInterrupted bool              // an interrupt ended the question for an input
 	answers          map[string]string // what the user has answered, by the id of the input
 }
@@ -344,7 +347,7 @@ func (o *Opener) Supervise() (*Set, error) {
 	for _, u := range Unusable(file) {
 		specs = append(specs, StandIn(u))
 	}
-	c, err := facade.New()
+	c, err := facade.New(o.guardOption(file))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,104 @@
+package servers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
+	"github.com/mcpvisor/mcpvisor/lock"
+)
+
+// LockGuard compares what servers offer with the lock file of a configuration. The zero value compares nothing. One
+// goroutine calls Use and Changed; the guard itself is safe for concurrent use.
+type LockGuard struct {
+	lock.Guard
+	path string // of the lock file; empty: nothing is compared
+	text []byte // that was read last
+	of   string // the mode
+}
+
+// LockPath returns the path of the lock file of a configuration, whether the configuration uses it or not.
+func LockPath(file *config.File) string {
+	if file.LockPath != "" {
+		return file.LockPath
+	}
+	return filepath.Join(filepath.Dir(file.Paths[len(file.Paths)-1]), lock.FileName)
+}
+
+// ReadLock reads a lock file, and returns its text, too. A file that does not exist is fs.ErrNotExist.
+func ReadLock(path string) (*lock.File, []byte, error) {
+	text, err := regularfile.Read(path, lock.MaxBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := lock.Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return file, text, err
+}
+
+// StartsOf says what a configuration starts, by server.
+func StartsOf(file *config.File) map[string]json.RawMessage {
+	starts := map[string]json.RawMessage{}
+	for _, s := range file.Servers {
+		if s.Start != nil {
+			starts[s.Spec.Name] = s.Start
+		}
+	}
+	return starts
+}
+
+// Use makes the guard do what a configuration says, with the present lock file. It reports whether that may change what is
+// listed.
+func (g *LockGuard) Use(file *config.File) (changed bool) {
+	before := struct {
+		path, of string
+		text     []byte
+	}{g.path, g.of, g.text}
+	mode := file.Lock
+	if mode == "" {
+		mode = string(lock.Off)
+	}
+	g.path, g.text, g.of = "", nil, mode
+	if lock.Mode(mode) == lock.Off {
+		g.Set(lock.Off, nil, nil, nil)
+		return before.path != ""
+	}
+	g.path = file.LockPath
+	locked, text, err := ReadLock(g.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no %s; make it with mcpvisor lock", g.path)
+	}
+	g.text = text
+	g.Set(lock.Mode(mode), locked, err, StartsOf(file))
+	return before.path != g.path || before.of != g.of || !bytes.Equal(before.text, g.text)
+}
+
+// Changed reports whether the lock file has another content than Use has read.
+func (g *LockGuard) Changed() bool {
+	if g.path == "" {
+		return false
+	}
+	text, _ := regularfile.Read(g.path, lock.MaxBytes)
+	return !bytes.Equal(text, g.text)
+}
+
+// Path is the path of the lock file that the guard compares with; empty if it compares nothing.
+func (g *LockGuard) Path() string { return g.path }
+
+// guardOption has copies of the servers of a file looked at.
+func (o *Opener) guardOption(file *config.File) facade.Option {
+	if o.Guard != nil {
+		return facade.WithCatalogGuard(o.Guard)
+	}
+	g := new(LockGuard)
+	g.Use(file)
+	return facade.WithCatalogGuard(g)
+}

@@ -18,7 +18,7 @@ import (
 
 // attentionOrder orders the kinds within one severity. What only a person can do comes first.
 var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionFleet, api.AttentionGroup, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
-	api.AttentionUnknownOutcome, api.AttentionWaiting, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionCatalog,
+	api.AttentionUnknownOutcome, api.AttentionWaiting, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionLock, api.AttentionCatalog,
 	api.AttentionRestarted, api.AttentionDiscarded, api.AttentionDeprecated}
 
 // attention lists what an operator should look at, the most urgent entry first. It is the
@@ -365,7 +365,9 @@ func waits(n int64) string {
 }
 
 func session(s *mcpvisor.ServerStatus, add addFunc) {
-	if n := len(s.Catalog.Warnings); n > 0 {
+	if i := slices.IndexFunc(s.Catalog.Warnings, func(w mcpvisor.Warning) bool { return w.Guarded }); i >= 0 {
+		add(api.AttentionLock, api.SeverityWarning, nil, "see what differs: mcpvisor lock diff "+s.Name+"; approve it, or repair the server", "%s", s.Catalog.Warnings[i])
+	} else if n := len(s.Catalog.Warnings); n > 0 {
 		add(api.AttentionCatalog, api.SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])
 	}
 	if s.Session == nil {

@@ -381,6 +381,8 @@ func groupCell(state string) table.Cell {
 	return c
 }
 
+func isGuarded(w mcpvisor.Warning) bool { return w.Guarded }
+
 // note is the last cell of the entry's row: the most important thing about it.
 func (e *statusEntry) note() string {
 	switch n := len(e.Catalog.Warnings); {
@@ -392,6 +394,8 @@ func (e *statusEntry) note() string {
 		return fmt.Sprintf("the %s %q is not offered to hosts: %s", e.Withheld[0].Kind, e.Withheld[0].Name, e.Withheld[0].Reason)
 	case len(e.Withheld) > 1:
 		return fmt.Sprintf("%d tools and prompts are not offered to hosts, as %q: %s; see --json", len(e.Withheld), e.Withheld[0].Name, e.Withheld[0].Reason)
+	case slices.ContainsFunc(e.Catalog.Warnings, isGuarded):
+		return e.Catalog.Warnings[slices.IndexFunc(e.Catalog.Warnings, isGuarded)].Text
 	case e.Session != nil && e.Session.Deprecated != "":
 		return "deprecated transport HTTP+SSE; see --json"
 	case n > 0:

@@ -121,6 +121,8 @@ const (
 	AttentionSlowCalls AttentionKind = "slow_calls"
 	// AttentionQueued: calls wait because too many are in flight.
 	AttentionQueued AttentionKind = "queued"
+	// AttentionLock: something that the server offers differs from the lock file, or is not in it.
+	AttentionLock AttentionKind = "lock"
 	// AttentionCatalog: some of what the server lists could not be used.
 	AttentionCatalog AttentionKind = "catalog"
 	// AttentionStandby: a server that should have a standby has had none for a while.

@@ -118,9 +118,13 @@ func entrySchema() *jsonSchema {
 	flag := func(key string, value bool) *jsonSchema {
 		return &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{key: {Enum: []any{value}}}}
 	}
+	disabled := []*jsonSchema{flag("disabled", true), flag("enabled", false)}
+	for _, alias := range enabledAliases {
+		disabled = append(disabled, flag(alias, false))
+	}
 	return &jsonSchema{
 		Type: []string{"object"},
-		If:   &jsonSchema{AnyOf: []*jsonSchema{flag("disabled", true), flag("enabled", false)}},
+		If:   &jsonSchema{AnyOf: disabled},
 		Else: &jsonSchema{Ref: "#/definitions/server"},
 	}
 }
@@ -131,6 +135,11 @@ func serverSchema() *jsonSchema {
 	s := objectSchema(entryRows)
 	for _, key := range ignoredKeys {
 		s.Properties[key] = &jsonSchema{Description: "A key of other hosts. It has no effect."}
+	}
+	for _, u := range configkeys.AllUnsupported() {
+		for _, key := range u.Names {
+			s.Properties[key] = unsupportedSchema(u)
+		}
 	}
 	program, endpoint := hasText(".", "command"), hasText(".", transportKeys[1:]...)
 	s.AnyOf = []*jsonSchema{program, endpoint}

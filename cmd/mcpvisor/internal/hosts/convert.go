@@ -37,26 +37,40 @@ var knownKeys = func() (keys []string) {
 // common converts an entry of a host whose keys are those of mcpvisor. It leaves out keys
 // that mean nothing there, and says which.
 func common(entry object) (object, []string, error) {
-	var converted object
-	var left []string
+	var converted, left object
 	for _, m := range entry {
 		switch {
 		case m.Value == nil: // the same as no key
 		case slices.Contains(knownKeys, m.Key):
 			converted.Set(m.Key, m.Value)
 		default:
-			left = append(left, m.Key)
+			left = append(left, m)
 		}
 	}
 	return converted, leftOut(left), nil
 }
 
-// leftOut is the note about keys that were left out.
-func leftOut(keys []string) []string {
-	if len(keys) == 0 {
-		return nil
+// leftOut are the notes about keys that were left out: those that change what happens say what the server lacks.
+func leftOut(left object) (notes []string) {
+	var keys []string
+	for _, m := range left {
+		switch lacks, known := configkeys.Lacks(m.Key); {
+		case !known:
+			keys = append(keys, m.Key)
+		case !asksForNothing(m.Value):
+			notes = append(notes, fmt.Sprintf("left out: %q is not supported here: %s", m.Key, lacks))
+		}
 	}
-	return []string{"left out, because mcpvisor has no such key: " + strings.Join(keys, ", ")}
+	if len(keys) > 0 {
+		notes = append(notes, "left out, because mcpvisor has no such key: "+strings.Join(keys, ", "))
+	}
+	return notes
+}
+
+// asksForNothing reports whether a value is null, false or {}.
+func asksForNothing(value any) bool {
+	inner, isObject := value.(object)
+	return value == nil || value == false || isObject && len(inner) == 0
 }
 
 // withMilliseconds is common for a host whose "timeout" is that of a call in milliseconds.
@@ -97,9 +111,6 @@ func zed(entry object) (object, []string, error) {
 			}
 		}
 		entry = rest
-	}
-	if settings, ok := entry.Get("settings").(object); ok && len(settings) == 0 {
-		entry, _ = take(entry, "settings")
 	}
 	entry, timeout := take(entry, "timeout")
 	converted, notes, err := common(entry)
@@ -271,11 +282,7 @@ func codex(entry object) (converted object, notes []string, err error) {
 	if enabled == false {
 		converted.Set("disabled", true)
 	}
-	var left []string
-	for _, m := range rest {
-		left = append(left, m.Key)
-	}
-	return converted, leftOut(left), nil
+	return converted, leftOut(rest), nil
 }
 
 // object is a JSON object that keeps the order of its members.

@@ -144,6 +144,16 @@ func setCallTimeout(entry object, timeout any, unit time.Duration) object {
 	return entry
 }
 
+// setStartTimeout sets the timeout of the start, as setCallTimeout does that of calls.
+func setStartTimeout(entry object, timeout any, unit time.Duration) object {
+	if d, ok := duration(timeout, unit); ok {
+		timeouts, _ := entry.Get("timeouts").(object)
+		timeouts.Set("start", d.String())
+		entry.Set("timeouts", timeouts)
+	}
+	return entry
+}
+
 func duration(v any, unit time.Duration) (time.Duration, bool) {
 	text := fmt.Sprint(v)
 	var n float64
@@ -272,11 +282,7 @@ func codex(entry object) (converted object, notes []string, err error) {
 	}{{"startup_timeout_sec", time.Second}, {"startup_timeout_ms", time.Millisecond}} {
 		var value any
 		rest, value = take(rest, start.key)
-		if d, ok := duration(value, start.unit); ok {
-			timeouts, _ := converted.Get("timeouts").(object)
-			timeouts.Set("start", d.String())
-			converted.Set("timeouts", timeouts)
-		}
+		converted = setStartTimeout(converted, value, start.unit)
 	}
 	rest, enabled := take(rest, "enabled")
 	if enabled == false {

@@ -33,6 +33,8 @@ type entry struct {
 	fileEnv      map[string]string // of "envFile" and "env_vars"
 	addedHeaders map[string]string // of other hosts' keys
 	tools        toolKeys
+	setting      mcpvisor.ToolSetting // of the tool that is being read
+	settingHides bool                 // the tool that is being read
 	disabled     bool
 	skipped      bool
 

@@ -132,7 +132,7 @@ var entryRows = append([]row{
 	},
 	{
 		Key: configkeys.Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
-			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
+			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} hides one tool, and {"NAME": {…}} changes how it is offered; NAME is the server's own. See [keys of a tool](#keys-of-a-tool).`},
 		read: (*entry).readTools, nested: toolRows,
 	},
 	{

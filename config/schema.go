@@ -231,12 +231,14 @@ func (r *row) valueSchema() jsonSchema {
 	case "list of patterns, or allow and deny":
 		lists := map[string]*jsonSchema{"allow": {Type: []string{"array", "null"}, Items: patternSchema}, "deny": {Type: []string{"array", "null"}, Items: patternSchema}}
 		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists, Additional: false}
-	case "list of patterns, or object": // also {"TOOL": false}
+	case "list of patterns, or object": // also {"TOOL": false} and {"TOOL": {…}}
 		lists := map[string]*jsonSchema{}
 		for _, inner := range r.nested {
 			lists[inner.Name] = &jsonSchema{Description: schemaText(inner.Key), Items: patternSchema}
 		}
-		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists}
+		tool := objectSchema(toolSettingRows)
+		tool.Type, tool.Additional = nil, nil // other values are for other hosts
+		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists, Additional: tool}
 	}
 	panic(fmt.Sprintf("config: the type %q of %q has no schema; add it to typeSchemas", r.Type, r.Name))
 }
@@ -279,6 +281,7 @@ var typeSchemas = map[string]jsonSchema{
 	`"park", "evict" or "parent"`:                    oneOfTexts(string(supervisor.SpentPark), string(supervisor.SpentEvict), string(supervisor.SpentParent)),
 	"list of strings":                                listSchema,
 	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},
+	"object of JSON values":                          {Type: []string{"object"}},
 	"object of strings":                              {Type: []string{"object"}, Additional: &scalarSchema},
 	"list of strings, or one string with spaces":     {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),

@@ -29,7 +29,8 @@ type Tool struct {
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
 	// Raw is the entry as the server sent it, byte for byte, with all members, unless ServerSpec.ToolSettings change it. Names and texts in it are
-	// not shortened. Do not change it.
+	// not shortened. Where a schema has an empty list in place of an object, as PHP writes it, it has {} here and in
+	// Definition. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 

@@ -12,7 +12,7 @@ type Tool struct {
 	Name string `json:"name"`
 	// Server is the name of the server that offers the tool.
 	Server string `json:"server"`
-	// OriginalName is the server's own name for the tool; it may contain "/".
+	// OriginalName is the server's own name for the tool, or ToolSetting.Name; it may contain "/".
 	OriginalName string `json:"originalName"`
 	// Alias is the name for language model providers, as in "mcp__fs__list_directory":
 	// at most 64 characters of [a-zA-Z0-9_-]. CallTool takes it, too.
@@ -24,12 +24,13 @@ type Tool struct {
 	// TaskSupport is the value of execution.taskSupport (MCP 2025-11-25, tasks):
 	// "required", "optional", or empty for none.
 	TaskSupport string `json:"taskSupport,omitempty"`
-	// Definition is the entry as the server declared it. Its InputSchema and OutputSchema are
+	// Definition is the entry as the server declared it, or as ServerSpec.ToolSettings change it. Its InputSchema and OutputSchema are
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
-	// Raw is the entry as the server sent it, byte for byte, with all members. Names and texts in it are
-	// not shortened. Do not change it.
+	// Raw is the entry as the server sent it, byte for byte, with all members, unless ServerSpec.ToolSettings change it. Names and texts in it are
+	// not shortened. Where a schema has an empty list in place of an object, as PHP writes it, it has {} here and in
+	// Definition. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 

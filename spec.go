@@ -3,6 +3,7 @@ package mcpvisor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -91,6 +92,9 @@ type ServerSpec struct {
 
 	// Tools selects the tools that are offered. The zero value offers all.
 	Tools ToolFilter
+	// ToolSettings change how single tools are offered: their names, descriptions, arguments and timeouts. The keys
+	// are the server's own names of the tools. Every view of the server shows the tools as they are offered.
+	ToolSettings map[string]ToolSetting
 	// Secrets are texts that are replaced by *** in everything the server says outside of
 	// results: stderr, log messages, errors. Values in Stdio.Env, Args, Headers and URL that look
 	// like secrets are replaced without being listed here. Texts shorter than 6 bytes are not
@@ -148,6 +152,10 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 func (s ServerSpec) Clone() ServerSpec {
 	s.Tools, s.Secrets, s.After = s.Tools.clone(), slices.Clone(s.Secrets), slices.Clone(s.After)
 	s.Stdio, s.HTTP = s.Stdio.clone(), s.HTTP.clone()
+	s.ToolSettings = maps.Clone(s.ToolSettings)
+	for name, setting := range s.ToolSettings {
+		s.ToolSettings[name] = setting.clone()
+	}
 	return s
 }
 
@@ -227,6 +235,7 @@ func (s ServerSpec) Validate() error {
 	errs = append(errs, s.Limits.validate()...)
 	errs = append(errs, s.Probe.validate()...)
 	errs = append(errs, s.Tools.validate()...)
+	errs = append(errs, s.validateToolSettings()...)
 	if err := s.Policy.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -352,14 +361,14 @@ func equalValues(a, b reflect.Value) bool {
 	}
 }
 
-// equalMaps compares maps whose values are comparable.
+// equalMaps compares maps, as Equal says.
 func equalMaps(a, b reflect.Value) bool {
 	if a.Len() != b.Len() {
 		return false
 	}
 	for entries := a.MapRange(); entries.Next(); {
 		v := b.MapIndex(entries.Key())
-		if !v.IsValid() || !v.Equal(entries.Value()) {
+		if !v.IsValid() || !equalValues(v, entries.Value()) {
 			return false
 		}
 	}
@@ -602,7 +611,7 @@ func (p Probe) withDefaults() Probe {
 // hides nothing.
 //
 // Patterns are compared with the server's own name of the tool ("list_directory", not
-// "fs/list_directory"), case-sensitively. "*" matches any text, the empty one
+// "fs/list_directory"), or the name that ToolSetting.Name gives it, case-sensitively. "*" matches any text, the empty one
 // included, and "?" one character. An empty pattern is an error of
 // [ServerSpec.Validate]. A pattern that matches no tool of the server is a warning in the
 // status.

@@ -2,6 +2,7 @@ package mcpvisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -221,6 +222,8 @@ func another(t *testing.T, before reflect.Value) reflect.Value {
 		v.Set(reflect.ValueOf(&http.Client{}))
 	case map[string]string:
 		v.Set(reflect.ValueOf(map[string]string{"A": strings.Repeat("x", before.Len())}))
+	case map[string]ToolSetting: // TestToolSettings_arguments of facade changes an argument
+		v.Set(reflect.ValueOf(map[string]ToolSetting{"a": {Name: strings.Repeat("x", before.Len()), Fixed: map[string]json.RawMessage{"b": json.RawMessage("1")}}}))
 	default:
 		switch before.Kind() {
 		case reflect.String:
@@ -385,4 +388,27 @@ func TestToolFilter(t *testing.T) {
 func TestToolFilter_cost_of_many_stars(t *testing.T) {
 	f := ToolFilter{Allow: []string{strings.Repeat("*a", 500) + "b"}}
 	require.False(t, f.Allows(strings.Repeat("a", 2000)))
+}
+
+// Settings of tools that cannot work are errors.
+func TestToolSettings_Validate(t *testing.T) {
+	arguments := func(name, value string) map[string]json.RawMessage {
+		return map[string]json.RawMessage{name: json.RawMessage(value)}
+	}
+	for says, settings := range map[string]map[string]ToolSetting{
+		`"a" and "b" are both called "x"`:      {"a": {Name: "x"}, "b": {Name: "x"}},
+		`"a" and "b" are both called "b"`:      {"a": {Name: "b"}, "b": {Description: "y"}},
+		`the name "a/b" of tool "a" is not`:    {"a": {Name: "a/b"}},
+		`of tool "long" is not one`:            {"long": {Name: strings.Repeat("x", 129)}},
+		`the name of a tool is empty`:          {"": {Description: "y"}},
+		`"n" of tool "a" is not JSON`:          {"a": {Fixed: arguments("n", "{")}},
+		`"N" of tool "a" is fixed, so it has`:  {"a": {Fixed: arguments("n", "1"), Defaults: arguments("N", "2")}},
+		`the timeout of tool "a" is negative`:  {"a": {Timeout: -1}},
+		`"pattern" is called "x", so the patt`: {"pattern": {Name: "x"}},
+	} {
+		spec := ServerSpec{Name: "s", Stdio: &Stdio{Command: "x"}, ToolSettings: settings, Tools: ToolFilter{Deny: []string{"pattern"}}}
+		require.ErrorContains(t, spec.Validate(), says)
+	}
+	swapped := map[string]ToolSetting{"a": {Name: "b"}, "b": {Name: "a"}}
+	require.NoError(t, ServerSpec{Name: "s", Stdio: &Stdio{Command: "x"}, ToolSettings: swapped, Tools: ToolFilter{Allow: []string{"a"}}}.Validate())
 }

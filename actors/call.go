@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
@@ -41,6 +42,16 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return nil, spent, v.unavailable()
 	}
 	inc := v.current
+	if r.Method == "tools/call" {
+		if timeout == 0 {
+			timeout = catalog.Settings(v.Spec.ToolSettings).Timeout(r.Target)
+		}
+		if settings := inc.session.ToolSettings(); len(settings) > 0 {
+			if r.Target, r.Params, err = catalog.Settings(settings).MapCall(r.Target, r.Params); err != nil {
+				return nil, spent, inc.ownError(err)
+			}
+		}
+	}
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.desired.LogLevel()
 	if r.Caller != nil && r.Caller.LogLevel != "" {

@@ -24,6 +24,7 @@ func (k keptOffer) Info() mcpvisor.SessionInfo                    { return k.bod
 func (k keptOffer) Cause() *supervisor.Cause                      { return nil }
 func (k keptOffer) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
 func (k keptOffer) UseTools([]mcpvisor.Tool, bool)                {}
+func (k keptOffer) ToolSettings() map[string]mcpvisor.ToolSetting { return nil } // the lists are as they were offered
 func (k keptOffer) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
 	if result, ok := k.body.Answer(r.Method, r.Params); ok {
 		return result, nil

@@ -32,8 +32,11 @@ type entry struct {
 	oauth        oauth.Config
 	oauthEnabled bool
 	enterprise   oauth.Enterprise
-	fileEnv      map[string]string // of "envFile"
+	fileEnv      map[string]string // of "envFile" and "env_vars"
+	addedHeaders map[string]string // of other hosts' keys
 	tools        toolKeys
+	setting      mcpvisor.ToolSetting // of the tool that is being read
+	settingHides bool                 // the tool that is being read
 	disabled     bool
 	skipped      bool
 
@@ -111,7 +114,8 @@ func isDisabled(object *hujson.Object) bool {
 	for i := range object.Members {
 		m := &object.Members[i]
 		lit, ok := literal(&m.Value, 't')
-		if name := memberName(m); ok && (name == "disabled" && lit.Bool() || name == "enabled" && !lit.Bool()) {
+		name := memberName(m)
+		if enables := name == "enabled" || slices.Contains(enabledAliases, name); ok && (name == "disabled" && lit.Bool() || enables && !lit.Bool()) {
 			return true
 		}
 	}
@@ -145,7 +149,7 @@ func (e *entry) readMembers(object *hujson.Object, rows []row) {
 				if _, null := literal(&m.Value, 'n'); !null { // null is the same as no key
 					r.read(e, &m.Value)
 				}
-			case e.key == name && slices.Contains(ignoredKeys, name):
+			case e.key == name && (slices.Contains(ignoredKeys, name) || e.refuseUnsupported(m)):
 			default:
 				e.warnUnknown(&m.Name, name, rows)
 			}
@@ -214,6 +218,7 @@ func (e *entry) finish(at *hujson.Value) {
 	if e.kindValue != nil {
 		typeAt = e.kindValue
 	}
+	e.setHeaders(at)
 	e.checkType(typeAt)
 	e.setTransport(typeAt)
 	e.setTools()

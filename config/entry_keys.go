@@ -9,7 +9,7 @@ import (
 )
 
 // entryRows are the keys of an entry.
-var entryRows = []row{
+var entryRows = append([]row{
 	{
 		Key: configkeys.Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
 			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd."},
@@ -21,9 +21,9 @@ var entryRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.stdio.Args = e.readList(v) },
 	},
 	{
-		Key: configkeys.Key{Name: "env", Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
+		Key: configkeys.Key{Name: "env", Aliases: []string{"environment"}, Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
 			Meaning: "Environment variables of the server. By default the server gets only some variables of the host, such as PATH and HOME; inherit_env passes all. Numbers and booleans are taken as written."},
-		read: func(e *entry, v *hujson.Value) { e.stdio.Env = e.readMap(v) },
+		read: func(e *entry, v *hujson.Value) { e.stdio.Env = mergeEnv(e.stdio.Env, e.readMap(v)) },
 	},
 	{
 		Key: configkeys.Key{Name: "envFile", Type: "path", Field: "Stdio.Env", Example: `".env"`,
@@ -81,7 +81,7 @@ var entryRows = []row{
 		Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
 		Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."}),
 	{
-		Key: configkeys.Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
+		Key: configkeys.Key{Name: "headers", Aliases: []string{"http_headers"}, Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
 			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},
 		read: func(e *entry, v *hujson.Value) { e.http.Headers = e.readMap(v) },
 	},
@@ -101,7 +101,7 @@ var entryRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
 	{
-		Key: configkeys.Key{Name: "enabled", Type: "boolean", Default: "true", Example: `false`,
+		Key: configkeys.Key{Name: "enabled", Aliases: enabledAliases, Type: "boolean", Default: "true", Example: `false`,
 			Meaning: "false is the same as disabled: true."},
 		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
@@ -132,16 +132,16 @@ var entryRows = []row{
 	},
 	{
 		Key: configkeys.Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
-			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
+			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} hides one tool, and {"NAME": {…}} changes how it is offered; NAME is the server's own. See [keys of a tool](#keys-of-a-tool).`},
 		read: (*entry).readTools, nested: toolRows,
 	},
 	{
-		Key: configkeys.Key{Name: "enabledTools", Aliases: []string{"includeTools"}, Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
+		Key: configkeys.Key{Name: "enabledTools", Aliases: []string{"includeTools", "enabled_tools"}, Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
 			Meaning: "Other hosts' key for tools. Where several keys allow tools, only those are offered that all of them allow."},
 		read: func(e *entry, v *hujson.Value) { e.allowTools(v) },
 	},
 	{
-		Key: configkeys.Key{Name: "disabledTools", Aliases: []string{"excludeTools"}, Type: "list of patterns", Field: "Tools.Deny", Example: `["delete_*"]`,
+		Key: configkeys.Key{Name: "disabledTools", Aliases: []string{"excludeTools", "disabled_tools"}, Type: "list of patterns", Field: "Tools.Deny", Example: `["delete_*"]`,
 			Meaning: "Tools that are hidden. It wins over keys that allow tools."},
 		read: (*entry).denyTools,
 	},
@@ -165,7 +165,7 @@ var entryRows = []row{
 			Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."},
 		read: (*entry).readEra,
 	},
-}
+}, foreignRows...)
 
 // toolRows are the keys of the object below "tools" that are not names of tools.
 var toolRows = []row{
@@ -182,4 +182,4 @@ var toolRows = []row{
 }
 
 // ignoredKeys belong to other hosts and mean nothing here. They cause no warning.
-var ignoredKeys = []string{"$schema", "description", "dev", "gallery", "icon", "id", "name", "note", "source", "trust", "version"}
+var ignoredKeys = []string{"$schema", "bundled", "description", "dev", "display_name", "gallery", "icon", "id", "name", "note", "required", "source", "trust", "version"}

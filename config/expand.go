@@ -287,7 +287,9 @@ func (e *entry) readEnvFile(v *hujson.Value) {
 		e.fail(v, "envFile %q cannot be read; create it, or correct the path", shown)
 		return
 	}
-	e.fileEnv = map[string]string{}
+	if e.fileEnv == nil {
+		e.fileEnv = map[string]string{}
+	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())

@@ -80,7 +80,14 @@ func (e *entry) checkCollisions() {
 		if s.Disabled || s.Skipped {
 			continue
 		}
-		for _, tool := range s.Spec.Tools.Allow {
+		named := slices.Clone(s.Spec.Tools.Allow)
+		for _, setting := range s.Spec.ToolSettings {
+			if setting.Name != "" {
+				named = append(named, setting.Name)
+			}
+		}
+		slices.Sort(named)
+		for _, tool := range named {
 			if strings.ContainsAny(tool, "*?") || !s.Spec.Tools.Allows(tool) {
 				continue
 			}

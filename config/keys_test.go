@@ -218,7 +218,7 @@ func gatewayTables() string {
 	for _, s := range []struct {
 		title string
 		rows  []row
-	}{{"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}, {"Keys of a group", groupRows}} {
+	}{{"Keys of a tool", toolSettingRows}, {"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}, {"Keys of a group", groupRows}} {
 		fmt.Fprintf(&b, "## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", s.title)
 		for _, k := range flatten(nil, "", s.rows) {
 			fmt.Fprintf(&b, "| `%s` | %s, as in `%s` | %s | %s |\n", k.Name, cell(k.Type), cell(k.Example), cell(k.Default), cell(k.Meaning))
@@ -258,7 +258,13 @@ func keysTables() string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "These keys of other hosts are skipped without a warning: `%s`.\n\n", strings.Join(ignoredKeys, "`, `"))
+	fmt.Fprintf(&b, "## Keys of other hosts\n\nThese keys of other hosts are skipped without a warning: `%s`.\n\n", strings.Join(ignoredKeys, "`, `"))
+	b.WriteString("These keys of other hosts change what happens there, and are not supported here. An entry that has one of them is an error, unless its value is `null`, `false` or `{}`.\n\n" +
+		"| key | without it |\n|---|---|\n")
+	for _, u := range configkeys.AllUnsupported() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(u.Names, "`, `"), cell(u.Lacks))
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 
@@ -288,7 +294,7 @@ var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 // several values together, and of what JSON values mean.
 var onlyLoader = regexp.MustCompile(strings.Join([]string{
 	"is (set|defined) twice", "no server is called", "has a (slash|')", "cannot be part of a path", "servers are listed twice", "environment variable", "needs an answer", "was not answered", "has no }",
-	"is not a variable", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
+	"is not a variable", "is not the name of a variable", "two keys set", "^tool settings: ", `unknown key "tools\.`, "so the pattern matches", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
 	"the name (has characters|is empty|is longer)", "the name is", "http transport:", "stdio transport:", `is read as`, "has no effect",
 	"is negative", "no tool of this server is offered", `"auth" is ignored`, "HTTP\\+SSE does not know", "standby: ", "policy: ",
 	` needs (either|"client_id"|"token_endpoint")`, `no "client_id" in`, "Authorization header", "user in the URL",

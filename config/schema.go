@@ -119,9 +119,13 @@ func entrySchema() *jsonSchema {
 	flag := func(key string, value bool) *jsonSchema {
 		return &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{key: {Enum: []any{value}}}}
 	}
+	disabled := []*jsonSchema{flag("disabled", true), flag("enabled", false)}
+	for _, alias := range enabledAliases {
+		disabled = append(disabled, flag(alias, false))
+	}
 	return &jsonSchema{
 		Type: []string{"object"},
-		If:   &jsonSchema{AnyOf: []*jsonSchema{flag("disabled", true), flag("enabled", false)}},
+		If:   &jsonSchema{AnyOf: disabled},
 		Else: &jsonSchema{Ref: "#/definitions/server"},
 	}
 }
@@ -132,6 +136,11 @@ func serverSchema() *jsonSchema {
 	s := objectSchema(entryRows)
 	for _, key := range ignoredKeys {
 		s.Properties[key] = &jsonSchema{Description: "A key of other hosts. It has no effect."}
+	}
+	for _, u := range configkeys.AllUnsupported() {
+		for _, key := range u.Names {
+			s.Properties[key] = unsupportedSchema(u)
+		}
 	}
 	program, endpoint := hasText(".", "command"), hasText(".", transportKeys[1:]...)
 	s.AnyOf = []*jsonSchema{program, endpoint}
@@ -223,12 +232,14 @@ func (r *row) valueSchema() jsonSchema {
 	case "list of patterns, or allow and deny":
 		lists := map[string]*jsonSchema{"allow": {Type: []string{"array", "null"}, Items: patternSchema}, "deny": {Type: []string{"array", "null"}, Items: patternSchema}}
 		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists, Additional: false}
-	case "list of patterns, or object": // also {"TOOL": false}
+	case "list of patterns, or object": // also {"TOOL": false} and {"TOOL": {…}}
 		lists := map[string]*jsonSchema{}
 		for _, inner := range r.nested {
 			lists[inner.Name] = &jsonSchema{Description: schemaText(inner.Key), Items: patternSchema}
 		}
-		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists}
+		tool := objectSchema(toolSettingRows)
+		tool.Type, tool.Additional = nil, nil // other values are for other hosts
+		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists, Additional: tool}
 	}
 	panic(fmt.Sprintf("config: the type %q of %q has no schema; add it to typeSchemas", r.Type, r.Name))
 }
@@ -271,6 +282,7 @@ var typeSchemas = map[string]jsonSchema{
 	`"park", "evict" or "parent"`:                    oneOfTexts(string(supervisor.SpentPark), string(supervisor.SpentEvict), string(supervisor.SpentParent)),
 	"list of strings":                                listSchema,
 	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},
+	"object of JSON values":                          {Type: []string{"object"}},
 	"object of strings":                              {Type: []string{"object"}, Additional: &scalarSchema},
 	"list of strings, or one string with spaces":     {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),

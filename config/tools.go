@@ -19,9 +19,8 @@ type toolKeys struct {
 }
 
 // readTools reads "tools": a list of the tools that are offered; our own
-// {"allow": […], "deny": […]}; or an object of tools, in which {"NAME": false} and
-// {"NAME": {"enabled": false}} hide one. Anything else in that object is for the
-// host that wrote it.
+// {"allow": […], "deny": […]}; or an object of tools, in which {"NAME": false} hides one
+// and {"NAME": {…}} has its setting. Anything else in that object is for the host that wrote it.
 func (e *entry) readTools(v *hujson.Value) {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -36,23 +35,18 @@ func (e *entry) readTools(v *hujson.Value) {
 		m := &object.Members[i]
 		name := memberName(m)
 		_, isList := m.Value.Value.(*hujson.Array)
+		tool, isObject := m.Value.Value.(*hujson.Object)
+		flag, isFlag := literal(&m.Value, 't')
 		r := findRow(toolRows, name)
 		switch {
 		case r != nil && isList:
 			e.within("."+name, func() { r.read(e, &m.Value) })
-		case hidesTool(&m.Value):
+		case isObject:
+			e.readToolSetting(name, tool)
+		case isFlag && !flag.Bool():
 			e.tools.deny = append(e.tools.deny, name)
 		}
 	}
-}
-
-// hidesTool reports whether the value below a tool's name hides the tool.
-func hidesTool(v *hujson.Value) bool {
-	if lit, ok := literal(v, 't'); ok {
-		return !lit.Bool()
-	}
-	object, ok := v.Value.(*hujson.Object)
-	return ok && isDisabled(object)
 }
 
 // allowTools reads a list of tools that are offered. After the first such list,

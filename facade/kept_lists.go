@@ -43,6 +43,9 @@ func specDigest(spec *mcpvisor.ServerSpec) string {
 	h := sha256.New()
 	fmt.Fprintln(h, spec.TransportKind(), spec.Target(), spec.Era)
 	fmt.Fprintf(h, "%q %q\n", spec.Tools.Allow, spec.Tools.Deny)
+	if len(spec.ToolSettings) > 0 {
+		fmt.Fprintf(h, "%q\n", fmt.Sprint(spec.ToolSettings)) // maps are printed in the order of their keys
+	}
 	if s := spec.Stdio; s != nil {
 		fmt.Fprintf(h, "%q %q %q %q\n", s.Command, s.Args, s.Dir, slices.Sorted(maps.Keys(s.Env)))
 	}

@@ -81,6 +81,10 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	// replace earlier ones only if there are none.
 	UseTools(tools []mcpvisor.Tool, partial bool)
 
+	// ToolSettings returns how the tools of the session are to be offered: discovery changes what the server lists,
+	// and calls are mapped back. nil: as the session lists them, also where the other end has changed them already.
+	ToolSettings() map[string]mcpvisor.ToolSetting
+
 	// Abort ends the session with the given cause, unless it has ended already. It returns
 	// at once; the shutdown runs in the background and is bounded by Timeouts.Shutdown.
 	Abort(cause *supervisor.Cause)
@@ -146,6 +150,9 @@ func (Base) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
 
 // UseTools implements [Session].
 func (Base) UseTools([]mcpvisor.Tool, bool) {}
+
+// ToolSettings implements [Session]: there are none.
+func (Base) ToolSettings() map[string]mcpvisor.ToolSetting { return nil }
 
 // RedactJSON implements [Session]: there are no secrets.
 func (Base) RedactJSON(raw json.RawMessage) json.RawMessage { return raw }

@@ -53,7 +53,7 @@ type commandLine struct {
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
 
 	Init    edit.Init    `cmd:"" help:"Make a configuration file, and name other hosts' files that have servers."`
-	Import  edit.Import  `cmd:"" help:"Import servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
+	Import  edit.Import  `cmd:"" help:"Import servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf, OpenCode, goose. Shows what it would do; --write does it."`
 	Install edit.Install `cmd:"" help:"Show the entry by which another host starts mcpvisor stdio, and so has all servers as one; --write adds it."`
 	Add     edit.Add     `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`

@@ -16,12 +16,12 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 50200},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 50800},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13450},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 21750},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 21960},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
-	{"config", regexp.MustCompile(`^config/`), 3820},
+	{"config", regexp.MustCompile(`^config/`), 4080},
 	{"oauth", regexp.MustCompile(`^oauth/`), 4700},
 	{"web", regexp.MustCompile(`^web/.*\.go$`), 3600},
 	{"telemetry, journal, schema", regexp.MustCompile(`^(telemetry|journal|schema)/`), 4700},

@@ -40,9 +40,10 @@ var (
 // bounds keeps the entries of one list within these limits, and counts the texts that it cut
 // and the members that it dropped.
 type bounds struct {
-	cut     int  // texts that were too long
-	dropped int  // open members that were too large to decode
-	decoded *int // estimated bytes of decoded open members, of all lists
+	cut      int  // texts that were too long
+	dropped  int  // open members that were too large to decode
+	repaired int  // tools whose schemas were repaired
+	decoded  *int // estimated bytes of decoded open members, of all lists
 }
 
 // decode decodes an entry, without open members that are too large.

@@ -54,6 +54,7 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 		Prompts: d.prompts, Warnings: d.warnings, TTL: d.ttl})
 	if lists&catalog.ListTools != 0 {
 		s.UseTools(found.Tools, d.incomplete&catalog.ListTools != 0)
+		found = found.Adapted(s.ToolSettings(), d.incomplete&catalog.ListTools == 0)
 	}
 	return found, d.incomplete, nil
 }

@@ -457,6 +457,8 @@ func (s *fakeSession) CheckInputSchema(json.RawMessage) (int, error) { return 0,
 
 func (s *fakeSession) UseTools([]mcpvisor.Tool, bool) {}
 
+func (s *fakeSession) ToolSettings() map[string]mcpvisor.ToolSetting { return nil }
+
 // firstPage is the cursor that reply gets for a request without one.
 const firstPage = "(first)"
 

@@ -52,6 +52,9 @@ func (d *discoverer) list(kind listKind, add func(item json.RawMessage, b *bound
 		l.warn("%d %s cut: at most %d and %d bytes are kept", n,
 			plural(n, "title or description was too long and is", "titles or descriptions were too long and are"), maxTitle, maxDescription)
 	}
+	if n := l.bounds.repaired; n > 0 {
+		l.warn("%d %s an empty list where the schema needs an object; it is read as {}", n, plural(n, "tool has", "tools have"))
+	}
 	if n := l.bounds.dropped; n > 0 {
 		l.warn("%d %s left out: _meta, icons and annotations may each hold %d values and take %d bytes", n,
 			plural(n, "member of an entry was too large and is", "members of entries were too large and are"), memberLimits.Elements, memberLimits.Bytes)

@@ -25,6 +25,11 @@ type toolDecoder struct {
 // add decodes one entry. Schemas stay the bytes that the server sent.
 func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 	def, tasks := new(mcp.Tool), ""
+	if fixed, changed := repairSchemas(item); changed {
+		*b.decoded += len(fixed)
+		item = fixed
+		b.repaired++
+	}
 	err := readTool(item, def, &tasks, b)
 	if err == nil {
 		err = b.tool(def)

@@ -37,6 +37,7 @@ func (a answering) Cause() *supervisor.Cause   { return nil }
 
 func (a answering) CheckInputSchema(json.RawMessage) (int, error) { return 0, nil }
 func (a answering) UseTools([]mcpvisor.Tool, bool)                {}
+func (a answering) ToolSettings() map[string]mcpvisor.ToolSetting { return nil }
 func (a answering) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
 	if result, ok := a.body.Answer(r.Method, r.Params); ok {
 		return result, nil

@@ -64,7 +64,7 @@ func (h *Handler) legacyAnswerer(handlers *transport.CallHandlers) answerer {
 func (a answerer) checkMethod(method string) error {
 	switch method {
 	case methodRoots:
-		if !a.offer.Roots {
+		if !a.offer.Roots && !a.hasNoRoots(method) {
 			return errNotOffered("roots", a.declared.Roots)
 		}
 	case methodSample:
@@ -79,6 +79,12 @@ func (a answerer) checkMethod(method string) error {
 		return errUnknownMethod
 	}
 	return nil
+}
+
+// hasNoRoots reports whether a request is for the roots where they were declared for calls, and no caller is known. The
+// answer is an empty list: a server that asks at its start would write a refusal down as a failure.
+func (a answerer) hasNoRoots(method string) bool {
+	return method == methodRoots && a.handlers == nil && !a.offer.Roots && a.declared.Roots
 }
 
 // answerRaw answers a request by the raw handler of a call.

@@ -155,6 +155,9 @@ const (
 // request. text is the result as JSON. begin, if set, is called before a handler runs.
 func (h *Handler) dispatch(ctx context.Context, by answerer, method string, params mcp.Params, begin func()) (text json.RawMessage, err error) {
 	defer h.recoverPanic(method, &err)
+	if by.hasNoRoots(method) {
+		return noRoots, nil
+	}
 	if err := h.checkRequest(by, method, params); err != nil {
 		return nil, err
 	}
@@ -175,6 +178,9 @@ func (h *Handler) dispatch(ctx context.Context, by answerer, method string, para
 	}
 	return text, nil
 }
+
+// noRoots is the result of roots/list without roots.
+var noRoots = json.RawMessage(`{"roots":[]}`)
 
 // rootsResult returns the result of roots/list, which is never null.
 func rootsResult(roots []*mcp.Root) *mcp.ListRootsResult {

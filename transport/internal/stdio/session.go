@@ -148,6 +148,9 @@ func (s *session) OnDead(f func())           { s.lifetime.OnDead(f) }
 func (s *session) OnReleased(f func())       { s.lifetime.OnReleased(f) }
 func (s *session) Left() error               { return s.lifetime.Left() }
 
+// ToolSettings implements [transport.Session].
+func (s *session) ToolSettings() map[string]mcpvisor.ToolSetting { return s.dialer.spec.ToolSettings }
+
 // Info implements [transport.Session].
 func (s *session) Info() mcpvisor.SessionInfo {
 	s.mu.Lock()

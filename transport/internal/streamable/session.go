@@ -212,6 +212,9 @@ func (s *session) CheckInputSchema(schema json.RawMessage) (kept int, err error)
 	return headerparams.Check(schema)
 }
 
+// ToolSettings implements [transport.Session].
+func (s *session) ToolSettings() map[string]mcpvisor.ToolSetting { return s.server.spec.ToolSettings }
+
 // UseTools implements [transport.Session].
 func (s *session) UseTools(tools []mcpvisor.Tool, partial bool) { s.calls.useTools(tools, partial) }
 

@@ -37,26 +37,40 @@ var knownKeys = func() (keys []string) {
 // common converts an entry of a host whose keys are those of mcpvisor. It leaves out keys
 // that mean nothing there, and says which.
 func common(entry object) (object, []string, error) {
-	var converted object
-	var left []string
+	var converted, left object
 	for _, m := range entry {
 		switch {
 		case m.Value == nil: // the same as no key
 		case slices.Contains(knownKeys, m.Key):
 			converted.Set(m.Key, m.Value)
 		default:
-			left = append(left, m.Key)
+			left = append(left, m)
 		}
 	}
 	return converted, leftOut(left), nil
 }
 
-// leftOut is the note about keys that were left out.
-func leftOut(keys []string) []string {
-	if len(keys) == 0 {
-		return nil
+// leftOut are the notes about keys that were left out: those that change what happens say what the server lacks.
+func leftOut(left object) (notes []string) {
+	var keys []string
+	for _, m := range left {
+		switch lacks, known := configkeys.Lacks(m.Key); {
+		case !known:
+			keys = append(keys, m.Key)
+		case !asksForNothing(m.Value):
+			notes = append(notes, fmt.Sprintf("left out: %q is not supported here: %s", m.Key, lacks))
+		}
 	}
-	return []string{"left out, because mcpvisor has no such key: " + strings.Join(keys, ", ")}
+	if len(keys) > 0 {
+		notes = append(notes, "left out, because mcpvisor has no such key: "+strings.Join(keys, ", "))
+	}
+	return notes
+}
+
+// asksForNothing reports whether a value is null, false or {}.
+func asksForNothing(value any) bool {
+	inner, isObject := value.(object)
+	return value == nil || value == false || isObject && len(inner) == 0
 }
 
 // withMilliseconds is common for a host whose "timeout" is that of a call in milliseconds.
@@ -98,9 +112,6 @@ func zed(entry object) (object, []string, error) {
 		}
 		entry = rest
 	}
-	if settings, ok := entry.Get("settings").(object); ok && len(settings) == 0 {
-		entry, _ = take(entry, "settings")
-	}
 	entry, timeout := take(entry, "timeout")
 	converted, notes, err := common(entry)
 	return setCallTimeout(converted, timeout, time.Second), notes, err
@@ -130,6 +141,16 @@ func setCallTimeout(entry object, timeout any, unit time.Duration) object {
 		timeouts.Set("call_total", d.String())
 	}
 	entry.Set("timeouts", timeouts)
+	return entry
+}
+
+// setStartTimeout sets the timeout of the start, as setCallTimeout does that of calls.
+func setStartTimeout(entry object, timeout any, unit time.Duration) object {
+	if d, ok := duration(timeout, unit); ok {
+		timeouts, _ := entry.Get("timeouts").(object)
+		timeouts.Set("start", d.String())
+		entry.Set("timeouts", timeouts)
+	}
 	return entry
 }
 
@@ -261,21 +282,13 @@ func codex(entry object) (converted object, notes []string, err error) {
 	}{{"startup_timeout_sec", time.Second}, {"startup_timeout_ms", time.Millisecond}} {
 		var value any
 		rest, value = take(rest, start.key)
-		if d, ok := duration(value, start.unit); ok {
-			timeouts, _ := converted.Get("timeouts").(object)
-			timeouts.Set("start", d.String())
-			converted.Set("timeouts", timeouts)
-		}
+		converted = setStartTimeout(converted, value, start.unit)
 	}
 	rest, enabled := take(rest, "enabled")
 	if enabled == false {
 		converted.Set("disabled", true)
 	}
-	var left []string
-	for _, m := range rest {
-		left = append(left, m.Key)
-	}
-	return converted, leftOut(left), nil
+	return converted, leftOut(rest), nil
 }
 
 // object is a JSON object that keeps the order of its members.

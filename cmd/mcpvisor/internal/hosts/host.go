@@ -1,5 +1,5 @@
 // Package hosts reads the MCP servers that other hosts are configured with: Claude Desktop,
-// Claude Code, Cursor, VS Code, Codex, Gemini CLI, Zed and Windsurf. It makes entries of
+// Claude Code, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf, OpenCode and goose. It makes entries of
 // mcpvisor's configuration of them. It writes no file.
 package hosts
 
@@ -33,6 +33,10 @@ type Host struct {
 	// "command" and "args", before them.
 	list  string
 	fixed object
+	// argv says that "command" is a list of the program and its arguments.
+	argv bool
+	// importOnly says that [Host.PlanInstall] does not know the form of the file.
+	importOnly bool
 }
 
 // All are the hosts, in the order in which they are read.
@@ -89,6 +93,22 @@ var table = []Host{
 		project: func(e Environment) []string { return []string{e.project(".zed", "settings.json")} }},
 	{ID: "windsurf", Name: "Windsurf", list: "mcpServers", read: readMember("mcpServers"), convert: common,
 		user: func(e Environment) []string { return []string{e.home(".codeium", "windsurf", "mcp_config.json")} }},
+	// opencode.ai/docs/mcp-servers; {env:NAME} is its variable, so ${ is text.
+	{ID: "opencode", Name: "OpenCode", list: "mcp", fixed: object{{Key: "type", Value: "local"}}, argv: true, read: readOpenCode, convert: openCode, noVariables: true,
+		user: func(e Environment) []string {
+			return []string{e.xdg("opencode", "opencode.json"), e.xdg("opencode", "opencode.jsonc")}
+		},
+		project: func(e Environment) []string {
+			return []string{e.project("opencode.json"), e.project("opencode.jsonc"), e.project(".opencode", "opencode.json"), e.project(".opencode", "opencode.jsonc")}
+		}},
+	// block.github.io/goose/docs/guides/config-files
+	{ID: "goose", Name: "goose", read: readGoose, convert: goose, importOnly: true,
+		user: func(e Environment) []string {
+			if e.OS == "windows" {
+				return []string{e.appDir("Block", "goose", "config", "config.yaml")}
+			}
+			return []string{e.xdg("goose", "config.yaml")}
+		}},
 }
 
 // Source is a file of a host that exists.

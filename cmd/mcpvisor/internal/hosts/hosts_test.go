@@ -2,21 +2,24 @@ package hosts
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // secrets are the values in testdata that no output may show.
-var secrets = []string{"ghp_0123", "pa55word", "sk-cursor", "tok0123", "key0123", "q0123", "oauth-secret", "pplx-", "ctx7sk", "zed-secret", "zed0123"}
+var secrets = []string{"ghp_0123", "pa55word", "sk-cursor", "tok0123", "key0123", "q0123", "oauth-secret", "pplx-", "ctx7sk", "zed-secret", "zed0123", "oc0123", "goose-secret"}
 
 // machine is a machine of a system, with files of all hosts.
 type machine struct {
@@ -30,17 +33,17 @@ var files = map[string]map[string]string{
 	"linux": {
 		"claude-desktop.json": ".config/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
 		"vscode.json": ".config/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
-		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json", "opencode.json": ".config/opencode/opencode.json", "goose.yaml": ".config/goose/config.yaml",
 	},
 	"darwin": {
 		"claude-desktop.json": "Library/Application Support/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
 		"vscode.json": "Library/Application Support/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
-		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json", "opencode.json": ".config/opencode/opencode.json", "goose.yaml": ".config/goose/config.yaml",
 	},
 	"windows": {
 		"claude-desktop.json": "AppData/Roaming/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
 		"vscode.json": "AppData/Roaming/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
-		"zed.json": "AppData/Roaming/Zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+		"zed.json": "AppData/Roaming/Zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json", "opencode.json": ".config/opencode/opencode.json", "goose.yaml": "AppData/Roaming/Block/goose/config/config.yaml",
 	},
 }
 
@@ -123,9 +126,9 @@ func TestPlan(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "mcpvisor", "mcp.json")
 			target, p := m.plan(t, path, Keep)
 			require.Empty(t, p.Unreadable)
-			require.Equal(t, 21, p.Count(ActionAdd))
+			require.Equal(t, 27, p.Count(ActionAdd))
 			require.Equal(t, 2, p.Count(ActionClash))
-			require.Equal(t, 1, p.Count(ActionRefuse))
+			require.Equal(t, 3, p.Count(ActionRefuse))
 			require.NoFileExists(t, path, "a plan writes nothing")
 			for _, i := range p.Items {
 				require.NotZero(t, i.Line, "%+v", i)
@@ -149,7 +152,7 @@ func TestPlan(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, string(written), string(again.Bytes()), "a second import changes nothing")
 			require.Zero(t, second.Count(ActionAdd)+second.Count(ActionReplace))
-			require.Equal(t, 21, second.Count(ActionSame))
+			require.Equal(t, 27, second.Count(ActionSame))
 			require.Equal(t, before, m.content(t), "the files of the hosts are only read")
 		})
 	}
@@ -182,7 +185,7 @@ func TestPlan_secrets(t *testing.T) {
 	}
 
 	// With the variables set, the servers are configured as the hosts configured them.
-	values := map[string]string{"LOCAL_TOKEN": "l", "FIGMA_OAUTH_TOKEN": "f", "FIGMA_TEAM": "t", "HOME": "/h", "MY_TOKEN": "m", "GITHUB_PAT": "p"}
+	values := map[string]string{"LOCAL_TOKEN": "l", "FIGMA_OAUTH_TOKEN": "f", "FIGMA_TEAM": "t", "HOME": "/h", "MY_TOKEN": "m", "OPENCODE_KEY": "oc", "DRIVE_TOKEN": "d", "TICKETS_TOKEN": "t", "GITHUB_PAT": "p"}
 	for _, v := range p.Variables {
 		if v.value != "" { // one that an entry refers to has none
 			values[v.Name] = v.value
@@ -207,6 +210,48 @@ func TestPlan_secrets(t *testing.T) {
 	require.Equal(t, filepath.Join(m.env.Dir, "sub"), spec("workspace").Spec.Stdio.Dir, "paths of the project stay true in another directory")
 	require.Equal(t, []string{"-m", "server", "/h/data"}, spec("python").Spec.Stdio.Args, "Gemini CLI's $VAR")
 	require.True(t, spec("figma").Disabled)
+	require.Equal(t, map[string]string{"API_KEY": "oc", "PRICE": "${5}"}, spec("playwright").Spec.Stdio.Env, "{env:NAME} of OpenCode")
+	require.Equal(t, []string{"-y", "@playwright/mcp"}, spec("playwright").Spec.Stdio.Args)
+	require.Equal(t, 90*time.Second, spec("playwright").Spec.Timeouts.Call)
+	require.Equal(t, map[string]string{"X-Api-Key": "oc0123456789abcdefABCDEF"}, spec("jira").Spec.HTTP.Headers)
+	require.True(t, spec("wiki").Disabled)
+	require.Equal(t, map[string]string{"REGION": "eu", "PORT": "8080", "DRIVE_PASSWORD": "goose-secret-0123456789", "DRIVE_TOKEN": "d"}, spec("drive").Spec.Stdio.Env)
+	require.Equal(t, []string{"search"}, spec("drive").Spec.Tools.Allow)
+	require.True(t, spec("tickets").Disabled)
+	require.True(t, spec("events").Spec.HTTP.SSE)
+}
+
+// Version 2 of OpenCode has its servers one level deeper, and two timeouts.
+func TestPlan_OpenCode_2(t *testing.T) {
+	target, _ := planOf(t, "opencode", `{"mcp": {"servers": {"a": {"type": "local", "command": ["x"], "disabled": true, "timeout": {"startup": 20000, "request": 900000}}}}}`)
+	f, err := config.Parse([]byte(strings.Replace(target, `"disabled": true`, `"disabled": false`, 1)), "mcp.json")
+	require.NoError(t, err)
+	require.Equal(t, mcpvisor.Timeouts{Start: 20 * time.Second, Call: 15 * time.Minute, CallTotal: 15 * time.Minute}, f.Servers[0].Spec.Timeouts)
+}
+
+// Aliases in YAML cannot make a small file large, and neither an error nor a cycle ends the import.
+func TestReadGoose_rejected(t *testing.T) {
+	bomb := "extensions:\n  a: &a {k: v}\n"
+	for c := 'b'; c < 'z'; c++ {
+		bomb += fmt.Sprintf("  %c: &%c {k: [*%c, *%c, *%c, *%c, *%c, *%c]}\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	entries, _, err := readGoose([]byte(bomb), Environment{})
+	require.NoError(t, err)
+	require.Error(t, entries[len(entries)-1].err)
+	entries, _, err = readGoose([]byte("extensions:\n  a: &a {k: *a}\n  b: text\n  c: {1: 2}\n"), Environment{})
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	for _, r := range entries[:2] {
+		require.Error(t, r.err)
+	}
+	_, _, err = readGoose([]byte("extensions:\n  a: [ghp_secret\n"), Environment{})
+	require.ErrorContains(t, err, "it is not valid YAML in line")
+	require.NotContains(t, err.Error(), "ghp_")
+	for _, text := range []string{"", "extensions: [a]", "other: 1"} {
+		entries, _, err = readGoose([]byte(text), Environment{})
+		require.NoError(t, err, text)
+		require.Empty(t, entries)
+	}
 }
 
 // A server behind a WebSocket can be taken over.
@@ -254,12 +299,13 @@ func TestPlan_notes(t *testing.T) {
 	m := newMachine(t, "linux")
 	_, p := m.plan(t, filepath.Join(t.TempDir(), "mcp.json"), Keep)
 	for _, c := range []struct{ host, name, says string }{
-		{"Claude Code", "local", "left out, because mcpvisor has no such key: headersHelper"},
+		{"Claude Code", "local", `left out: "headersHelper" is not supported here: the server would get no header from it; write`},
 		{"VS Code", "perplexity", "left out, because mcpvisor has no such key: gallery, dev"},
 		{"VS Code", "perplexity", `its input "perplexity-key" is added to "inputs"`},
 		{"VS Code", "microsoft/playwright-mcp", `called "microsoft-playwright-mcp", because`},
 		{"Codex", "context7", "left out, because mcpvisor has no such key: required"},
 		{"Gemini CLI", "python", "left out, because mcpvisor has no such key: trust"},
+		{"goose", "events", "left out, because mcpvisor has no such key: socket"},
 		{"Windsurf", "devin", "left out, because mcpvisor has no such key: alwaysAllow"},
 	} {
 		notes := item(t, p, c.host, c.name).Notes
@@ -272,6 +318,7 @@ func TestPlan_notes(t *testing.T) {
 	refused := item(t, p, "Zed", "extension")
 	require.Equal(t, ActionRefuse, refused.Action)
 	require.Contains(t, refused.Reason, "an extension of Zed starts it")
+	require.Contains(t, item(t, p, "goose", "developer").Reason, `it has type "builtin", which goose runs itself`)
 }
 
 // Two hosts may have different servers of one name. The user decides which one counts.

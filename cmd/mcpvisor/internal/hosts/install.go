@@ -37,12 +37,19 @@ var ErrOtherEntry = errors.New("has another entry of that name")
 // an error that wraps [ErrOtherEntry] if the file has another entry of that name.
 func (h Host) PlanInstall(e Environment, name string, command []string, project bool) (*Installation, error) {
 	i := &Installation{Host: h, name: name, entry: slices.Clone(h.fixed)}
-	i.entry.Set("command", command[0])
-	args := make([]any, 0, len(command)-1)
-	for _, arg := range command[1:] {
-		args = append(args, arg)
+	if h.importOnly {
+		return nil, fmt.Errorf("mcpvisor cannot write the file of %s; add a server with this command there: %s", h.Name, strings.Join(command, " "))
 	}
-	i.entry.Set("args", args)
+	words := make([]any, 0, len(command))
+	for _, word := range command {
+		words = append(words, word)
+	}
+	if h.argv {
+		i.entry.Set("command", words)
+	} else {
+		i.entry.Set("command", command[0])
+		i.entry.Set("args", words[1:])
+	}
 	files := h.user
 	if project {
 		if files = h.project; files == nil {
@@ -81,6 +88,10 @@ func (i *Installation) compare(present json.RawMessage) error {
 func runsMcpvisor(entry object) bool {
 	command, _ := entry.Get("command").(string)
 	args, _ := entry.Get("args").([]any)
+	if words, ok := entry.Get("command").([]any); ok && len(words) > 0 {
+		command, _ = words[0].(string)
+		args = words[1:]
+	}
 	name := strings.TrimSuffix(filepath.Base(filepath.ToSlash(command)), ".exe")
 	return name == "mcpvisor" && len(args) > 0 && args[len(args)-1] == "stdio"
 }

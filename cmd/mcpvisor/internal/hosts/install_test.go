@@ -20,6 +20,11 @@ func TestInstallation(t *testing.T) {
 		for _, h := range All() {
 			t.Run(system+" "+h.ID, func(t *testing.T) {
 				m := newMachine(t, system)
+				if h.importOnly {
+					_, err := h.PlanInstall(m.env, "mcpvisor", command, false)
+					require.ErrorContains(t, err, "add a server with this command there: ")
+					return
+				}
 				plan, err := h.PlanInstall(m.env, "mcpvisor", command, false)
 				require.NoError(t, err)
 				require.False(t, plan.Present)
@@ -77,6 +82,9 @@ func requireInstalled(t *testing.T, h Host, entries []raw) {
 func TestInstallation_without_a_file(t *testing.T) {
 	for _, h := range All() {
 		for _, project := range []bool{false, true} {
+			if h.importOnly {
+				continue
+			}
 			if project && h.project == nil {
 				_, err := h.PlanInstall(Environment{}, "x", command, project)
 				require.ErrorContains(t, err, "leave out --project")

@@ -382,7 +382,7 @@ func literal(entry object, host string, item *Item) object {
 	}
 	changed = changed && strings.Contains(fmt.Sprint(kept), "$${")
 	if changed {
-		item.Notes = append(item.Notes, "${ is written as $${, because "+host+" replaces no variables; write ${ where you want one replaced")
+		item.Notes = append(item.Notes, "${ is written as $${, because it is a text for "+host+"; write ${ where you want a variable replaced")
 	}
 	return kept
 }

@@ -234,6 +234,17 @@ func (e *entry) readPatterns(v *hujson.Value, never string, into *[]string) {
 	}
 }
 
+// readSites reads a list of web sites or hosts.
+func (e *entry) readSites(v *hujson.Value, parse func(string) (string, error)) []string {
+	all := e.readList(v)
+	for i, text := range all {
+		if _, err := parse(text); err != nil && !e.broken { // otherwise it may not have been read
+			e.fail(&v.Value.(*hujson.Array).Elements[i], "%q of the gateway: %v", e.key, err) //nolint:forcetypeassert // readList has read it
+		}
+	}
+	return all
+}
+
 // readHint reads what an annotation must say.
 func (e *entry) readHint(v *hujson.Value, into **bool) {
 	var hint bool

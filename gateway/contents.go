@@ -48,7 +48,7 @@ func (r *request) getPrompt() (any, error) {
 				return err
 			})
 			encoded, err := encodeResult(result, err, p.modern())
-			return r.gateway.references(server, "", "").InResult(encoded), err
+			return r.gateway.withReferences(server, encoded), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.Rules().OffersPrompt(server, name) },
 	}).perform()
@@ -84,7 +84,7 @@ func (r *request) readResource() (any, error) {
 				result.CacheScope = listing.CacheScope
 			}
 			encoded, err := encodeResult(whole, err, p.modern())
-			return r.gateway.references(found.Server, found.URI, p.uri).InResult(encoded), err
+			return r.gateway.references(found, p.uri).InResult(encoded), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.OffersUpdate(found.Server, found.URI) },
 	}).perform()

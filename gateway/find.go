@@ -231,14 +231,22 @@ const maxURIBytes = 64 << 10
 // maxReferences bounds the URIs that are looked up for one result. Further ones name their server.
 const maxReferences = 1_000
 
-// references returns the URIs by which clients read what the results of a server name. Only URIs that would not lead to
+// withReferences returns a result of a server with the URIs by which clients read what it names.
+func (g *gateway) withReferences(server string, result json.RawMessage) json.RawMessage {
+	if !resource.MayRefer(result) {
+		return result
+	}
+	return g.references(resource.Name{Server: server}, "").InResult(result)
+}
+
+// references returns the URIs by which clients read what a result of a server names. Only URIs that would not lead to
 // that server change. The answer to a read has the URI that was asked for, where the server has its own.
-func (g *gateway) references(server, own, asked string) resource.References {
+func (g *gateway) references(of resource.Name, asked string) resource.References {
 	left, steps := maxReferences, resource.MaxListSteps // for all of one result
 	return func(uri string) string {
-		r := resource.Name{Server: server, URI: uri}
+		server, r := of.Server, resource.Name{Server: of.Server, URI: uri}
 		switch {
-		case uri == own && asked != "":
+		case asked != "" && uri == of.URI:
 			return asked
 		case server == "" || len(uri) > maxURIBytes: // it cannot be read
 			return uri

@@ -34,9 +34,15 @@ func (shown References) InResult(result json.RawMessage) json.RawMessage {
 
 type editor func(value []byte) []byte
 
-// edit edits members of an object, if it may have a URI: the names of such members end alike, unless they are escaped.
+// MayRefer reports whether a text may have a URI that References replaces: the names of such members end alike, unless
+// they are escaped.
+func MayRefer(text []byte) bool {
+	return bytes.Contains(text, []byte(`ri"`)) || bytes.Contains(text, []byte(`\u`))
+}
+
+// edit edits members of an object.
 func (References) edit(object []byte, members map[string]editor) []byte {
-	if !bytes.Contains(object, []byte(`ri"`)) && !bytes.Contains(object, []byte(`\u`)) {
+	if !MayRefer(object) {
 		return object
 	}
 	return message.Edit(object, func(name string, value []byte) []byte {

@@ -35,6 +35,11 @@ var gatewayRows = []row{
 		},
 	},
 	{
+		Key: configkeys.Key{Name: "extensions", Type: "object", Default: "that for user interfaces (MCP Apps)", Example: `{"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}`,
+			Meaning: "The extensions of MCP that servers and hosts are told of, with their settings. Many servers show their apps only where they are declared; {} declares none. It is read at the start of a run, and not in a fleet."},
+		read: (*entry).readExtensions, schema: &jsonSchema{Type: []string{"object"}, Additional: &jsonSchema{Type: []string{"object"}}},
+	},
+	{
 		Key: configkeys.Key{Name: "origins", Type: "list of strings", Default: "none", Example: `["http://localhost:6274"]`,
 			Meaning: "The web sites whose pages may use the MCP server of `mcpvisor run --mcp`. The port may be *, for any port. --mcp-origin adds others."},
 		read: func(e *entry, v *hujson.Value) { e.gateway.Origins = e.readSites(v, settings.ParseOrigin) },

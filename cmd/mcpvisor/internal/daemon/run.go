@@ -78,6 +78,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
+		if g := file.Gateway; g != nil && g.Extensions != nil {
+			options = append(options, facade.WithExtensions(g.Extensions))
+		}
 		c, err := facade.New(options...)
 		if err != nil {
 			return nil, err
@@ -209,7 +212,7 @@ func (o *opened) urls() (page, mcp string) {
 
 // clientOptions are those of the client. Its journal is closed after it.
 func (cmd *Serving) clientOptions(journalPath string) (options []facade.Option, closeJournal func(), err error) {
-	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared}
+	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared, control.Extensions}
 	if journalPath == "" {
 		return options, func() {}, nil
 	}

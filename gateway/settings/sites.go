@@ -40,7 +40,7 @@ func HasOrigin(allowed []string, origin string) bool {
 	return slices.ContainsFunc(allowed, func(one string) bool {
 		site, any := strings.CutSuffix(one, anyPort)
 		port, ok := strings.CutPrefix(origin, site)
-		return origin == one || any && ok && (port == "" || port[0] == ':' && len(port) > 1 && strings.Trim(port[1:], "0123456789") == "")
+		return !any && origin == one || any && ok && (port == "" || port[0] == ':' && len(port) > 1 && strings.Trim(port[1:], "0123456789") == "")
 	})
 }
 
@@ -50,7 +50,7 @@ func ParseHost(text string) (string, error) {
 	switch {
 	case strings.Contains(text, "*"):
 		return "", fmt.Errorf("%q would let web pages reach the servers by names that lead here (DNS rebinding); write the whole name, as in \"host.docker.internal\"", text)
-	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/,@?#[]", r) }):
+	case name == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/,@?#", r) }):
 		return "", fmt.Errorf("%q is not the name of a host; write it without scheme and path, as in \"host.docker.internal\"", text)
 	}
 	return name, nil

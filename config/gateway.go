@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +13,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
 // Gateway has the values of "gateway" at the top of a file, about the MCP server that offers all servers
 // (package gateway, `mcpvisor run --mcp`, `mcpvisor stdio`).
 type Gateway struct {
 	settings.Settings
+	// Extensions are those that servers are told of (facade.WithExtensions), for a program that makes its client with
+	// them. nil: the file does not say.
+	Extensions map[string]json.RawMessage
 	// Broken: a problem says why none of this may be used.
 	Broken bool
 }
@@ -239,6 +245,37 @@ func (e *entry) readPatterns(v *hujson.Value, never string, into *[]string) {
 			}
 		})
 	}
+}
+
+// readExtensions reads the extensions of MCP that are declared to servers.
+func (e *entry) readExtensions(v *hujson.Value) {
+	value := v.Clone()
+	value.Standardize()
+	value.Minimize()
+	var read map[string]map[string]any
+	err := json.Unmarshal(value.Pack(), &read)
+	for name, settings := range read {
+		if settings == nil || !strings.Contains(name, "/") || name == task.Extension {
+			err = errors.New(name)
+		}
+	}
+	if err != nil || read == nil {
+		e.failType(v, "an object with the settings of each extension, an object, by its name with a slash, other than that for tasks", `{"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}`)
+		return
+	}
+	e.gateway.Extensions = make(map[string]json.RawMessage, len(read))
+	_ = json.Unmarshal(value.Pack(), &e.gateway.Extensions) // it was read before
+}
+
+// readSites reads a list of web sites or hosts.
+func (e *entry) readSites(v *hujson.Value, parse func(string) (string, error)) []string {
+	all := e.readList(v)
+	for i, text := range all {
+		if _, err := parse(text); err != nil && !e.broken { // otherwise it may not have been read
+			e.fail(&v.Value.(*hujson.Array).Elements[i], "%q of the gateway: %v", e.key, err) //nolint:forcetypeassert // readList has read it
+		}
+	}
+	return all
 }
 
 // readHint reads what an annotation must say.

@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
 
@@ -32,6 +33,21 @@ var gatewayRows = []row{
 				e.serverPatterns = append(e.serverPatterns, serverPattern{e.key, server, v, e.p.text})
 			}
 		},
+	},
+	{
+		Key: configkeys.Key{Name: "extensions", Type: "object", Default: "that for user interfaces (MCP Apps)", Example: `{"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}`,
+			Meaning: "The extensions of MCP that servers and hosts are told of, with their settings. Many servers show their apps only where they are declared; {} declares none. It is read at the start of a run, and not in a fleet."},
+		read: (*entry).readExtensions, schema: &jsonSchema{Type: []string{"object"}, Additional: &jsonSchema{Type: []string{"object"}}},
+	},
+	{
+		Key: configkeys.Key{Name: "origins", Type: "list of strings", Default: "none", Example: `["http://localhost:6274"]`,
+			Meaning: "The web sites whose pages may use the MCP server of `mcpvisor run --mcp`. The port may be *, for any port. --mcp-origin adds others."},
+		read: func(e *entry, v *hujson.Value) { e.gateway.Origins = e.readSites(v, settings.ParseOrigin) },
+	},
+	{
+		Key: configkeys.Key{Name: "hosts", Type: "list of strings", Default: "none", Example: `["host.docker.internal"]`,
+			Meaning: "The names beside those of this machine by which clients may address that MCP server: the name in the Host header, without port. With tokens and without a list, any name. --mcp-host adds others."},
+		read: func(e *entry, v *hujson.Value) { e.gateway.Hosts = e.readSites(v, settings.ParseHost) },
 	},
 	countRow(func(e *entry) *int { return &e.gateway.MaxResultBytes }, configkeys.Key{
 		Name: "result_max", Default: "0, which is no bound", Example: `50000`,

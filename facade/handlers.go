@@ -2,16 +2,19 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -162,6 +165,39 @@ func WithDeclared(d Declared) Option {
 func (d Declared) offer() transport.Offer {
 	return transport.Offer{Sample: d.Sampling, SampleTools: d.SamplingTools, ElicitForm: d.Elicitation, ElicitURL: d.URLElicitation, Roots: d.Roots}
 }
+
+// UIExtension is the name of the extension for user interfaces (MCP Apps, 2026-01-26), and UISettings are those of a
+// host that shows HTML.
+const (
+	UIExtension = "io.modelcontextprotocol/ui"
+	UISettings  = `{"mimeTypes":["text/html;profile=mcp-app"]}`
+)
+
+// WithExtensions declares extensions of MCP to all servers, by name, with their settings: JSON objects. Many servers
+// list what belongs to an extension only to clients that declare it. The program has to do what the extension demands of a
+// client; for user interfaces it shows the resource that the _meta of a tool names:
+//
+//	client, err := facade.New(facade.WithExtensions(map[string]json.RawMessage{facade.UIExtension: json.RawMessage(facade.UISettings)}))
+//
+// Of several WithExtensions the last one counts. Default: none, except that for tasks since 2026-07-28, which the client
+// speaks itself and always declares. An error of [New]: settings that are no object, a name without a slash or of that for tasks.
+func WithExtensions(settings map[string]json.RawMessage) Option {
+	return func(o *options) {
+		o.handlers.Extensions = make(map[string]json.RawMessage, len(settings))
+		for name, value := range settings {
+			var object map[string]json.RawMessage
+			if err := json.Unmarshal(value, &object); err != nil || object == nil || name == task.Extension || !strings.Contains(name, "/") {
+				o.err = errors.Join(o.err, fmt.Errorf("the extension %q cannot be declared: give it a name with a slash, other than that for tasks, and a JSON object as settings, as in {}", name))
+				continue
+			}
+			text, _ := json.Marshal(object) // it was decoded
+			o.handlers.Extensions[name] = text
+		}
+	}
+}
+
+// Extensions implements relay.Methods.
+func (c relayed) Extensions() map[string]json.RawMessage { return c.opts.handlers.Extensions }
 
 // SetRoots replaces the roots and notifies the servers whose protocol version has such
 // a notification; others ask for the roots when they need them. It does not wait for

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
@@ -126,6 +127,17 @@ var capabilities = &mcp.ServerCapabilities{
 	Logging:     &mcp.LoggingCapabilities{},
 }
 
+// capabilities returns what a session declares: with the extensions that the client declares to its servers, because what belongs to
+// them is passed on. Which servers speak one is no matter here: they come and go.
+func (g *gateway) capabilities(extensions map[string]any) *mcp.ServerCapabilities {
+	for name := range relay.Of(g.client).Extensions() {
+		extensions[name] = struct{}{}
+	}
+	all := *capabilities
+	all.Extensions = extensions
+	return &all
+}
+
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). An unknown
 // version is answered with the newest of them.
 func (r *request) initialize() (any, error) {
@@ -149,6 +161,7 @@ func sessionVersion(offered string) string {
 // initializeResult returns the answer to initialize. The types of the go-sdk do not have the tasks of
 // 2025-11-25.
 func (g *gateway) initializeResult(version string, bits uint16) any {
+	capabilities := g.capabilities(map[string]any{})
 	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: serverInfo(), Instructions: g.instructions()}
 	if bits&capability.Tasks == 0 {
 		return result
@@ -165,9 +178,8 @@ func (g *gateway) initializeResult(version string, bits uint16) any {
 
 // discover answers server/discover (2026-07-28).
 func (r *request) discover() (any, error) {
-	modern := *capabilities
-	modern.Extensions = map[string]any{task.Extension: struct{}{}}
-	result := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: r.gateway.instructions()}
+	modern := r.gateway.capabilities(map[string]any{task.Extension: struct{}{}})
+	result := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: modern, Instructions: r.gateway.instructions()}
 	result.Meta = mcp.Meta{mcp.MetaKeyServerInfo: serverInfo()}
 	result.CacheScope = listing.CacheScope
 	return result, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -119,8 +120,16 @@ type progressParams struct {
 	mcpvisor.Progress
 }
 
-// shortenResult shortens the text in the result of a tool to the bound. The peer knows the tool as shown.
+// shortenResult shortens the text in the result of a tool to the bound, and lets its links lead to the server of the
+// tool. The peer knows the tool as shown.
 func (s *session) shortenResult(shown, tool string, result json.RawMessage) json.RawMessage {
+	if resource.MayRefer(result) {
+		server := serverOf(tool)
+		if known, ok := s.gateway.client.Tool(tool); ok {
+			server = known.Server
+		}
+		result = s.gateway.withReferences(server, result)
+	}
 	return s.gateway.results.Shorten(longresult.Cut{Owner: s.owner, Tool: tool, Shown: shown, Links: !s.noLinks.Load(), Limit: max(s.gateway.opts.settings.load().MaxResultBytes, 0)}, result)
 }
 

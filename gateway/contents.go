@@ -47,7 +47,8 @@ func (r *request) getPrompt() (any, error) {
 				}
 				return err
 			})
-			return encodeResult(result, err, p.modern())
+			encoded, err := encodeResult(result, err, p.modern())
+			return r.gateway.withReferences(server, encoded), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.Rules().OffersPrompt(server, name) },
 	}).perform()
@@ -82,7 +83,8 @@ func (r *request) readResource() (any, error) {
 			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
 				result.CacheScope = listing.CacheScope
 			}
-			return encodeResult(whole, err, p.modern())
+			encoded, err := encodeResult(whole, err, p.modern())
+			return r.gateway.references(found, p.uri).InResult(encoded), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.OffersUpdate(found.Server, found.URI) },
 	}).perform()

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
@@ -170,8 +171,13 @@ func (g *gateway) offersTask(server, tool string) bool {
 func (g *gateway) findResource(ctx context.Context, uri string) (resource.Name, error) {
 	return g.findURI(ctx, "resource", uri, func(known *relay.Catalog) bool {
 		steps := resource.MaxSteps
-		return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, &steps)
+		return hasResource(known, uri, &steps)
 	})
+}
+
+// hasResource reports whether a server lists a URI, or has a template for it.
+func hasResource(known *relay.Catalog, uri string, steps *int) bool {
+	return hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) || resource.Matches(known.Templates, uri, steps)
 }
 
 // findTemplate returns the server that lists a resource template.
@@ -186,23 +192,15 @@ func (g *gateway) findTemplate(ctx context.Context, template string) (resource.N
 func (g *gateway) findURI(ctx context.Context, what, uri string, has func(*relay.Catalog) bool) (resource.Name, error) {
 	for waited := false; ; waited = true {
 		rules := g.view.Rules()
-		switch r, named := resource.Split(uri); {
+		switch r, named := resource.Split(uri, g.view.ServerNames()); {
 		case len(uri) > maxURIBytes:
 			return r, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
 		case named && (rules == nil || rules.OffersURI(r.URI) && slices.Contains(g.view.ServerNames(), r.Server)):
 			return r, nil // without a profile, the client reports what is wrong with the server
-		case named || !rules.OffersURI(uri):
+		case named || !rules.OffersURI(uri) || resource.IsUI(uri) && g.catalog.Had(resource.Authority(uri)):
 			return g.theOnly(what, uri, nil)
 		}
-		unknown, order := g.view.NeverReady(rules), g.terms().Order
-		var having []string // the servers
-		for known := range g.view.Servers(rules) {
-			if has(&known) {
-				having = append(having, known.Server)
-			}
-		}
-		first := resource.First(having, order)
-		before := resource.Before(unknown, first, order, g.catalog.ListsBare(listing.Owner{Server: first, Name: uri}))
+		having, first, before := g.ownersOf(rules, uri, has)
 		switch {
 		case len(before) == 0 || waited && first == "":
 			return g.theOnly(what, uri, having)
@@ -214,8 +212,58 @@ func (g *gateway) findURI(ctx context.Context, what, uri string, has func(*relay
 	}
 }
 
+// ownersOf returns the servers for which has is true, the one of them that the URI belongs to (empty: none), and the
+// servers that have never been ready and may come before it.
+func (g *gateway) ownersOf(rules *offer.Rules, uri string, has func(*relay.Catalog) bool) (having []string, first string, before []string) {
+	unknown, order := g.view.NeverReady(rules), g.terms().Order
+	for known := range g.view.Servers(rules) {
+		if has(&known) {
+			having = append(having, known.Server)
+		}
+	}
+	first = resource.First(having, order)
+	return having, first, resource.Before(unknown, first, order, g.catalog.ListsBare(listing.Owner{Server: first, Name: uri}))
+}
+
 // maxURIBytes is the longest URI that a session looks up.
 const maxURIBytes = 64 << 10
+
+// maxReferences bounds the URIs that are looked up for one result. Further ones name their server.
+const maxReferences = 1_000
+
+// withReferences returns a result of a server with the URIs by which clients read what it names.
+func (g *gateway) withReferences(server string, result json.RawMessage) json.RawMessage {
+	if !resource.MayRefer(result) {
+		return result
+	}
+	return g.references(resource.Name{Server: server}, "").InResult(result)
+}
+
+// references returns the URIs by which clients read what a result of a server names. Only URIs that would not lead to
+// that server change. The answer to a read has the URI that was asked for, where the server has its own.
+func (g *gateway) references(of resource.Name, asked string) resource.References {
+	left, steps := maxReferences, resource.MaxListSteps // for all of one result
+	return func(uri string) string {
+		server, r := of.Server, resource.Name{Server: of.Server, URI: uri}
+		switch {
+		case asked != "" && uri == of.URI:
+			return asked
+		case server == "" || len(uri) > maxURIBytes: // it cannot be read
+			return uri
+		case left == 0:
+			return r.Qualified()
+		}
+		if left--; g.terms().NamesServer(uri, g.view.ServerNames()) {
+			return r.Qualified()
+		}
+		having, first, before := g.ownersOf(g.view.Rules(), uri, func(known *relay.Catalog) bool { return steps <= 0 || hasResource(known, uri, &steps) })
+		isWeb := strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") // a host may load it itself
+		if first == server && len(before) == 0 || len(having) == 0 && !resource.IsUI(uri) || isWeb && !slices.Contains(having, server) {
+			return uri
+		}
+		return r.Qualified()
+	}
+}
 
 // hasEntry reports whether a sorted list has an entry with the key.
 func hasEntry[T any](list []T, key string, keyOf func(*T) string) bool {

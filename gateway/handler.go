@@ -3,15 +3,12 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
-	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/auth"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
@@ -67,7 +64,7 @@ type Server struct {
 // JSON, or a stream if a notification or question comes first.
 //
 // Without tokens it serves this machine only, under its own names, and no page of another web
-// site. [WithTokens] and [WithTokenVerifier] open it to other machines; TLS is up to the
+// site. [WithTokens], [WithTokenVerifier] and [WithOwnAuthentication] open it to other machines; TLS is up to the
 // http.Server. The tokens are not passed on to the servers.
 //
 // The http.Server must have a ReadHeaderTimeout, and no WriteTimeout: streams last. Set
@@ -84,8 +81,10 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: sessionid.NewEnded(sessionid.MaxEnded)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
-	if o.verify != nil {
+	if o.authenticates() {
 		o.settings.tokens.Store(true)
+	}
+	if o.verify != nil {
 		s.handler = requireToken(&o, s.handler)
 	}
 	return s
@@ -115,54 +114,58 @@ func (s *Server) Close() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.Admit(w, r) {
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if s.gateway.opts.authenticates() {
+		w = tokenWriter{w, s.gateway.opts.clients}
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// Admit answers a request that needs no server: one of a web page or under a name that is not allowed, and the one by
+// which a browser asks what a page may send (OPTIONS). For any other one it returns true, and has set the headers that
+// let an allowed page read the answer. ServeHTTP does the same. A handler in front that answers requests itself, as
+// while servers start, calls Admit before.
+func (s *Server) Admit(w http.ResponseWriter, r *http.Request) bool {
 	o := &s.gateway.opts
 	if status, why := o.refuse(r); status != 0 {
 		o.clients.Refuse(clients.RefusedHost)
 		http.Error(w, why, status)
-		return
+		return false
 	}
 	o.allowPage(w.Header(), r)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.Method == http.MethodOptions {
 		w.Header().Set("Allow", allowedMethods)
 		w.WriteHeader(http.StatusNoContent)
-		return
+		return false
 	}
-	if o.verify != nil {
-		w = tokenWriter{w, o.clients}
-	}
-	s.handler.ServeHTTP(w, r)
+	return true
 }
 
 const allowedMethods = "GET, POST, DELETE, OPTIONS"
 
 // serve serves a request whose token is valid.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	var name, profile string
-	var expiry time.Time
-	if s.gateway.opts.verify != nil {
-		if unverified, ok := w.(tokenWriter); ok {
-			w = unverified.ResponseWriter
-		}
-		info := auth.TokenInfoFromContext(r.Context())
-		if info == nil || info.UserID == "" || strings.Contains(info.UserID, "\x00") {
-			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
-			return
-		}
-		name = info.UserID
-		profile, _ = info.Extra[ProfileKey].(string)
-		expiry = info.Expiration
+	who, status, why := s.gateway.opts.identityOf(r)
+	if status != 0 {
+		http.Error(w, why, status)
+		return
 	}
-	g, status, why := s.gatewayFor(profile, r.PathValue(ProfilePath))
+	if unverified, ok := w.(tokenWriter); ok {
+		w = unverified.ResponseWriter
+	}
+	g, status, why := s.gatewayFor(who.Profile, r.PathValue(ProfilePath))
 	if status != 0 {
 		s.gateway.opts.clients.Refuse(clients.RefusedToken)
 		http.Error(w, why, status)
 		return
 	}
-	p := s.enter(name)
+	p := s.enter(who.Principal)
 	defer s.leave(p)
-	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(name, g.opts.profile), expiry: expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
+	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(who.Principal, g.opts.profile), expiry: who.Expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()
@@ -198,7 +201,7 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 	case name == "" || name == s.gateway.opts.profile:
 		return s.gateway, 0, ""
 	case known[name] == nil:
-		return nil, http.StatusForbidden, "the gateway does not have the profile of this token; ask its owner"
+		return nil, http.StatusForbidden, "the gateway does not have the profile of this client, " + message.Quote(name) + `; add it to "profiles" in "gateway" of the configuration, or in Go to gateway.Settings.Profiles, or give the client a token of another profile (mcpvisor token NAME --profile PROFILE, --mcp-oidc-profile-claim)`
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,6 +83,12 @@ func (v *SettingsVar) Set(s Settings) error {
 		}
 		made.rules[name] = offer.New(profile)
 	}
+	var wrongOrigins, wrongHosts error
+	made.Origins, wrongOrigins = parseEach(s.Origins, settings.ParseOrigin)
+	made.Hosts, wrongHosts = parseEach(s.Hosts, settings.ParseHost)
+	if err := errors.Join(wrongOrigins, wrongHosts); err != nil {
+		problems = append(problems, err)
+	}
 	if len(problems) > 0 {
 		return fmt.Errorf("gateway: %w", errors.Join(problems...))
 	}

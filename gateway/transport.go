@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,8 @@ type options struct {
 	http           HTTPLimits
 	verify         auth.TokenVerifier
 	verifyDetails  *auth.RequireBearerTokenOptions
-	hosts, origins []string
+	identify       func(*http.Request) (Identity, error) // in place of verify; nil: none
+	hosts, origins []string                              // as settings.ParseHost and ParseOrigin return them
 }
 
 // WithClients sets the registry that counts the clients. Several gateways can share one. Default: a

@@ -106,6 +106,10 @@ type Handlers struct {
 	// if roots are declared: its Touch tells them. It has no list.
 	DeclaredRoots *Roots
 
+	// Extensions are declared to servers of both eras: the settings of each extension of MCP, by its name. They
+	// must not change.
+	Extensions map[string]json.RawMessage
+
 	// Unasked answers requests of legacy servers that belong to no request with handlers of its
 	// own, before the handlers above; nil: none does. It answers nothing that is not declared.
 	Unasked *CallHandlers

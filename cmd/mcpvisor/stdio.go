@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/bridge"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
@@ -171,7 +172,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 		return err
 	}
 	var questions gateway.StandaloneQuestions
-	c, err := facade.New(declared, questions.Option(), facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
+	c, err := facade.New(declared, control.Extensions, questions.Option(), facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// out servers that have never been ready, and yields none after Close. It copies nothing.
 	Catalogs() iter.Seq[Catalog]
 
+	// Extensions are what facade.WithExtensions has set. They must not be changed.
+	Extensions() map[string]json.RawMessage
+
 	// AwaitLists waits until Catalogs has a server. It does not wake one that is asleep or resting.
 	//
 	// Errors: those of WaitReady.

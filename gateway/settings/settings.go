@@ -44,6 +44,9 @@ type Settings struct {
 	// ResourceOrder names the servers that come first, in this order, if several servers have a resource or a
 	// template for it. Without one of them a URI that does not name its server is refused.
 	ResourceOrder []string
+	// Origins and Hosts are the web sites whose pages may use a gateway.Handler, and the names that the Host header may
+	// have, besides those of gateway.WithOrigins and gateway.WithHosts, which say more.
+	Origins, Hosts []string
 	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
 }

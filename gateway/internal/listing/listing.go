@@ -69,6 +69,7 @@ type Listing struct {
 	Withheld                             []Withheld
 	WithheldName                         map[Owner]string // reasons, by kind and by the names that a host may call
 	NeverReady                           []string         // the offered servers whose lists are not known
+	names                                []string         // the offered servers
 	terms                                *Terms           // it was made with them
 }
 
@@ -79,6 +80,17 @@ type Terms struct {
 	Order []string        // the servers that come first if several have a resource
 	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
 	Keep func(server string) (grace time.Duration, unlimited bool)
+}
+
+// namesUI reports whether the URI of a user interface always names its server, so that it stays the same when servers
+// come and go, as the names of tools do.
+func (t *Terms) namesUI() bool { return t.Names == nil || t.Names.Prefix != settings.PrefixNever }
+
+// NamesServer reports whether a URI of a server has to be listed with its server, whatever other servers have: it is
+// that of a user interface, or a client would take it for a URI that names one of these servers.
+func (t *Terms) NamesServer(uri string, servers []string) bool {
+	_, named := resource.Split(uri, servers)
+	return named || resource.IsUI(uri) && t.namesUI()
 }
 
 // Catalog makes the listings of a gateway. It makes a new listing when the client offers something else,
@@ -99,6 +111,7 @@ type Catalog struct {
 	encoded   map[string]encodedPart // by server
 	shared    [2]map[string]bool     // see namer.shared; of tools and of prompts
 	first     [2]map[string]string   // see namer.first
+	had       map[string]bool        // see Had
 	graceEnds *time.Timer
 }
 
@@ -123,7 +136,7 @@ type encodedPart struct {
 
 // New returns the catalog of a gateway. changed is called when a grace period has ended.
 func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
-	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}, first: [2]map[string]string{{}, {}}}
+	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}, first: [2]map[string]string{{}, {}}, had: map[string]bool{}}
 }
 
 // Get returns the current listing. Safe for concurrent use.
@@ -206,8 +219,14 @@ func (c *Catalog) awaitLocked(end, now time.Time) {
 
 // makeLocked makes a listing of c.offers.
 func (c *Catalog) makeLocked(terms *Terms, unknown []string) *Listing {
-	l := &Listing{terms: terms, NeverReady: unknown}
+	l := &Listing{terms: terms, NeverReady: unknown, names: slices.Clone(unknown)}
 	known := c.offers
+	for i := range known {
+		l.names = append(l.names, known[i].Server)
+		if len(c.had) < maxHeld {
+			c.had[known[i].Server] = true
+		}
+	}
 	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0], first: c.first[0]}, namer{names: names, shared: c.shared[1], first: c.first[1]}
 	if len(unknown) > 0 {
@@ -312,33 +331,47 @@ func (c *Catalog) ListsBare(o Owner) bool {
 	return part.resources[o.Name].Owner == o || part.templates[o.Name].Owner == o
 }
 
+// Had reports whether there has been a server of that name. A client may still have URIs that name it.
+func (c *Catalog) Had(server string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.had[server]
+}
+
 // encodeLocked appends the entries of one server to the lists. It reuses entries that are encoded
 // already, and those that say the same in the server's new lists.
 func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string][]string) encodedPart {
 	part := encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
 	read := old.seen.version == part.seen.version
-	addAll(&l.Tools, read, old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {
+	uriIn := func(servers map[string][]string, old map[string]entry) func(Owner) (string, bool) {
+		return func(o Owner) (string, bool) {
+			if l.terms.NamesServer(o.Name, l.names) || resource.First(servers[o.Name], l.terms.Order) != o.Server || len(resource.Before(l.NeverReady, o.Server, l.terms.Order, old[o.Name].Owner == o)) > 0 {
+				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
+			}
+			return o.Name, true
+		}
+	}
+	shown := resource.References(func(uri string) string {
+		if resource.IsUI(uri) { // it need not be listed
+			uri, _ = uriIn(uris, old.resources)(Owner{known.Server, uri})
+		}
+		return uri
+	})
+	// Where user interfaces need not be named by their server, those of other servers decide how a tool is listed.
+	addAll(&l.Tools, read && l.terms.namesUI(), old.tools, part.tools, known.Tools, toolOwner, tools.listed, func(t *mcpvisor.Tool, name string) (any, json.RawMessage) {
 		tool := *t.Definition
 		tool.Name = name
 		if tool.InputSchema == nil {
 			tool.InputSchema = anyObject
 		}
-		return visibleTool(tool), t.Raw
+		return visibleTool(tool), shown.InTool(t.Raw)
 	})
 	addAll(&l.Prompts, read, old.prompts, part.prompts, known.Prompts, promptOwner, prompts.listed, func(p *mcpvisor.Prompt, name string) (any, json.RawMessage) {
 		prompt := *p.Definition
 		prompt.Name = name
 		return visiblePrompt(prompt), p.Raw
 	})
-	uriIn := func(servers map[string][]string, old map[string]entry) func(Owner) (string, bool) {
-		return func(o Owner) (string, bool) {
-			if resource.First(servers[o.Name], l.terms.Order) != o.Server || len(resource.Before(l.NeverReady, o.Server, l.terms.Order, old[o.Name].Owner == o)) > 0 {
-				return resource.Name{Server: o.Server, URI: o.Name}.Qualified(), true
-			}
-			return o.Name, true
-		}
-	}
 	addAll(&l.Resources, read, old.resources, part.resources, known.Resources, func(r *mcpvisor.Resource) Owner { return Owner{r.Server, r.URI} }, uriIn(uris, old.resources), func(r *mcpvisor.Resource, uri string) (any, json.RawMessage) {
 		listed := *r.Definition
 		listed.URI = uri

@@ -272,26 +272,51 @@ func Modern(result []byte) []byte {
 // ReplaceMember replaces the value of a member in a valid JSON object that has it. All other bytes are
 // kept.
 func ReplaceMember(object json.RawMessage, name string, value []byte) json.RawMessage {
+	return Edit(object, func(member string, old []byte) []byte {
+		if member == name {
+			return value
+		}
+		return old
+	})
+}
+
+// Edit replaces values of a valid JSON object or array by those that edit returns for them; items of an array have no
+// name. All other bytes are kept. If edit returns each value as it is, so does Edit, and it does with any other text.
+func Edit(text json.RawMessage, edit func(name string, value []byte) []byte) json.RawMessage {
 	var b []byte
 	copied := 0
-	s := jsonscan.Scanner{Text: object}
+	s := jsonscan.Scanner{Text: text}
 	s.SkipSpace()
-	s.Consume('{')
-	for s.SkipSpace(); !s.Consume('}'); s.SkipSpace() {
-		quoted, escaped, _ := s.MemberName()
-		s.SkipSpace()
-		begin := s.Pos
-		if _, ok := s.Value(); !ok {
-			return nil // the object is valid, so this does not happen
+	isArray := s.Consume('[')
+	if !isArray && !s.Consume('{') {
+		return text
+	}
+	for s.SkipSpace(); !s.Consume('}') && !s.Consume(']'); s.SkipSpace() {
+		var name string
+		if !isArray {
+			quoted, escaped, ok := s.MemberName()
+			if !ok {
+				return text
+			}
+			name = jsonscan.UnquoteShared(quoted, escaped)
+			s.SkipSpace()
 		}
-		if jsonscan.UnquoteShared(quoted, escaped) == name {
-			b = append(append(b, object[copied:begin]...), value...)
+		begin := s.Pos
+		value, ok := s.Value()
+		if !ok {
+			return text
+		}
+		if made := edit(name, value); len(made) > 0 && &made[0] != &value[0] {
+			b = append(append(b, text[copied:begin]...), made...)
 			copied = s.Pos
 		}
 		s.SkipSpace()
 		s.Consume(',')
 	}
-	return slices.Concat(b, object[copied:])
+	if copied == 0 {
+		return text
+	}
+	return append(b, text[copied:]...)
 }
 
 // Object is the text of a JSON object that is being made.

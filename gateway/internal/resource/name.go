@@ -3,6 +3,7 @@
 package resource
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -12,20 +13,64 @@ import (
 // Name is a resource, or a resource template, of one server.
 type Name struct{ Server, URI string }
 
-// qualifiedScheme is the beginning of a URI that names its server: mcpvisor://SERVER/URI.
-const qualifiedScheme = "mcpvisor://"
+const (
+	// qualifiedScheme is the beginning of a URI that names its server: mcpvisor://SERVER/URI.
+	qualifiedScheme = "mcpvisor://"
+	// uiScheme is that of user interfaces (MCP Apps, the extension io.modelcontextprotocol/ui). Hosts accept no other
+	// one for them, so it stays in front: ui://SERVER/REST is ui://REST of that server.
+	uiScheme = "ui://"
+)
+
+// IsUI reports whether a URI is that of a user interface.
+func IsUI(uri string) bool { return strings.HasPrefix(uri, uiScheme) }
+
+// Authority returns what a server may be named by in the URI of a user interface.
+func Authority(uri string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(uri, uiScheme), "/")
+	return name
+}
 
 // Qualified returns the URI that also names the server.
-func (r Name) Qualified() string { return qualifiedScheme + r.Server + "/" + r.URI }
+func (r Name) Qualified() string {
+	if IsUI(r.URI) {
+		return uiScheme + r.Server + "/" + r.URI[len(uiScheme):]
+	}
+	return qualifiedScheme + r.Server + "/" + r.URI
+}
 
-// Split splits a URI that names its server.
-func Split(uri string) (r Name, ok bool) {
+// Split splits a URI that names its server. A URI of a user interface does so if it begins with one of servers.
+func Split(uri string, servers []string) (r Name, ok bool) {
+	if IsUI(uri) {
+		name := Authority(uri)
+		rest, slash := strings.CutPrefix(uri[len(uiScheme)+len(name):], "/")
+		r = Name{serverIn(servers, name), uiScheme + rest}
+		return r, slash && r.Server != ""
+	}
 	rest, ok := strings.CutPrefix(uri, qualifiedScheme)
 	if !ok {
 		return Name{}, false
 	}
 	r.Server, r.URI, ok = strings.Cut(rest, "/")
 	return r, ok && r.Server != "" && r.URI != ""
+}
+
+// serverIn returns the server that the authority of a URI names; "" if it names none. Hosts may have escaped it, or
+// changed its case.
+func serverIn(servers []string, authority string) (server string) {
+	if name, err := url.PathUnescape(authority); err == nil {
+		authority = name
+	}
+	for _, name := range servers {
+		switch {
+		case name == authority:
+			return name
+		case strings.EqualFold(name, authority) && server != "":
+			server = "/" // several
+		case strings.EqualFold(name, authority):
+			server = name
+		}
+	}
+	return strings.Trim(server, "/")
 }
 
 // First returns the server that a bare URI belongs to, of those that have it: the only one, or the first one in

@@ -68,7 +68,11 @@ func (h *Handler) FollowRoots(changed func()) (unfollow func()) {
 // the newest, which begins with server/discover.
 func (h *Handler) Negotiate(ctx context.Context, info *mcp.Implementation, conn *jsonrpc.SDKConn, version string) (*mcp.InitializeResult, error) {
 	d := jsonrpc.Capabilities(&h.Pool.Handlers, true)
-	client := mcp.NewClient(info, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}})
+	declared := &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation, Extensions: make(map[string]any, len(d.Extensions))}
+	for name, settings := range d.Extensions {
+		declared.Extensions[name] = settings
+	}
+	client := mcp.NewClient(info, &mcp.ClientOptions{Capabilities: declared})
 	session, err := client.Connect(ctx, conn, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -142,8 +143,8 @@ type DeclaredCapabilities struct {
 	Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
 	Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
 	Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
-	// Extensions names the extensions of the modern era that this client speaks.
-	Extensions map[string]struct{} `json:"extensions,omitempty"`
+	// Extensions are the settings of the extensions that this client speaks, by their names.
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
 // Capabilities returns the capabilities of a client with these handlers. It declares
@@ -154,8 +155,9 @@ func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 		offer = offer.Or(h.Declared)
 	}
 	d = capabilitiesOf(offer)
+	maps.Copy(d.Extensions, h.Extensions)
 	if legacy {
-		d.Extensions = nil
+		delete(d.Extensions, task.Extension)
 		if h.Roots != nil || h.DeclaredRoots != nil && offer.Roots {
 			d.Roots.ListChanged = true
 		}
@@ -165,7 +167,7 @@ func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 
 // capabilitiesOf returns the capabilities of the modern era for what a client answers.
 func capabilitiesOf(offer transport.Offer) (d DeclaredCapabilities) {
-	d.Extensions = map[string]struct{}{task.Extension: {}}
+	d.Extensions = map[string]json.RawMessage{task.Extension: json.RawMessage("{}")}
 	if offer.Roots {
 		d.Roots = &mcp.RootCapabilities{}
 	}
@@ -187,15 +189,22 @@ func capabilitiesOf(offer transport.Offer) (d DeclaredCapabilities) {
 	return d
 }
 
-// declaredText returns the capabilities of an offer as JSON. It must not be changed.
-func declaredText(offer transport.Offer, noTasks bool) json.RawMessage {
-	key := declaredKey{offer, noTasks}
+// noExtensions are the extensions of a client that was given none.
+const noExtensions = `{"` + task.Extension + `":{}}`
+
+// declaredText returns the capabilities of an offer as JSON, with the extensions of the client. It must not be changed.
+func declaredText(offer transport.Offer, noTasks bool, extensions []byte) json.RawMessage {
+	key := declaredKey{offer: offer, noTasks: noTasks}
+	if string(extensions) != noExtensions {
+		key.extensions = string(extensions)
+	}
 	if text, ok := declaredTexts.Load(key); ok {
 		return text.(json.RawMessage)
 	}
 	d := capabilitiesOf(offer)
+	_ = json.Unmarshal(extensions, &d.Extensions) // RequestMeta has made it
 	if noTasks {
-		d.Extensions = nil
+		delete(d.Extensions, task.Extension)
 	}
 	text, _ := json.Marshal(d) // it always marshals
 	declaredTexts.Store(key, json.RawMessage(text))
@@ -203,11 +212,12 @@ func declaredText(offer transport.Offer, noTasks bool) json.RawMessage {
 }
 
 type declaredKey struct {
-	offer   transport.Offer
-	noTasks bool
+	offer      transport.Offer
+	noTasks    bool
+	extensions string
 }
 
-// declaredTexts has the text of each offer that was made, of 64 that there are: to encode it took a
+// declaredTexts has the text of each offer that was made, of 64 that there are for each client with extensions of its own: to encode it took a
 // sixth of a call that a gateway or another node of a fleet makes.
 var declaredTexts sync.Map
 
@@ -217,18 +227,18 @@ func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
 	if len(meta) == 0 || c == nil || c.Capabilities == nil && c.Handlers == nil && !c.NoTasks {
 		return meta
 	}
-	declared := c.Capabilities
-	if declared == nil {
-		offer := c.Rest
-		if c.Handlers != nil {
-			offer = c.Handlers.Offer().Or(c.Rest)
-		}
-		declared = declaredText(offer, c.NoTasks)
+	offer := c.Rest
+	if c.Handlers != nil {
+		offer = c.Handlers.Offer().Or(c.Rest)
 	}
-	whole := append(make(json.RawMessage, 0, len(meta)+len(declared)), '{')
+	whole := append(make(json.RawMessage, 0, 2*len(meta)+len(c.Capabilities)), '{')
 	_ = jsonscan.EachMember(meta, func(name string, value []byte) error { // an object that RequestMeta has made
-		if name == mcp.MetaKeyClientCapabilities {
-			value = declared
+		switch {
+		case name != mcp.MetaKeyClientCapabilities:
+		case c.Capabilities != nil:
+			value = c.Capabilities
+		default:
+			value = declaredText(offer, c.NoTasks, jsonscan.Member(value, "extensions"))
 		}
 		if len(whole) > 1 {
 			whole = append(whole, ',')

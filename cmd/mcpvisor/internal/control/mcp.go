@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -55,6 +56,9 @@ type sessions struct {
 // Declared is what a client of servers declares, whose calls come from MCP sessions: the host that makes a
 // call may answer all of it.
 var Declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true})
+
+// Extensions are declared to servers, because hosts may show user interfaces: their resources pass the gateway.
+var Extensions = facade.WithExtensions(map[string]json.RawMessage{facade.UIExtension: json.RawMessage(facade.UISettings)})
 
 func newSessions(c *facade.Client, of *Served) *sessions {
 	s := &sessions{client: c, of: of, transports: map[string]mcp.Transport{}}

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 )
 
@@ -41,8 +42,8 @@ type endpoint struct {
 // listened at.
 func (cmd *Serving) listenMCP(sources cli.Sources) (*endpoint, error) {
 	if cmd.MCP == "" {
-		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" {
-			return nil, cli.UsageError("--mcp-tokens, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")
+		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" || len(cmd.MCPOrigins)+len(cmd.MCPHosts) > 0 {
+			return nil, cli.UsageError("--mcp-tokens, --mcp-origin, --mcp-host, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")
 		}
 		return nil, nil //nolint:nilnil // none was asked for
 	}
@@ -50,7 +51,17 @@ func (cmd *Serving) listenMCP(sources cli.Sources) (*endpoint, error) {
 	if err != nil {
 		return nil, cli.UsageError("--mcp %q is not an address: %v; write for instance 127.0.0.1:7788", cmd.MCP, err)
 	}
-	e := &endpoint{options: []gateway.Option{}}
+	for _, origin := range cmd.MCPOrigins {
+		if _, err := settings.ParseOrigin(origin); err != nil {
+			return nil, cli.UsageError("--mcp-origin: %v", err)
+		}
+	}
+	for _, host := range cmd.MCPHosts {
+		if _, err := settings.ParseHost(host); err != nil {
+			return nil, cli.UsageError("--mcp-host: %v", err)
+		}
+	}
+	e := &endpoint{options: []gateway.Option{gateway.WithOrigins(cmd.MCPOrigins...), gateway.WithHosts(cmd.MCPHosts...)}}
 	if cmd.MCPTokens != "" {
 		tokens, err := readTokens(cmd.MCPTokens)
 		if err != nil {
@@ -182,12 +193,16 @@ func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// awaitStarts reports whether the servers have been started. If not, the client is gone, or is told to come again.
+// awaitStarts reports whether the servers have been started. If not, the client has its answer: it is refused, a browser
+// asks what a page may send, or too many requests wait; or it is gone.
 func (s *mcpServer) awaitStarts(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-s.started:
 		return true
 	default:
+	}
+	if !s.Admit(w, r) {
+		return false
 	}
 	select {
 	case s.waiting <- struct{}{}:
@@ -234,7 +249,7 @@ func (cmd *Serving) hasOIDC() bool {
 func (cmd *Serving) useOIDC(inv *servers.Opener, e *endpoint, p *page) error {
 	switch {
 	case !cmd.hasOIDC() && cmd.MCPURL != "":
-		return cli.UsageError("--mcp-url is for clients that get their tokens from an issuer; set --mcp-oidc-issuer")
+		return cli.UsageError("--mcp-url is for clients that get their tokens from an issuer; set --mcp-oidc-issuer, or name the host that clients use with --mcp-host")
 	case !cmd.hasOIDC():
 		return nil
 	}

@@ -44,6 +44,9 @@ type Serving struct {
 	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens or --mcp-oidc-issuer." name:"mcp" placeholder:"ADDR"`
 	MCPTokens string `help:"File with the names and hashes of the tokens that the MCP server asks for; mcpvisor token prints a line of it." name:"mcp-tokens" placeholder:"FILE" complete:"file"`
 
+	MCPOrigins []string `help:"Web sites whose pages may use the MCP server, as in http://localhost:6274; http://localhost:* is any port. \"origins\" of \"gateway\" in the configuration adds others." name:"mcp-origin" sep:"," placeholder:"ORIGIN"`
+	MCPHosts   []string `help:"Names beside those of this machine by which clients may address the MCP server, as in host.docker.internal. \"hosts\" of \"gateway\" in the configuration adds others." name:"mcp-host" sep:"," placeholder:"NAME"`
+
 	MCPURL          string   `help:"Address at which clients reach the MCP server, as in https://mcp.example.com/mcp (default: the audience, if it is an address)." name:"mcp-url" placeholder:"URL"`
 	MCPOIDCIssuer   string   `help:"Accept the access tokens of this issuer of OpenID Connect, as in https://login.example.com." name:"mcp-oidc-issuer" placeholder:"URL"`
 	MCPOIDCAudience string   `help:"What such a token must be made for: the address of the MCP server, or the name that the issuer has for it." name:"mcp-oidc-audience" placeholder:"AUD"`
@@ -75,6 +78,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
+		if g := file.Gateway; g != nil && g.Extensions != nil {
+			options = append(options, facade.WithExtensions(g.Extensions))
+		}
 		guard := new(servers.LockGuard)
 		guard.Use(file)
 		c, err := facade.New(append(options, facade.WithCatalogGuard(guard))...)
@@ -208,7 +214,7 @@ func (o *opened) urls() (page, mcp string) {
 
 // clientOptions are those of the client. Its journal is closed after it.
 func (cmd *Serving) clientOptions(journalPath string) (options []facade.Option, closeJournal func(), err error) {
-	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared}
+	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared, control.Extensions}
 	if journalPath == "" {
 		return options, func() {}, nil
 	}

@@ -36,6 +36,18 @@ func (e *entry) readScopes(v *hujson.Value) []string {
 	return strings.Fields(text)
 }
 
+// readResource reads a URL, or false.
+func (e *entry) readResource(v *hujson.Value) {
+	switch lit, isBool := literal(v, 't'); {
+	case !isBool:
+		e.readText(v, &e.oauth.Resource)
+	case lit.Bool():
+		e.failType(v, "a URL or false", "the URL in double quotes")
+	default:
+		e.oauth.OmitResource = true
+	}
+}
+
 // readCallbackPort reads the port of the redirect URL that Claude Code registers.
 func (e *entry) readCallbackPort(v *hujson.Value) {
 	port := 0

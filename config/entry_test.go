@@ -213,6 +213,8 @@ func TestAuth(t *testing.T) {
 		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          &oauth.Config{ClientID: "me", Grant: oauth.GrantClientCredentials, PrivateKey: "the key"},
 		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   &oauth.Config{ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
 		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: &oauth.Config{Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
+		`"auth": {"resource": "api://us", "pkce": "required"}`:                                               &oauth.Config{Resource: "api://us"},
+		`"auth": {"resource": false, "pkce": "assume"}`:                                                      &oauth.Config{OmitResource: true, AssumePKCE: true},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", `+text+`}}}`)
@@ -266,6 +268,9 @@ func TestAuth_rejected(t *testing.T) {
 		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:           "Authorization header",
 		`"url": "https://u:p@h/mcp", "auth": true`:                                                 "user in the URL",
 		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`:      "cannot be read",
+		`"url": "https://h/mcp", "auth": {"resource": true}`:                                       `"auth.resource" must be a URL or false`,
+		`"url": "https://h/mcp", "auth": {"resource": "us"}`:                                       `"resource" in "auth" must be an absolute URL`,
+		`"url": "https://h/mcp", "auth": {"pkce": "off"}`:                                          `use "required" or "assume"`,
 		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "not a place for tokens",
 		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     `needs "token_endpoint" in "enterprise" in "auth"`,
 		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: `needs one of "assertion_file"`,

@@ -255,6 +255,8 @@ var typeSchemas = map[string]jsonSchema{
 	"string":                 textSchema,
 	"path":                   textSchema,
 	"URL":                    textSchema,
+	"URL or false":           anyOf(textSchema, jsonSchema{Type: []string{"boolean"}, Enum: []any{false}}),
+	`"required" or "assume"`: oneOfTexts("required", "assume"),
 	"boolean":                {Type: []string{"boolean"}},
 	"number":                 countSchema,
 	"number from 0 to 1":     {Type: []string{"number"}, Minimum: number(0), Maximum: number(1)},

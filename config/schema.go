@@ -274,6 +274,7 @@ var typeSchemas = map[string]jsonSchema{
 	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},
 	"object of strings":                              {Type: []string{"object"}, Additional: &scalarSchema},
 	"list of strings, or one string with spaces":     {Type: []string{"array", "string"}, Items: &textSchema},
+	"command line for the shell, or list of strings": {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),
 		jsonSchema{Type: []string{"string"}, Pattern: kindPattern(append(append([]string{""}, programKinds...), endpointKinds...))}),
 	`"auto", "legacy" or "modern"`: oneOfTexts("auto", string(mcpvisor.EraLegacy), string(mcpvisor.EraModern)),

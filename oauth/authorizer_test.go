@@ -457,7 +457,7 @@ func TestConfig_Validate(t *testing.T) {
 		"an absolute URL":       {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
 		"is not usable":         {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
 		"without a fragment;":   {{Resource: "us"}, {Resource: "https://h.example/#x"}, {Resource: "https://h.example/#"}},
-		"OmitResource are both": {{Resource: "https://h.example/", OmitResource: true}},
+		"set and left out":      {{Resource: "https://h.example/", OmitResource: true}},
 		"TokenWait is negative": {{TokenWait: -1}},
 		"are for grant":         {{FetchAssertion: assertion}, {AssertionFile: "token"}, {Grant: GrantAuthorizationCode, Enterprise: &whole}, {Grant: GrantClientCredentials, ClientID: "me", ClientSecret: "s", FetchAssertion: assertion}},
 		"needs one of": {{Grant: GrantJWTBearer}, {Grant: GrantJWTBearer, ClientID: "me", FetchAssertion: assertion, Enterprise: &whole},

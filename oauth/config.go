@@ -189,10 +189,10 @@ func (c *Config) Validate() error {
 		add("RedirectURL must be an absolute URL without a fragment; leave it empty for a free port on this machine")
 	}
 	if u, err := url.Parse(c.Resource); c.Resource != "" && (err != nil || !u.IsAbs() || strings.Contains(c.Resource, "#")) {
-		add("HTTP.Auth.Resource must be an absolute URL without a fragment; leave it empty for the one that the server publishes")
+		add("the resource must be an absolute URL without a fragment; leave it empty for the one that the server publishes")
 	}
 	if c.Resource != "" && c.OmitResource {
-		add("HTTP.Auth.Resource and OmitResource are both set; keep one of them")
+		add("the resource is both set and left out; keep one of them")
 	}
 	for _, scope := range c.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {

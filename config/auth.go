@@ -2,11 +2,14 @@ package config
 
 import (
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor/headerauth"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
@@ -26,6 +29,52 @@ func (e *entry) readAuth(v *hujson.Value) {
 	}
 }
 
+// readHeadersCommand reads a command line for the shell, or a list of a program and its arguments.
+func (e *entry) readHeadersCommand(v *hujson.Value) {
+	var command []string
+	if _, ok := literal(v, '"'); ok {
+		var line string
+		if e.readText(v, &line); strings.TrimSpace(line) != "" {
+			command = append(slices.Clone(shell), line)
+		}
+	} else {
+		command = e.readList(v)
+	}
+	if len(command) == 0 || command[0] == "" {
+		e.fail(v, "%q cannot be used, because it is empty; name the program to run", e.key)
+		return
+	}
+	e.headerSource = &headerauth.Source{Command: command, Dir: e.p.text.workspace}
+}
+
+// shell runs a command line.
+var shell = func() []string {
+	if runtime.GOOS == "windows" {
+		return []string{"cmd", "/C"}
+	}
+	return []string{"/bin/sh", "-c"}
+}()
+
+// setAuth makes the Auth of "headers_command". The variables are those that Claude Code sets.
+func (e *entry) setAuth(at *hujson.Value) {
+	switch {
+	case e.headerSource == nil:
+	case e.http.Auth != nil:
+		e.failServer(at, "has both \"auth\" and \"headers_command\"; keep one of them")
+	default:
+		e.headerSource.Env = map[string]string{"CLAUDE_CODE_MCP_SERVER_NAME": e.name, "CLAUDE_CODE_MCP_SERVER_URL": e.http.URL}
+		e.http.Auth = e.headerSource
+	}
+}
+
+// authKey is the key that set the Auth.
+func (e *entry) authKey() string {
+	if e.headerSource != nil {
+		return "headers_command"
+	}
+	return "auth"
+}
+
 // readScopes reads a list, or one string with spaces between the scopes.
 func (e *entry) readScopes(v *hujson.Value) []string {
 	if _, ok := literal(v, '"'); !ok {
@@ -34,6 +83,18 @@ func (e *entry) readScopes(v *hujson.Value) []string {
 	var text string
 	e.readText(v, &text)
 	return strings.Fields(text)
+}
+
+// readResource reads a URL, or false.
+func (e *entry) readResource(v *hujson.Value) {
+	switch lit, isBool := literal(v, 't'); {
+	case !isBool:
+		e.readText(v, &e.oauth.Resource)
+	case lit.Bool():
+		e.failType(v, "a URL or false", "the URL in double quotes")
+	default:
+		e.oauth.OmitResource = true
+	}
 }
 
 // readCallbackPort reads the port of the redirect URL that Claude Code registers.

@@ -41,6 +41,20 @@ var authRows = []row{
 			Meaning: "The scopes to ask for, beside those that the server asks for."},
 		read: func(e *entry, v *hujson.Value) { e.oauth.Scopes = e.readScopes(v) },
 	},
+	{
+		Key: configkeys.Key{Name: "resource", Type: "URL or false", Default: "what the server publishes", Field: "HTTP.Auth.Resource", Example: `"https://mcp.example.com/"`,
+			Meaning: "The resource parameter of requests to the authorization server (RFC 8707). false leaves it out, for servers that refuse it, such as Microsoft Entra ID."},
+		read: (*entry).readResource,
+	},
+	{
+		Key: configkeys.Key{Name: "pkce", Type: `"required" or "assume"`, Default: `"required"`, Field: "HTTP.Auth.AssumePKCE", Example: `"assume"`,
+			Meaning: "Whether the authorization server's metadata must announce PKCE, which is used in any case. \"assume\" is for a server that checks PKCE and does not say so, such as Microsoft Entra ID."},
+		read: func(e *entry, v *hujson.Value) {
+			var mode string
+			readChoice(e, v, &mode, "required", "assume")
+			e.oauth.AssumePKCE = mode == "assume"
+		},
+	},
 	textRow(func(e *entry) *string { return &e.oauth.RedirectURL }, configkeys.Key{
 		Name: "redirect_url", Aliases: []string{"redirectUri"}, Type: "URL", Default: "http://127.0.0.1 with a free port", Field: "HTTP.Auth.RedirectURL", Example: `"http://127.0.0.1:7777/callback"`,
 		Meaning: "Where the authorization server sends the user's browser back to."}),

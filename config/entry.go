@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/headerauth"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/oauth"
 )
@@ -31,6 +32,7 @@ type entry struct {
 	httpURL      string // "httpUrl"; wins over http.URL
 	oauth        oauth.Config
 	oauthEnabled bool
+	headerSource *headerauth.Source // of "headers_command"; nil without it
 	enterprise   oauth.Enterprise
 	fileEnv      map[string]string // of "envFile" and "env_vars"
 	addedHeaders map[string]string // of other hosts' keys
@@ -220,6 +222,7 @@ func (e *entry) finish(at *hujson.Value) {
 	}
 	e.setHeaders(at)
 	e.checkType(typeAt)
+	e.setAuth(typeAt)
 	e.setTransport(typeAt)
 	e.setTools()
 	e.checkCallTimeouts()
@@ -284,7 +287,7 @@ func (e *entry) setTransport(at *hujson.Value) {
 		e.failServer(at, "has both \"command\" and \"url\"; keep one of them")
 	case hasCommand:
 		if e.http.Auth != nil {
-			e.warn(at, "\"auth\" is ignored, because it is for an endpoint and not for a program; put credentials into \"env\"")
+			e.warn(at, "%q is ignored, because it is for an endpoint and not for a program; put credentials into \"env\"", e.authKey())
 		}
 		e.splitCommand()
 		e.stdio.Env = mergeEnv(e.fileEnv, e.stdio.Env)

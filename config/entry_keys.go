@@ -91,6 +91,11 @@ var entryRows = append([]row{
 		read: (*entry).readAuth, nested: authRows,
 	},
 	{
+		Key: configkeys.Key{Name: "headers_command", Aliases: []string{"headersHelper"}, Type: "command line for the shell, or list of strings", Field: "HTTP.Auth", Example: `"./print-headers"`,
+			Meaning: "A program that prints a JSON object of headers, or a token alone, which is sent as a bearer token. What it prints is kept until the server answers 401, and is shown nowhere. A list is a program and its arguments; both begin at the workspace. Not together with auth."},
+		read: (*entry).readHeadersCommand,
+	},
+	{
 		Key: configkeys.Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http", "sse" or "ws"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
 			Meaning: `"sse" is the deprecated transport HTTP+SSE; "http" detects it, too. "ws" is a WebSocket; programs other than mcpvisor need config.WithWebSocket for it. "local", "remote", "websocket" and spellings of "streamable-http" are accepted too.`},
 		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/headerauth"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/oauth"
@@ -213,6 +215,8 @@ func TestAuth(t *testing.T) {
 		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          &oauth.Config{ClientID: "me", Grant: oauth.GrantClientCredentials, PrivateKey: "the key"},
 		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   &oauth.Config{ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
 		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: &oauth.Config{Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
+		`"auth": {"resource": "api://us", "pkce": "required"}`:                                               &oauth.Config{Resource: "api://us"},
+		`"auth": {"resource": false, "pkce": "assume"}`:                                                      &oauth.Config{OmitResource: true, AssumePKCE: true},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", `+text+`}}}`)
@@ -266,6 +270,9 @@ func TestAuth_rejected(t *testing.T) {
 		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:           "Authorization header",
 		`"url": "https://u:p@h/mcp", "auth": true`:                                                 "user in the URL",
 		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`:      "cannot be read",
+		`"url": "https://h/mcp", "auth": {"resource": true}`:                                       `"auth.resource" must be a URL or false`,
+		`"url": "https://h/mcp", "auth": {"resource": "us"}`:                                       `the resource must be an absolute URL`,
+		`"url": "https://h/mcp", "auth": {"pkce": "off"}`:                                          `use "required" or "assume"`,
 		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "not a place for tokens",
 		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     `needs "token_endpoint" in "enterprise" in "auth"`,
 		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: `needs one of "assertion_file"`,
@@ -276,6 +283,30 @@ func TestAuth_rejected(t *testing.T) {
 		require.NotEmpty(t, f.Problems, text)
 		require.Contains(t, f.Problems[0].String(), says, text)
 		require.NotContains(t, f.Problems[0].String(), "s3cret")
+	}
+}
+
+func TestHeadersCommand(t *testing.T) {
+	dir := t.TempDir()
+	env := map[string]string{"CLAUDE_CODE_MCP_SERVER_NAME": "web", "CLAUDE_CODE_MCP_SERVER_URL": "https://h/mcp"}
+	for text, want := range map[string][]string{
+		`"headersHelper": "./print-headers ${env:SECRET}"`:    append(slices.Clone(shell), "./print-headers hush"),
+		`"headers_command": ["./print-headers", "${SECRET}"]`: {"./print-headers", "hush"},
+	} {
+		f := parse(t, dir, `{"servers": {"web": {"url": "https://h/mcp", `+text+`}}}`)
+		require.Empty(t, f.Problems, text)
+		require.Equal(t, &headerauth.Source{Command: want, Dir: dir, Env: env}, f.Servers[0].Spec.HTTP.Auth)
+	}
+	for text, says := range map[string]string{
+		`"url": "https://h/mcp", "headers_command": ""`:                                            "because it is empty",
+		`"url": "https://h/mcp", "headers_command": []`:                                            "because it is empty",
+		`"url": "https://h/mcp", "headers_command": "x", "auth": true`:                             `both "auth" and "headers_command"`,
+		`"url": "https://h/mcp", "headers_command": "x", "headers": {"Authorization": "Bearer x"}`: "Authorization header",
+		`"command": "x", "headers_command": "x"`:                                                   `"headers_command" is ignored`,
+	} {
+		f := parse(t, dir, `{"servers": {"web": {`+text+`}}}`)
+		require.NotEmpty(t, f.Problems, text)
+		require.Contains(t, f.Problems[0].String(), says, text)
 	}
 }
 

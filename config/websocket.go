@@ -90,7 +90,7 @@ func (e *entry) setWebSocket(at *hujson.Value) {
 		e.failServer(at, "is behind a WebSocket, which this program does not reach; use the mcpvisor command, or config.WithWebSocket")
 		return
 	case e.http.Auth != nil:
-		e.failServer(at, "has \"auth\", which is for HTTP and not for WebSockets; put a token into \"headers\"")
+		e.failServer(at, "has %q, which is for HTTP and not for WebSockets; put a token into \"headers\"", e.authKey())
 		return
 	case err != nil:
 		e.failServer(at, "has a \"url\" that cannot be parsed; write it as wss://host/path")

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -72,8 +73,8 @@ func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 		return nil, fmt.Errorf("the authorization server %s names no endpoints for the authorization code grant", s.Issuer)
 	// MCP 2025-11-25, "Authorization Code Protection": a client must refuse a server
 	// whose metadata does not announce PKCE.
-	case !d.Guessed && !slices.Contains(s.CodeChallengeMethodsSupported, "S256"):
-		return nil, fmt.Errorf("the authorization server %s does not announce PKCE with S256, without which authorization codes can be stolen", s.Issuer)
+	case !d.Guessed && !slices.Contains(s.CodeChallengeMethodsSupported, "S256") && !(a.config.AssumePKCE && len(s.CodeChallengeMethodsSupported) == 0):
+		return nil, fmt.Errorf("the authorization server %s does not announce PKCE with S256, without which authorization codes can be stolen; if its documents say that it checks PKCE, set AssumePKCE (in a file \"assume\")", s.Issuer)
 	}
 	// The redirect URI comes first, because a registration names it.
 	known := authFor(d, tokens)
@@ -98,7 +99,7 @@ func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	// (RFC 7636, section 4.1).
 	r := &authRequest{state: rand.Text(), codeVerifier: rand.Text() + rand.Text(), discovery: d, client: me, redirectURI: redirectURI,
 		scopes: scopes, challenge: c, hasCallback: server != nil, created: time.Now()}
-	if r.url, err = r.buildURL(s.AuthorizationEndpoint); err != nil {
+	if r.url, err = r.buildURL(s.AuthorizationEndpoint, a.resourceParam(d.Resource)); err != nil {
 		return nil, err
 	}
 	// The state and the verifier are secrets until the code is exchanged.
@@ -164,8 +165,8 @@ func (a *authorizer) takePending(state string) *authRequest {
 }
 
 // buildURL returns the authorization URL: RFC 6749, section 4.1.1, with PKCE (RFC
-// 7636, section 4.3) and the resource (RFC 8707, section 2.1).
-func (r *authRequest) buildURL(endpoint string) (string, error) {
+// 7636, section 4.3) and the resource (RFC 8707, section 2.1), which is at most one.
+func (r *authRequest) buildURL(endpoint string, resource []string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return "", fmt.Errorf("the authorization endpoint cannot be parsed: %w", err)
@@ -177,10 +178,11 @@ func (r *authRequest) buildURL(endpoint string) (string, error) {
 	q := u.Query()
 	for name, value := range map[string]string{
 		"response_type": "code", "client_id": r.client.id, "redirect_uri": r.redirectURI, "state": r.state,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "resource": r.discovery.Resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
 	}
+	q["resource"] = resource
 	setScopes(q, r.scopes)
 	if slices.Contains(r.scopes, scopeOfflineAccess) {
 		q.Set("prompt", "consent") // OpenID Connect Core 1.0, section 11
@@ -226,7 +228,7 @@ func (a *authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 	}
 	got, err := a.requestToken(ctx, s.TokenEndpoint, s.Issuer, r.client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {r.redirectURI},
-		"code_verifier": {r.codeVerifier}, "resource": {r.discovery.Resource}}, key)
+		"code_verifier": {r.codeVerifier}, "resource": a.resourceParam(r.discovery.Resource)}, key)
 	if err != nil {
 		return fmt.Errorf("exchanging the code for a token: %w", err)
 	}
@@ -287,6 +289,15 @@ func (a *authorizer) scopesForUser(c metadata.Challenge, d *metadata.Discovery, 
 		scopes = metadata.UnionScopes(scopes, []string{scopeOfflineAccess})
 	}
 	return scopes
+}
+
+// resourceParam returns the values of the parameter resource for the server with this
+// identifier: one, or none.
+func (a *authorizer) resourceParam(identifier string) []string {
+	if a.config.OmitResource {
+		return nil
+	}
+	return []string{cmp.Or(a.config.Resource, identifier)}
 }
 
 // setScopes sets the scope parameter (RFC 6749, section 3.3).

@@ -263,7 +263,7 @@ func (a *authorizer) Inherit(earlier mcpvisor.Authorizer) {
 	}
 	now, before := &a.config, &previous.config
 	if a == previous || a.key != previous.key || now.ClientSecret != before.ClientSecret || now.PrivateKey != before.PrivateKey ||
-		now.Issuer != before.Issuer || now.RedirectURL != before.RedirectURL || now.Grant != before.Grant {
+		now.Resource != before.Resource || now.OmitResource != before.OmitResource || now.Issuer != before.Issuer || now.RedirectURL != before.RedirectURL || now.Grant != before.Grant {
 		return
 	}
 	// One lock at a time: the two authorizers are used concurrently.

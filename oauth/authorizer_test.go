@@ -363,6 +363,8 @@ func changed(t *testing.T, full Config, check func(name string, c *Config, isFun
 			*v += "x"
 		case *time.Duration:
 			*v++
+		case *bool:
+			*v = !*v
 		case *[]string:
 			*v = append(slices.Clone(*v), "x")
 		case *TokenStore:
@@ -445,7 +447,7 @@ func TestConfig_Validate(t *testing.T) {
 		return &e
 	}
 	for says, list := range map[string][]Config{
-		"":                 {{}, {Grant: GrantAuthorizationCode, RedirectURL: "app://done"}, {Grant: GrantClientCredentials, ClientID: "me", PrivateKey: "k"}, {Grant: GrantJWTBearer, FetchAssertion: assertion}, {Grant: GrantJWTBearer, AssertionFile: "token"}, {Grant: GrantJWTBearer, ClientID: "me", Enterprise: &whole}, {Grant: GrantJWTBearer, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.FetchIDToken, e.IDTokenFile = nil, "id" })}, {ClientMetadataURL: "https://h.example/c.json"}},
+		"":                 {{}, {Grant: GrantAuthorizationCode, RedirectURL: "app://done"}, {Resource: "api://us"}, {OmitResource: true}, {Grant: GrantClientCredentials, ClientID: "me", PrivateKey: "k"}, {Grant: GrantJWTBearer, FetchAssertion: assertion}, {Grant: GrantJWTBearer, AssertionFile: "token"}, {Grant: GrantJWTBearer, ClientID: "me", Enterprise: &whole}, {Grant: GrantJWTBearer, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.FetchIDToken, e.IDTokenFile = nil, "id" })}, {ClientMetadataURL: "https://h.example/c.json"}},
 		"needs ClientID":   {{Grant: GrantClientCredentials, ClientSecret: "s"}, {Grant: GrantClientCredentials, ClientID: "me"}},
 		"is unknown":       {{Grant: "password"}},
 		"no ClientID":      {{ClientSecret: "s"}, {PrivateKey: "k"}},
@@ -454,6 +456,8 @@ func TestConfig_Validate(t *testing.T) {
 			{ClientMetadataURL: "https://h.example"}},
 		"an absolute URL":       {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
 		"is not usable":         {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
+		"without a fragment;":   {{Resource: "us"}, {Resource: "https://h.example/#x"}, {Resource: "https://h.example/#"}},
+		"set and left out":      {{Resource: "https://h.example/", OmitResource: true}},
 		"TokenWait is negative": {{TokenWait: -1}},
 		"are for grant":         {{FetchAssertion: assertion}, {AssertionFile: "token"}, {Grant: GrantAuthorizationCode, Enterprise: &whole}, {Grant: GrantClientCredentials, ClientID: "me", ClientSecret: "s", FetchAssertion: assertion}},
 		"needs one of": {{Grant: GrantJWTBearer}, {Grant: GrantJWTBearer, ClientID: "me", FetchAssertion: assertion, Enterprise: &whole},

@@ -56,6 +56,17 @@ type Config struct {
 	// Scopes are requested in addition to those of the server's challenge. Default:
 	// those of the challenge, else scopes_supported of the server's metadata.
 	Scopes []string
+	// Resource is the parameter resource of all requests (RFC 8707). Default: the identifier that
+	// the MCP server publishes, or its URL. It does not change which server the tokens are sent to.
+	Resource string
+	// OmitResource leaves that parameter out. MCP requires it, and some authorization servers
+	// refuse it: Microsoft Entra ID does beside a scope of another name.
+	OmitResource bool
+	// AssumePKCE accepts an authorization server whose metadata does not announce PKCE, as that of
+	// Microsoft Entra ID. PKCE is used in any case. Set it only for a server that is known to check
+	// it: at another one, who steals an authorization code can use it. Default: such a server is
+	// refused, as MCP requires.
+	AssumePKCE bool
 	// RedirectURL is the redirect_uri of authorization requests. Default:
 	// http://127.0.0.1/callback with a free port, served while Client.Authorize runs. If
 	// its host is not a loopback address, the host application serves it and passes the
@@ -176,6 +187,12 @@ func (c *Config) Validate() error {
 	}
 	if u, err := url.Parse(c.RedirectURL); c.RedirectURL != "" && (err != nil || u.Scheme == "" || u.Fragment != "") {
 		add("RedirectURL must be an absolute URL without a fragment; leave it empty for a free port on this machine")
+	}
+	if u, err := url.Parse(c.Resource); c.Resource != "" && (err != nil || !u.IsAbs() || strings.Contains(c.Resource, "#")) {
+		add("the resource must be an absolute URL without a fragment; leave it empty for the one that the server publishes")
+	}
+	if c.Resource != "" && c.OmitResource {
+		add("the resource is both set and left out; keep one of them")
 	}
 	for _, scope := range c.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {

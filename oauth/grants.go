@@ -82,7 +82,7 @@ func (a *authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 // credentials, and RFC 7523, section 2.1, for an assertion; both with the resource (RFC
 // 8707, section 2.2).
 func (a *authorizer) grantForm(ctx context.Context, d *metadata.Discovery, scopes []string) (url.Values, error) {
-	form := url.Values{"grant_type": {string(a.config.Grant)}, "resource": {d.Resource}}
+	form := url.Values{"grant_type": {string(a.config.Grant)}, "resource": a.resourceParam(d.Resource)}
 	setScopes(form, scopes)
 	if a.config.Grant == GrantJWTBearer {
 		assertion, err := a.fetchAssertion(ctx, d, scopes)
@@ -139,7 +139,7 @@ func (a *authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 		me.authMethod = authNone
 	}
 	form := url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG}, "audience": {d.Server.Issuer},
-		"resource": {d.Resource}, "subject_token": {idToken}, "subject_token_type": {tokenTypeIDToken}}
+		"resource": a.resourceParam(d.Resource), "subject_token": {idToken}, "subject_token_type": {tokenTypeIDToken}}
 	setScopes(form, scopes)
 	// The answer holds the assertion as its access_token (RFC 8693, section 2.2.1).
 	got, err := a.requestToken(ctx, e.TokenEndpoint, "", me, form, nil)
@@ -329,12 +329,17 @@ func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metad
 			return err
 		}
 	}
-	// RFC 8707, section 2.2: the new token is for the same resource. Without a scope
-	// parameter its scopes stay (RFC 6749, section 6).
+	// RFC 8707, section 2.2: the new token is for the same resource.
 	next := tokens.Clone()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": a.resourceParam(tokens.Resource)}
+	setScopes(form, scopesToRenew(tokens))
 	request := func() (*tokenResponse, error) {
-		return a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, url.Values{
-			"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": {tokens.Resource}}, key)
+		got, err := a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, form, key)
+		if errorCodeOf(err) == "invalid_scope" && form.Has("scope") { // without it the scopes stay
+			form.Del("scope")
+			got, err = a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, form, key)
+		}
+		return got, err
 	}
 	got, err := request()
 	// The refresh token belongs to its issuer. It is never sent to an endpoint of another
@@ -356,6 +361,19 @@ func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metad
 		a.warn("a renewed token could not be stored, and will be lost when this process ends: " + err.Error())
 	}
 	return nil
+}
+
+// scopesToRenew returns the scopes of a renewal (RFC 6749, section 6: none that the user did
+// not grant). Some servers refuse a renewal without them. Servers leave offline_access out of
+// their answers, and the refresh token shows that it was granted.
+func scopesToRenew(tokens *Authorization) []string {
+	if len(tokens.Scopes) == 0 {
+		return metadata.UnionScopes(tokens.RequestedScopes)
+	}
+	if slices.Contains(tokens.RequestedScopes, scopeOfflineAccess) {
+		return metadata.UnionScopes(tokens.Scopes, []string{scopeOfflineAccess})
+	}
+	return metadata.UnionScopes(tokens.Scopes)
 }
 
 // dropRejected removes what the authorization server rejected permanently: the refresh

@@ -209,7 +209,9 @@ func (r *reloader) recheck() {
 		}
 		go func() {
 			if err := r.client.Refresh(r.inv.Context, s.Name); err != nil && r.inv.Context.Err() == nil {
-				r.printer.later(func() { r.inv.Warn(s.Name, "the lock file has changed, and %s could not be looked at again: %v", s.Name, err) })
+				r.printer.later(func() {
+					r.inv.Warn(s.Name, "the lock file has changed, and %s could not be looked at again: %v", s.Name, err)
+				})
 			}
 		}()
 	}

@@ -246,7 +246,9 @@ func authAdvice(s mcpvisor.ServerStatus, auth mcpvisor.Auth) string {
 		return "put valid credentials into \"headers\""
 	case auth == nil:
 		return "put valid credentials into \"headers\"; if the server authorizes by OAuth, set \"auth\": {} and run mcpvisor authorize " + s.Name
-	case config != nil && config.Grant != "" && config.Grant != oauth.GrantAuthorizationCode:
+	case config == nil:
+		return "run the program of \"headers_command\" by hand: the server refuses what it prints"
+	case config.Grant != "" && config.Grant != oauth.GrantAuthorizationCode:
 		return "correct the client in \"auth\""
 	case errors.As(s.LastCause, &required) && required.URL == "": // the user cannot consent
 		return "correct \"auth\" as the message says, then run mcpvisor authorize " + s.Name

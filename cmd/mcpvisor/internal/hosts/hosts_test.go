@@ -299,7 +299,7 @@ func TestPlan_notes(t *testing.T) {
 	m := newMachine(t, "linux")
 	_, p := m.plan(t, filepath.Join(t.TempDir(), "mcp.json"), Keep)
 	for _, c := range []struct{ host, name, says string }{
-		{"Claude Code", "local", `left out: "headersHelper" is not supported here: the server would get no header from it; write`},
+		{"Claude Code", "local", "left out, because mcpvisor has no such key: alwaysAllowed"},
 		{"VS Code", "perplexity", "left out, because mcpvisor has no such key: gallery, dev"},
 		{"VS Code", "perplexity", `its input "perplexity-key" is added to "inputs"`},
 		{"VS Code", "microsoft/playwright-mcp", `called "microsoft-playwright-mcp", because`},

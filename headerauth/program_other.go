@@ -1,0 +1,8 @@
+//go:build !unix
+
+package headerauth
+
+import "os/exec"
+
+// killWithGroup does nothing: the program alone is killed.
+func killWithGroup(*exec.Cmd) {}

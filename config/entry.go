@@ -28,6 +28,7 @@ type entry struct {
 	stdio        mcpvisor.Stdio
 	http         mcpvisor.HTTP
 	httpURL      string // "httpUrl"; wins over http.URL
+	tls          mcpvisor.TLS
 	oauth        oauth.Config
 	oauthEnabled bool
 	headerSource *headerauth.Source // of "headers_command"; nil without it
@@ -194,6 +195,7 @@ func (e *entry) finish(at *hujson.Value) {
 	if e.kindValue != nil {
 		typeAt = e.kindValue
 	}
+	e.readSocketURL(typeAt)
 	e.checkType(typeAt)
 	e.setAuth(typeAt)
 	e.setTransport(typeAt)
@@ -262,6 +264,7 @@ func (e *entry) setTransport(at *hujson.Value) {
 		if e.http.Auth != nil {
 			e.warn(at, "%q is ignored, because it is for an endpoint and not for a program; put credentials into \"env\"", e.authKey())
 		}
+		e.refuseConnection(e.warn, at)
 		e.splitCommand()
 		e.stdio.Env = mergeEnv(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio

@@ -205,6 +205,9 @@ func (s ServerSpec) plainTarget() string {
 		if err != nil {
 			return "(unreadable URL)"
 		}
+		if s.HTTP.Socket != "" {
+			return secret.RedactURL(u) + " at " + s.HTTP.Socket
+		}
 		return secret.RedactURL(u)
 	case s.InMemory != nil:
 		return "(in this process)"

@@ -2,6 +2,8 @@ package mcpvisor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -97,11 +99,18 @@ type HTTP struct {
 	// the call waits for it even beyond its deadline, and be safe for concurrent use. An HTTP with a HeaderFunc must not be changed after Register, and equals
 	// only itself in [ServerSpec.Equal].
 	HeaderFunc func(ctx context.Context) (map[string]string, error)
+	// Socket, if set, is the path of a Unix socket at which the server listens. URL then names the
+	// host and the path of requests alone, as in http://localhost/mcp; no proxy is used.
+	Socket string
+	// TLS, if set, says whom to trust at an https URL, and as whom. It is added to the settings of
+	// Client.
+	TLS *TLS
 	// Client, if set, supplies connections and cookies. Only its Transport and Jar are used:
 	// Timeout would cut event streams, and redirects are followed within the origin only. An
 	// *http.Transport is cloned, with its TLS and proxy settings. Requests to an authorization
 	// server use the Transport and no Jar. The connections of an *http.Transport to it are checked
-	// against private networks; of another RoundTripper only the addresses in URLs are.
+	// against private networks; of another RoundTripper only the addresses in URLs are. Such a
+	// RoundTripper excludes Socket and TLS.
 	// Default: a clone of http.DefaultTransport.
 	//
 	// The Transport must honour the context of a request, as must its dial functions, its Proxy
@@ -129,6 +138,11 @@ func (c *HTTP) clone() *HTTP {
 	}
 	d := *c
 	d.Headers = maps.Clone(c.Headers)
+	if c.TLS != nil {
+		own := *c.TLS
+		own.Pins = slices.Clone(c.TLS.Pins)
+		d.TLS = &own
+	}
 	return &d
 }
 
@@ -150,7 +164,59 @@ func (c *HTTP) validate() (errs []error) {
 			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold letters, digits and '-', no spaces or colons, values no line breaks or other control characters", name))
 		}
 	}
+	errs = append(errs, c.validateConnection(u)...)
 	return append(errs, c.validateAuth()...)
+}
+
+// maxSocketPath is the longest path of a socket in bytes, on any system.
+const maxSocketPath = 107
+
+// validateConnection checks Socket and TLS. u is the URL; nil: it cannot be parsed.
+func (c *HTTP) validateConnection(u *url.URL) (errs []error) {
+	if strings.ContainsRune(c.Socket, 0) || len(c.Socket) > maxSocketPath {
+		errs = append(errs, fmt.Errorf("http transport: HTTP.Socket is longer than %d bytes, or holds a NUL byte; systems allow no such path", maxSocketPath))
+	}
+	if c.Client != nil && c.Client.Transport != nil && (c.Socket != "" || c.TLS != nil) {
+		if _, ok := c.Client.Transport.(*http.Transport); !ok {
+			errs = append(errs, errors.New("http transport: HTTP.Socket and HTTP.TLS need a HTTP.Client whose Transport is an *http.Transport"))
+		}
+	}
+	t := c.TLS
+	if t == nil {
+		return errs
+	}
+	if u != nil && u.Scheme == "http" {
+		errs = append(errs, errors.New("http transport: HTTP.TLS has no effect on a URL that begins with http://; write https://, or remove it"))
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		errs = append(errs, errors.New("http transport: HTTP.TLS.CertFile and HTTP.TLS.KeyFile belong together; set both or neither"))
+	}
+	for _, pin := range t.Pins {
+		if digest, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(pin, "sha256/")); err != nil || len(digest) != sha256.Size {
+			errs = append(errs, fmt.Errorf("http transport: in HTTP.TLS.Pins: %q is no SHA-256 digest in base64; write sha256/ and 44 characters", pin))
+		}
+	}
+	return errs
+}
+
+// TLS says how a connection to a server over HTTP is secured. Its files are read for each new
+// connection, so they may be replaced while the server is in use. A file that cannot be used fails
+// the request, and nothing is sent. The certificate of this client and the pins are for the server
+// alone, and not for its authorization server; CAFile is trusted there, too, beside the system's
+// authorities.
+type TLS struct {
+	// CAFile is the path of a file with the certificates in PEM that are trusted instead of those of
+	// the system: of an authority, or the server's own. Default: those of the system.
+	CAFile string
+	// CertFile and KeyFile are the paths of the certificate of this client and of its key, both in
+	// PEM. Default: none.
+	CertFile, KeyFile string
+	// Pins are SHA-256 digests of public keys (SubjectPublicKeyInfo) in base64, with or without
+	// "sha256/" before them. The server must have one of these keys, in addition to a certificate
+	// that is trusted. Default: each key will do.
+	Pins []string
+	// ServerName is the name in the server's certificate. Default: the host of URL.
+	ServerName string
 }
 
 // validateAuth checks Auth, and that nothing else sets credentials.

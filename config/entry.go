@@ -30,6 +30,7 @@ type entry struct {
 	stdio        mcpvisor.Stdio
 	http         mcpvisor.HTTP
 	httpURL      string // "httpUrl"; wins over http.URL
+	tls          mcpvisor.TLS
 	oauth        oauth.Config
 	oauthEnabled bool
 	headerSource *headerauth.Source // of "headers_command"; nil without it
@@ -97,7 +98,7 @@ func startOf(object *hujson.Object) json.RawMessage {
 	start := map[string]json.RawMessage{}
 	for i := range object.Members {
 		m := &object.Members[i]
-		if name := memberName(m); name == "args" || slices.Contains(transportKeys, name) {
+		if name := memberName(m); name == "args" || name == "socket" || slices.Contains(transportKeys, name) {
 			v := m.Value.Clone()
 			v.Standardize()
 			start[name] = bytes.TrimSpace(v.Pack())
@@ -221,6 +222,7 @@ func (e *entry) finish(at *hujson.Value) {
 		typeAt = e.kindValue
 	}
 	e.setHeaders(at)
+	e.readSocketURL(typeAt)
 	e.checkType(typeAt)
 	e.setAuth(typeAt)
 	e.setTransport(typeAt)
@@ -289,6 +291,7 @@ func (e *entry) setTransport(at *hujson.Value) {
 		if e.http.Auth != nil {
 			e.warn(at, "%q is ignored, because it is for an endpoint and not for a program; put credentials into \"env\"", e.authKey())
 		}
+		e.refuseConnection(e.warn, at)
 		e.splitCommand()
 		e.stdio.Env = mergeEnv(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio

@@ -73,13 +73,23 @@ var entryRows = append([]row{
 	},
 	textRow(func(e *entry) *string { return &e.http.URL }, configkeys.Key{
 		Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
-		Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."}),
+		Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket. unix:///run/mcp.sock stands for the socket /run/mcp.sock and http://localhost/mcp."}),
 	textRow(func(e *entry) *string { return &e.httpURL }, configkeys.Key{
 		Name: "httpUrl", Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
 		Meaning: "The same as url, and wins over it. Gemini CLI writes the endpoint of Streamable HTTP here, and that of HTTP+SSE below url."}),
 	textRow(func(e *entry) *string { return &e.http.MessagesURL }, configkeys.Key{
 		Name: "messages_url", Type: "URL", Field: "HTTP.MessagesURL", Example: `"/prefix/messages"`,
 		Meaning: "Where messages are sent over HTTP+SSE, instead of the address that the server names; the query of that is kept. For a server behind a proxy that strips a prefix."}),
+	{
+		Key: configkeys.Key{Name: "socket", Type: "path", Field: "HTTP.Socket", Example: `"/run/mcp.sock"`,
+			Meaning: "The Unix socket at which a server over HTTP listens. url then names the host and the path of requests alone, as in http://localhost/mcp."},
+		read: func(e *entry, v *hujson.Value) { e.http.Socket = e.readFilePath(v) },
+	},
+	{
+		Key: configkeys.Key{Name: "tls", Type: "object", Field: "HTTP.TLS", Example: `{"ca": "ca.pem"}`,
+			Meaning: "Whom to trust at an https URL, and as whom. The files are read for each new connection."},
+		read: (*entry).readTLS, nested: tlsRows,
+	},
 	{
 		Key: configkeys.Key{Name: "headers", Aliases: []string{"http_headers"}, Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
 			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},
@@ -171,6 +181,33 @@ var entryRows = append([]row{
 		read: (*entry).readEra,
 	},
 }, foreignRows...)
+
+// tlsRows are the keys of "tls".
+var tlsRows = []row{
+	{
+		Key: configkeys.Key{Name: "ca", Type: "path", Default: "those of the system", Field: "HTTP.TLS.CAFile", Example: `"ca.pem"`,
+			Meaning: "A file with the certificates in PEM to trust instead: of an authority, or the server's own."},
+		read: func(e *entry, v *hujson.Value) { e.tls.CAFile = e.readFilePath(v) },
+	},
+	{
+		Key: configkeys.Key{Name: "cert", Type: "path", Field: "HTTP.TLS.CertFile", Example: `"client.pem"`,
+			Meaning: "The certificate of this client, in PEM. It needs key."},
+		read: func(e *entry, v *hujson.Value) { e.tls.CertFile = e.readFilePath(v) },
+	},
+	{
+		Key: configkeys.Key{Name: "key", Type: "path", Field: "HTTP.TLS.KeyFile", Example: `"client.key"`,
+			Meaning: "The key that belongs to cert, in PEM and not encrypted."},
+		read: func(e *entry, v *hujson.Value) { e.tls.KeyFile = e.readFilePath(v) },
+	},
+	{
+		Key: configkeys.Key{Name: "pin", Type: "list of strings, or one string with spaces", Field: "HTTP.TLS.Pins", Example: `"sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`,
+			Meaning: "SHA-256 digests in base64 of the public keys that the server may have, in addition to a certificate that is trusted."},
+		read: func(e *entry, v *hujson.Value) { e.tls.Pins = e.readScopes(v) },
+	},
+	textRow(func(e *entry) *string { return &e.tls.ServerName }, configkeys.Key{
+		Name: "server_name", Default: "the host of url", Type: "string", Field: "HTTP.TLS.ServerName", Example: `"mcp.internal"`,
+		Meaning: "The name in the server's certificate."}),
+}
 
 // toolRows are the keys of the object below "tools" that are not names of tools.
 var toolRows = []row{

@@ -310,6 +310,37 @@ func TestHeadersCommand(t *testing.T) {
 	}
 }
 
+func TestConnection(t *testing.T) {
+	dir := t.TempDir()
+	pin := "sha256/" + strings.Repeat("A", 43) + "="
+	for text, want := range map[string]mcpvisor.HTTP{
+		`"url": "unix:///run/mcp.sock"`:                          {URL: "http://localhost/mcp", Socket: "/run/mcp.sock"},
+		`"url": "http://localhost/sse", "socket": "mcp.sock"`:    {URL: "http://localhost/sse", Socket: filepath.Join(dir, "mcp.sock")},
+		`"url": "https://h/mcp", "tls": {"ca": "${SECRET}.pem"}`: {URL: "https://h/mcp", TLS: &mcpvisor.TLS{CAFile: filepath.Join(dir, "hush.pem")}},
+		`"url": "https://h/mcp", "tls": {"cert": "c", "key": "/k", "pin": "` + pin + `", "server_name": "n"}`: {URL: "https://h/mcp",
+			TLS: &mcpvisor.TLS{CertFile: filepath.Join(dir, "c"), KeyFile: "/k", Pins: []string{pin}, ServerName: "n"}},
+	} {
+		f := parse(t, dir, `{"servers": {"web": {`+text+`}}}`)
+		require.Empty(t, f.Problems, text)
+		require.Equal(t, &want, f.Servers[0].Spec.HTTP, text)
+	}
+	for text, says := range map[string]string{
+		`"url": "unix://"`:                             "names no socket",
+		`"url": "unix:///a%20b"`:                       "names no socket",
+		`"url": "unix:mcp.sock"`:                       "names no socket",
+		`"url": "unix:///a.sock", "socket": "/b.sock"`: "both name a socket",
+		`"url": "https://h/mcp", "tls": {"cert": "c"}`: `"cert" in "tls" and "key" in "tls" belong together`,
+		`"url": "http://h/mcp", "tls": {"ca": "c"}`:    `"tls" has no effect`,
+		`"url": "https://h/mcp", "tls": {"pin": "x"}`:  `in "pin" in "tls": "x" is no SHA-256 digest`,
+		`"url": "https://h/mcp", "tls": "x"`:           `"tls" must be an object`,
+		`"command": "x", "tls": {"ca": "c"}`:           "for a server over HTTP",
+	} {
+		f := parse(t, dir, `{"servers": {"web": {`+text+`}}}`)
+		require.NotEmpty(t, f.Problems, text)
+		require.Contains(t, f.Problems[0].String(), says, text)
+	}
+}
+
 func parse(t *testing.T, dir, text string) *File {
 	t.Helper()
 	t.Setenv("SECRET", "hush")

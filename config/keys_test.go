@@ -36,6 +36,9 @@ var contexts = map[string]string{
 	"auth.client_secret": `{"url": "https://h/mcp", "auth": {"client_id": "c", "client_secret": "s"}}`,
 	"auth.grant":         `{"url": "https://h/mcp", "auth": {"client_id": "c", "client_secret": "s"}}`,
 	"auth.enterprise.":   `{"url": "https://h/mcp", "auth": {"client_id": "c", "enterprise": {"token_endpoint": "https://i/t", "client_id": "e", "id_token_file": "t"}}}`,
+	"tls":                `{"url": "https://h/mcp"}`,
+	"tls.cert":           `{"url": "https://h/mcp", "tls": {"cert": "c", "key": "k"}}`,
+	"tls.key":            `{"url": "https://h/mcp", "tls": {"cert": "c", "key": "k"}}`,
 	"autoApprove":        `{"command": "x"}`,
 }
 
@@ -234,7 +237,7 @@ func keysTables() string {
 	b.WriteString("\n")
 	cell := strings.NewReplacer("|", `\|`).Replace
 	for _, s := range []struct{ title, prefix string }{
-		{"Keys of an entry", ""}, {"retry", "retry."}, {"timeouts", "timeouts."}, {"limits", "limits."}, {"probe", "probe."}, {"tools", "tools."}, {"auth", "auth."},
+		{"Keys of an entry", ""}, {"retry", "retry."}, {"timeouts", "timeouts."}, {"limits", "limits."}, {"probe", "probe."}, {"tools", "tools."}, {"tls", "tls."}, {"auth", "auth."},
 	} {
 		title := s.title
 		if s.prefix != "" {
@@ -296,7 +299,7 @@ var onlyLoader = regexp.MustCompile(strings.Join([]string{
 	"is (set|defined) twice", "no server is called", "has a (slash|')", "cannot be part of a path", "servers are listed twice", "environment variable", "needs an answer", "was not answered", "has no }",
 	"is not a variable", "is not the name of a variable", "two keys set", "^tool settings: ", `unknown key "tools\.`, "so the pattern matches", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
 	"the name (has characters|is empty|is longer)", "the name is", "http transport:", "stdio transport:", `is read as`, "has no effect",
-	"is negative", "no tool of this server is offered", `is ignored, because it is for an endpoint`, `has both "auth"`, "HTTP\\+SSE does not know", "standby: ", "policy: ",
+	"is negative", "no tool of this server is offered", `is ignored, because it is for an endpoint`, `has both "auth"`, "cannot be reached: ", "HTTP\\+SSE does not know", "standby: ", "policy: ",
 	` needs (either|"client_id"|"token_endpoint")`, `no "client_id" in`, "Authorization header", "user in the URL",
 	"no server or group is called", "in a circle", "is a member of a group already", "also the name of a server", "idle stop is", "^group \"", "transient: ", "waits for itself",
 	"ends the call first", "cannot be used", "set a positive bound", "^oauth: ", "^\"[a-z_]+\" in \"auth\"",

@@ -92,6 +92,8 @@ func (e *entry) setWebSocket(at *hujson.Value) {
 	case e.http.Auth != nil:
 		e.failServer(at, "has %q, which is for HTTP and not for WebSockets; put a token into \"headers\"", e.authKey())
 		return
+	case e.refuseConnection(e.fail, at):
+		return
 	case err != nil:
 		e.failServer(at, "has a \"url\" that cannot be parsed; write it as wss://host/path")
 		return

@@ -50,7 +50,7 @@ func specDigest(spec *mcpvisor.ServerSpec) string {
 		fmt.Fprintf(h, "%q %q %q %q\n", s.Command, s.Args, s.Dir, slices.Sorted(maps.Keys(s.Env)))
 	}
 	if s := spec.HTTP; s != nil {
-		fmt.Fprintf(h, "%q %q\n", s.URL, slices.Sorted(maps.Keys(s.Headers)))
+		fmt.Fprintf(h, "%q %q\n", s.URL+s.Socket, slices.Sorted(maps.Keys(s.Headers)))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

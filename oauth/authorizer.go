@@ -101,7 +101,7 @@ func (c *Config) newAuthorizer(spec *mcpvisor.HTTP, warn func(string)) (*authori
 	// The resource identifier has no fragment (RFC 8707, section 2), and credentials in
 	// the URL must not reach the authorization server.
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
-	a := &authorizer{config: *c, key: storeKey(c, server), store: c.Store,
+	a := &authorizer{config: *c, key: storeKey(c, server, spec.Socket), store: c.Store,
 		http: safehttp.New(server, spec, c.trustedAddresses()...), warn: warn, pending: map[string]*authRequest{}, renewalsLeft: renewalBurst, tokenLock: make(chan struct{}, 1)}
 	a.redactor.addPermanent(a.config.ClientSecret, a.config.PrivateKey)
 	if e := a.config.Enterprise; e != nil {

@@ -257,7 +257,7 @@ func TestStoreKey(t *testing.T) {
 	key := func(o Config, address string) TokenKey {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		return storeKey(&o, u)
+		return storeKey(&o, u, "")
 	}
 	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp"}, key(Config{}, "https://user:pass@mcp.example/mcp#part"))
 	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp", Client: "me", Account: "work"},

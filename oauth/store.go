@@ -325,12 +325,15 @@ func (a *authorizer) lockTokens(ctx context.Context) (unlock func()) {
 }
 
 // storeKey returns the key under which the authorization of a server is stored.
-func storeKey(o *Config, server *url.URL) TokenKey {
+func storeKey(o *Config, server *url.URL, socket string) TokenKey {
 	u := *server
 	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
 	if server.RawQuery != "" { // it may hold secrets, and stores show their keys
 		sum := sha256.Sum256([]byte(server.RawQuery))
 		u.RawQuery = hex.EncodeToString(sum[:8])
+	}
+	if socket != "" { // the host says nothing
+		u.Scheme, u.Host = u.Scheme+"+unix", url.PathEscape(socket)
 	}
 	key := TokenKey{Server: u.String(), Client: o.ClientID, Account: o.Account}
 	if key.Client == "" {

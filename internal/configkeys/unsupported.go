@@ -5,7 +5,6 @@ import "slices"
 // unsupported are the keys of other hosts that change what happens there and that mcpvisor does not have, with what the
 // server would lack and what to write instead.
 var unsupported = []Unsupported{
-	{[]string{"tls"}, `the connection would use the authorities of the system, and no certificate of a client; put a proxy that has them in front of the server`},
 	{[]string{"proxy"}, `the server would be reached without this proxy; set HTTPS_PROXY where mcpvisor starts`},
 	{[]string{"requiresOAuth"}, `the client would not log in; write "auth": true`},
 	{[]string{"authProviderType", "targetAudience", "targetServiceAccount"}, `the server would get no credentials of Google; write a token into "headers", or set "auth"`},

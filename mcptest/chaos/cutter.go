@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/serverconn"
 )
 
 // cutter is the transport of a server over HTTP. It can end all requests that are under way,
@@ -29,7 +30,9 @@ func newCutter(spec *mcpvisor.HTTP) *cutter {
 		}
 	}
 	if own, ok := t.base.(*http.Transport); ok {
-		t.base = own.Clone() // so that CloseIdleConnections closes no one else's
+		own = own.Clone() // so that CloseIdleConnections closes no one else's
+		serverconn.Configure(own, spec)
+		t.base, spec.Socket, spec.TLS = own, "", nil
 	}
 	spec.Client = client
 	return t

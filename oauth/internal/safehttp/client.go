@@ -37,6 +37,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/serverconn"
 )
 
 const (
@@ -78,12 +79,33 @@ func New(server *url.URL, spec *mcpvisor.HTTP, trusted ...string) *Client {
 		own := t.Clone()
 		own.DisableKeepAlives = true
 		c.checkConnections(own, t == http.DefaultTransport)
-		base = own
+		if base = own; spec.Socket != "" || spec.TLS != nil {
+			base = &specTransport{client: c, spec: spec, base: own}
+		}
 	} else {
 		base = &hostcall.RoundTripper{Base: base}
 	}
 	c.http = &http.Client{Transport: &checkedTransport{client: c, base: base}, CheckRedirect: c.checkRedirect}
 	return c
+}
+
+// specTransport connects to the server of a spec as that says, and to others without the
+// credentials of it.
+type specTransport struct {
+	client *Client
+	spec   *mcpvisor.HTTP
+	base   *http.Transport // keeps no connection
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *specTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	own := t.base.Clone()
+	if SameOrigin(req.URL, t.client.server) {
+		serverconn.Configure(own, t.spec)
+	} else if err := serverconn.TrustCA(own, t.spec); err != nil {
+		return nil, err
+	}
+	return own.RoundTrip(req)
 }
 
 // Server returns the URL of the MCP endpoint. It must not be changed.
@@ -110,7 +132,7 @@ func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return nil, &blockedError{err}
 	}
 	req = req.WithContext(context.WithValue(req.Context(), destinationKey{}, to))
-	if req.URL.Scheme == t.client.server.Scheme && strings.EqualFold(req.URL.Host, t.client.server.Host) {
+	if SameOrigin(req.URL, t.client.server) {
 		req.Header = req.Header.Clone() // a RoundTripper must not change the request
 		for name, value := range t.client.headers {
 			switch http.CanonicalHeaderKey(name) {
@@ -258,6 +280,9 @@ func withoutURL(err error) error {
 
 // Origin returns the scheme and authority of a URL (RFC 6454).
 func Origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// SameOrigin reports whether two URLs have the same scheme, host and port.
+func SameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && HostPort(a) == HostPort(b) }
 
 // HostPort returns host:port of a URL in lower case. The port defaults to that of
 // the scheme.

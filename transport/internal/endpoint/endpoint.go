@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/serverconn"
 )
 
 // maxPooled bounds the idle connections that one session keeps.
@@ -77,7 +78,9 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
-		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
+		own := t.Clone()
+		serverconn.Configure(own, spec.HTTP)
+		e.RoundTripper = e.tuneTransport(own, spec.Limits.MaxInFlight)
 		e.offerGzip(t)
 	} else {
 		// The connections belong to the application, so they are neither tracked nor closed.

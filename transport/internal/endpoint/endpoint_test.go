@@ -59,6 +59,8 @@ func TestConnectError(t *testing.T) {
 		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
 		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, mcpvisor.OutcomeNotSent, false, `"host.example" cannot be resolved`},
 		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, mcpvisor.OutcomeNotSent, false, "in time"},
+		{"no client certificate", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, true, mcpvisor.OutcomeNotSent, false, "refuses the certificate of this client: tls: certificate required"},
+		{"text of the server", errors.New(`malformed HTTP response "remote error: tls: certificate required"`), true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
 		{"plain HTTP", http.ErrSchemeMismatch, false, mcpvisor.OutcomeNotSent, false, "http://"},
 		{"proxy refused, names the proxy", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
 			false, mcpvisor.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/internal/serverconn"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -35,6 +36,16 @@ const maxRetryAfter = 24 * time.Hour
 func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the text of wrapped contains the URL with its secrets
+	}
+	if problem, ok := errors.AsType[*serverconn.Problem](err); ok {
+		httpErr := e.notSentError(problem.Error(), problem.Hint, problem.Err)
+		httpErr.ServerGone = problem.Gone
+		return httpErr
+	}
+	// With TLS 1.3 the server refuses the client's certificate after the first bytes of the request,
+	// which it has not read.
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate") {
+		return e.notSentError(e.HostPort+" refuses the certificate of this client: "+alert.Err.Error(), "set a certificate that it accepts, and its key (HTTP.TLS.CertFile, HTTP.TLS.KeyFile)", err)
 	}
 	if dial := dialError(err); dial != nil {
 		sent = false
@@ -68,7 +79,7 @@ func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
 		return e.certificateError(invalid.Cert, err)
 	case errors.As(err, &verify), errors.As(err, &unknown):
-		return e.notSentError("the certificate of "+e.HostPort+" is not trusted: "+err.Error(), "fix the certificate, or set an HTTP.Client that trusts it", err)
+		return e.notSentError("the certificate of "+e.HostPort+" is not trusted: "+err.Error(), "fix the certificate, or name the authority that issued it (HTTP.TLS.CAFile)", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}

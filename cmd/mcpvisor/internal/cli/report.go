@@ -182,7 +182,6 @@ var (
 	// phrasePairs are texts of the library, each followed by its replacement.
 	phrasePairs = []string{
 		`, or set WithTimeout for the call`, ``,
-		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler, WithRoots and WithCallHandlers`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
 		`; Refresh reads its lists`, ``,
 		`; StartTask waits longer`, ``,

@@ -144,6 +144,12 @@ func TestStop_and_start(t *testing.T) {
 	require.ElementsMatch(t, []string{"app", "back"}, candidates(t, "-c", b.config, "start", "db", ""), "from the file")
 }
 
+// asleep reports whether status says so of a server.
+func (b *background) asleep(server string) bool {
+	_, out, _ := b.command("status")
+	return regexp.MustCompile(`(?m)^` + server + ` +asleep .*it starts when it is wanted$`).MatchString(out)
+}
+
 // A server that nothing wants is listed, and healthy; a call starts it.
 func TestRun_lazy_server(t *testing.T) {
 	dir, server := recorded(t)
@@ -152,10 +158,7 @@ func TestRun_lazy_server(t *testing.T) {
 	b.await("one  ")
 	b.drain()
 	b.exits(cli.ExitOK, "--wait", "ready", "status")
-	require.Eventually(t, func() bool {
-		_, out, _ := b.command("status")
-		return regexp.MustCompile(`(?m)^one +asleep .*it starts when it is wanted$`).MatchString(out)
-	}, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return b.asleep("one") }, time.Minute, 5*time.Millisecond)
 	b.exits(cli.ExitOK, "status")
 	out, errs := b.exits(cli.ExitOK, "tools")
 	require.Contains(t, out, "one/echo")

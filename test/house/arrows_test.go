@@ -54,7 +54,7 @@ var arrows = map[string]arrow{
 	"test/schematest":       {"", []string{"pgregory.net/rapid"}},
 	"test/fixture/role":     {folders: "."},
 	"test/fixture/process":  {"", []string{xsys}},
-	"internal/encodedlists": {". internal/catalog internal/jsonbound internal/jsonscan", []string{sdk}},
+	"internal/encodedlists": {". internal/catalog internal/jsonbound internal/jsonscan internal/retention", []string{sdk}},
 	"messages":              {folders: ". supervisor internal/catalog"},
 	"transport":             {". supervisor internal/ monitor", []string{sdk, zerolog}},
 	"transport/dial":        {". transport transport/internal/stdio transport/internal/streamable", nil},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
-		c, err := facade.New(options...)
+		c, err := facade.New(append(options, keptLists(inv)...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +98,20 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 				return nil
 			}}, nil
 	})
+}
+
+// keptLists has the client keep what lazy servers offer for the next run of the configuration. Where there is no directory
+// for that, each run starts them once.
+func keptLists(inv *servers.Opener) []facade.Option {
+	dir, err := stateDirectory(os.UserCacheDir)
+	if err != nil {
+		return nil
+	}
+	id, err := socket.ID(inv.Sources.Key)
+	if err != nil {
+		return nil
+	}
+	return []facade.Option{facade.WithCatalogStore(mcpvisor.CatalogDir(filepath.Join(dir, "catalogs", id)))}
 }
 
 // running is a client of servers that a command keeps running.

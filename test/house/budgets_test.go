@@ -16,10 +16,10 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 50200},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 50280},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13450},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 21750},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 21850},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
 	{"config", regexp.MustCompile(`^config/`), 3820},
 	{"oauth", regexp.MustCompile(`^oauth/`), 4700},

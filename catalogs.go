@@ -5,12 +5,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/regularfile"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
-// CatalogStore keeps what lazy servers offer ([StartLazy]), so that they are listed without being started. A client calls
-// it for one server at a time, and never while it holds a call up. See facade.WithCatalogStore and [CatalogDir].
+// CatalogStore keeps what lazy servers offer ([StartLazy]), so that they are listed without being started. It is safe for
+// concurrent use. No call of a tool waits for it. See facade.WithCatalogStore and [CatalogDir].
 type CatalogStore interface {
-	// Load returns what was saved for a server last; nil if nothing was.
+	// Load returns what was saved for a server last; nil if nothing was. Register waits for it until its context ends,
+	// and for 5 seconds at most.
 	Load(server string) ([]byte, error)
 	// Save replaces it. data must not be changed. Close of the client waits for it until its context ends.
 	Save(server string, data []byte) error
@@ -27,7 +32,8 @@ func (d CatalogDir) Load(server string) ([]byte, error) {
 	if err := CheckServerName(server); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(d.path(server))
+	d.removeTemporary(server)
+	data, err := regularfile.Read(d.path(server), retention.ListsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -42,7 +48,8 @@ func (d CatalogDir) Save(server string, data []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(string(d), "."+server+".*")
+	d.removeTemporary(server)
+	f, err := os.CreateTemp(string(d), temporaryName(server))
 	if err != nil {
 		return err
 	}
@@ -54,4 +61,21 @@ func (d CatalogDir) Save(server string, data []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// temporaryName is the pattern of the names of files that Save renames. A process that is killed leaves one behind.
+func temporaryName(server string) string { return "." + server + ".json.*" }
+
+// abandoned is the age from which no process still writes a temporary file.
+const abandoned = time.Hour
+
+// removeTemporary removes what killed processes have left of a server.
+func (d CatalogDir) removeTemporary(server string) {
+	left, _ := fs.Glob(os.DirFS(string(d)), temporaryName(server)) // it fails for bad patterns only
+	for _, name := range left {
+		path := filepath.Join(string(d), name)
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(path)
+		}
+	}
 }

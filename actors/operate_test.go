@@ -105,10 +105,20 @@ func TestStopDuringReplacement(t *testing.T) {
 	})
 }
 
+// What keeps the lists of lazy servers holds up a registration of all of them for seconds only.
+func TestKnown_hangs(t *testing.T) {
+	runWithHarness(t, "hangs", func(t *testing.T, h *harness) {
+		h.rt.opts.Known = func(ctx context.Context, _ *mcpvisor.ServerSpec) *catalog.Catalog { <-ctx.Done(); return nil }
+		began := time.Now()
+		h.rt.RegisterAll(t.Context(), []mcpvisor.ServerSpec{specOf("a"), specOf("b")})
+		require.Equal(t, knownTimeout, time.Since(began))
+	})
+}
+
 // The policy applies to the first start of a server whose Register has returned before.
 func TestFirstStartAfterRest(t *testing.T) {
 	runWithHarness(t, "asleep", func(t *testing.T, h *harness) {
-		h.rt.opts.Known = func(*mcpvisor.ServerSpec) *catalog.Catalog { return &catalog.Catalog{} }
+		h.rt.opts.Known = func(context.Context, *mcpvisor.ServerSpec) *catalog.Catalog { return &catalog.Catalog{} }
 		h.scriptSessions("a", script{openErr: errScripted}, script{})
 		spec := specOf("a")
 		spec.StartSupervised, spec.Start = false, mcpvisor.StartLazy

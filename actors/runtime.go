@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -34,9 +35,9 @@ type Options struct {
 	// InUse reports whether something other than requests uses a server, so that it does not sleep. Optional; it must
 	// not block.
 	InUse func(server string) bool
-	// Known returns what a lazy server offered when it last ran; nil if that is not known. Optional. The goroutine that
-	// registers the server calls it.
-	Known func(spec *mcpvisor.ServerSpec) *catalog.Catalog
+	// Known returns what a lazy server offered when it last ran; nil if that is not known, or not before ctx ends.
+	// Optional. The goroutine that registers the server calls it.
+	Known func(ctx context.Context, spec *mcpvisor.ServerSpec) *catalog.Catalog
 	// Guard decides what of the lists of a server is published; nil: everything.
 	Guard mcpvisor.CatalogGuard
 	// Records counts the calls of this runtime among its own, and has those that have ended; nil: they are kept here.
@@ -147,7 +148,7 @@ func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error
 
 // RegisterAll is Register of several servers at once, so that they start in their order.
 func (rt *Runtime) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) []error {
-	return rt.registerAll(specs, false, func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error {
+	return rt.registerAll(ctx, specs, false, func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error {
 		select {
 		case err := <-reply:
 			return err
@@ -168,18 +169,23 @@ func (rt *Runtime) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec)
 // ReplaceAll is RegisterAll of names that may be taken, as messages.Register says of it. If ctx ends first,
 // what has begun continues.
 func (rt *Runtime) ReplaceAll(ctx context.Context, specs []mcpvisor.ServerSpec) []error {
-	return rt.registerAll(specs, true, func(m *messages.Register, reply <-chan error, _ <-chan uint64) error {
+	return rt.registerAll(ctx, specs, true, func(m *messages.Register, reply <-chan error, _ <-chan uint64) error {
 		return rt.awaitReply(ctx, m.Spec.Name, reply, ClosedError(m.Spec.Name))
 	})
 }
 
-func (rt *Runtime) registerAll(specs []mcpvisor.ServerSpec, replace bool, await func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error) []error {
+// knownTimeout bounds all calls of Options.Known for one registration.
+const knownTimeout = 5 * time.Second
+
+func (rt *Runtime) registerAll(ctx context.Context, specs []mcpvisor.ServerSpec, replace bool, await func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error) []error {
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
 	all, replies, accepted := &messages.RegisterAll{}, make([]chan error, len(specs)), make([]chan uint64, len(specs))
 	for i, spec := range specs {
 		replies[i], accepted[i] = make(chan error, 1), make(chan uint64, 1)
 		m := &messages.Register{Spec: spec.Clone(), Replace: replace, Reply: replies[i], Accepted: accepted[i]} // the caller may change its copy
 		if rt.opts.Known != nil {
-			m.Known = rt.opts.Known(&m.Spec)
+			m.Known = rt.opts.Known(ctx, &m.Spec)
 		}
 		all.All = append(all.All, m)
 	}

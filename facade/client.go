@@ -140,7 +140,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	})
 	if o.catalogs != nil && original == nil {
 		c.keeping, c.saved = make(chan struct{}), map[string]string{}
-		go c.keepLists(c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged))
+		go c.keepLists(c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged, mcpvisor.EventUnregistered))
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -56,12 +57,12 @@ func specDigest(spec *mcpvisor.ServerSpec) string {
 }
 
 // knownLists returns the lists that the store has of a server; nil if there are none that can be used.
-func (c *Client) knownLists(spec *mcpvisor.ServerSpec) *catalog.Catalog {
+func (c *Client) knownLists(ctx context.Context, spec *mcpvisor.ServerSpec) *catalog.Catalog {
 	if c.opts.catalogs == nil || spec.Start != mcpvisor.StartLazy {
 		return nil
 	}
-	var data []byte
-	err := hostcall.Call("CatalogStore", func() (err error) { data, err = c.opts.catalogs.Load(spec.Name); return err })
+	name := spec.Name // Load may return after this
+	data, err := hostcall.Wait(ctx, "CatalogStore", nil, func(context.Context) ([]byte, error) { return c.opts.catalogs.Load(name) })
 	if err == nil && data == nil {
 		return nil
 	}
@@ -113,6 +114,9 @@ func (c *Client) keepLists(changes <-chan mcpvisor.Event) {
 		names := []string{e.Server}
 		if e.Kind == mcpvisor.EventMissed {
 			names = now.Names()
+			c.saving.Lock()
+			names = slices.AppendSeq(slices.Clone(names), maps.Keys(c.saved)) // some may be gone
+			c.saving.Unlock()
 		}
 		c.saveLists(now, names)
 	}
@@ -124,7 +128,9 @@ func (c *Client) saveLists(s *actors.Snapshot, names []string) {
 	c.saving.Lock()
 	defer c.saving.Unlock()
 	for _, name := range names {
-		if v := s.Server(name); v != nil && v.Spec.Start == mcpvisor.StartLazy {
+		if v := s.Server(name); v == nil || v.Spec.Start != mcpvisor.StartLazy {
+			delete(c.saved, name)
+		} else {
 			c.saveListsLocked(v)
 		}
 	}

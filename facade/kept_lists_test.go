@@ -105,3 +105,36 @@ func TestCatalogStore_address(t *testing.T) {
 	require.Zero(t, starts(c, "?tenant=2"))
 	require.NotZero(t, starts(c, "?tenant=1"))
 }
+
+// What a client knows of what it has saved ends with the registration.
+func TestCatalogStore_unregistered(t *testing.T) {
+	var l lives
+	c := newClient(t, facade.WithCatalogStore(mcpvisor.CatalogDir(t.TempDir())))
+	a := l.spec("a")
+	a.Start = mcpvisor.StartLazy
+	require.NoError(t, c.Register(t.Context(), a))
+	require.Eventually(t, func() bool { return facade.SavedLists(c) == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, c.Unregister(t.Context(), "a"))
+	require.Eventually(t, func() bool { return facade.SavedLists(c) == 0 }, time.Minute, time.Millisecond)
+}
+
+// A store whose Load does not return holds up Register until its context ends.
+func TestCatalogStore_load_hangs(t *testing.T) {
+	var l lives
+	until := make(chan struct{})
+	defer close(until)
+	c := newClient(t, facade.WithCatalogStore(loadHangs{mcpvisor.CatalogDir(t.TempDir()), until}))
+	a := l.spec("a")
+	a.Start = mcpvisor.StartLazy
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, c.Register(ctx, a), mcpvisor.ErrCanceled)
+}
+
+// loadHangs does not return from Load before until is closed.
+type loadHangs struct {
+	mcpvisor.CatalogDir
+	until chan struct{}
+}
+
+func (s loadHangs) Load(string) ([]byte, error) { <-s.until; return nil, nil }

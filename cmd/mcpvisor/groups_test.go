@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -144,6 +145,12 @@ func TestStop_and_start(t *testing.T) {
 	require.ElementsMatch(t, []string{"app", "back"}, candidates(t, "-c", b.config, "start", "db", ""), "from the file")
 }
 
+// asleep reports whether status says so of a server.
+func (b *background) asleep(server string) bool {
+	_, out, _ := b.command("status")
+	return regexp.MustCompile(`(?m)^` + server + ` +asleep .*it starts when it is wanted$`).MatchString(out)
+}
+
 // A server that nothing wants is listed, and healthy; a call starts it.
 func TestRun_lazy_server(t *testing.T) {
 	dir, server := recorded(t)
@@ -152,10 +159,7 @@ func TestRun_lazy_server(t *testing.T) {
 	b.await("one  ")
 	b.drain()
 	b.exits(cli.ExitOK, "--wait", "ready", "status")
-	require.Eventually(t, func() bool {
-		_, out, _ := b.command("status")
-		return regexp.MustCompile(`(?m)^one +asleep .*it starts when it is wanted$`).MatchString(out)
-	}, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return b.asleep("one") }, time.Minute, 5*time.Millisecond)
 	b.exits(cli.ExitOK, "status")
 	out, errs := b.exits(cli.ExitOK, "tools")
 	require.Contains(t, out, "one/echo")
@@ -184,4 +188,26 @@ func TestCopies_order(t *testing.T) {
 	out = toolExits(t, cli.ExitOK, "--config", file, "--fresh", "call", "app/echo", `{"text":"hello"}`)
 	require.Contains(t, out, "a copy of app starts without good, which it comes after")
 	require.Contains(t, out, "hello")
+}
+
+// inspect shows how a server came to where it is.
+func TestInspect(t *testing.T) {
+	_, server := recorded(t, mcptest.Fault{At: mcptest.StageCall, Do: mcptest.ActionExit, Code: 3, Starts: []int{1}})
+	b := startReady(t, map[string]any{"one": server}, "run")
+	b.drain()
+	b.exits(cli.ExitFailed, "call", "one/echo", `{"text":"a"}`)
+	b.exits(cli.ExitOK, "--wait", "ready", "status")
+	out, errs := b.exits(cli.ExitOK, "inspect", "one")
+	require.Empty(t, errs)
+	require.Regexp(t, `^TIME +INPUT +STATE +EPOCH +EFFECTS +CAUSE\n`, out)
+	require.Regexp(t, `(?m)^20\S+ \S+ +died +ready > closing +1 +\S.*end session +\S.*exit status 3`, out)
+	require.Regexp(t, `(?m)^one is ready, registration 1\nactors: .*1 manager, .*1 supervisor; 0 messages for the manager$`, out)
+	out, _ = b.exits(cli.ExitOK, "--json", "inspect", "one")
+	var found monitor.Inspection
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	require.Equal(t, supervisor.StateReady, found.State)
+	require.NotEmpty(t, found.Steps)
+	_, errs = b.exits(cli.ExitUsage, "inspect", "onn")
+	require.Contains(t, errs, `mcpvisor run has no server "onn"; did you mean one?`)
+	require.Equal(t, []string{"one"}, candidates(t, "-c", b.config, "inspect", ""))
 }

@@ -71,6 +71,7 @@ type commandLine struct {
 	Token     tokenCmd         `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
 	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Inspect   inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`

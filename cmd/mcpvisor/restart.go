@@ -35,42 +35,45 @@ type restarted struct {
 
 // Run implements kong's command. It restarts all servers, and then waits for all.
 func (cmd *restartCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("restart")
+	slices.Sort(cmd.Servers)
+	restart := func(c *servers.Set, name string) error {
+		if cmd.Drain {
+			return c.RestartDrained(inv.Context, name)
+		}
+		return c.Restart(inv.Context, name)
+	}
+	return inv.operate("restart", "restarted", slices.Compact(cmd.Servers), !cmd.Drain, restart, func(s supervisor.State) bool { return s == supervisor.StateReady })
+}
+
+// operate does something with servers or groups of mcpvisor run: with each of names, in turn, or with none if one is not known.
+// ends: it ends calls in flight, so the user is asked. Then operate waits until no start of the servers is under way, and prints
+// what has become of each. It is an error if one is not as wanted.
+func (inv *invocation) operate(verb, done string, names []string, ends bool, do func(c *servers.Set, name string) error, wanted func(supervisor.State) bool) error {
+	c, err := inv.AttachOnly(verb)
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
-	status, err := c.Status(inv.Context)
+	of, err := serversOf(inv, c, names, verb != "restart")
 	if err != nil {
 		return err
 	}
-	slices.Sort(cmd.Servers)
-	names := slices.Compact(cmd.Servers)
-	for _, name := range names { // all of them or none
-		if !slices.Contains(status.Names, name) {
-			return c.UnknownServer(name)
-		}
-	}
-	if !cmd.Drain {
-		if err := inv.confirmEnd(c, "restart", "restarted", names); err != nil {
+	if ends {
+		if err := inv.confirmEnd(c, verb, done, of); err != nil {
 			return err
 		}
-	}
-	restart := c.Restart
-	if cmd.Drain {
-		restart = c.RestartDrained
 	}
 	began := time.Now()
 	for _, name := range names {
-		if err := restart(inv.Context, name); err != nil {
+		if err := do(c, name); err != nil {
 			return err
 		}
 	}
-	results, err := inv.awaitStarts(c, names, began)
+	results, err := inv.awaitStarts(c, of, began)
 	if err != nil {
 		return err
 	}
-	return inv.printResults("restart", "restarted", results, func(s supervisor.State) bool { return s == supervisor.StateReady })
+	return inv.printResults(verb, done, results, wanted)
 }
 
 // awaitStarts waits until no start of the named servers is under way, and returns what has become of each, in the order
@@ -158,37 +161,8 @@ type stopCmd struct {
 
 // Run implements kong's command. It stops what is named, in the order of the names.
 func (cmd *stopCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("stop")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
-	names, err := serversOf(inv, c, cmd.Names)
-	if err != nil {
-		return err
-	}
-	if !cmd.Drain {
-		if err := inv.confirmEnd(c, "stop", "stopped", names); err != nil {
-			return err
-		}
-	}
-	began := time.Now()
-	for _, name := range cmd.Names {
-		if err := c.StopServer(inv.Context, name, cmd.Drain); err != nil {
-			return err
-		}
-	}
-	status, err := c.Status(inv.Context)
-	if err != nil {
-		return err
-	}
-	all := []restarted{}
-	for _, s := range status.Servers {
-		if slices.Contains(names, s.Name) {
-			all = append(all, resultOf(cli.StatusInConfigTerms(s), status.Servers, time.Since(began)))
-		}
-	}
-	return inv.printResults("stop", "stopped", all, func(s supervisor.State) bool { return s == supervisor.StateStopped })
+	stop := func(c *servers.Set, name string) error { return c.StopServer(inv.Context, name, cmd.Drain) }
+	return inv.operate("stop", "stopped", cmd.Names, !cmd.Drain, stop, func(s supervisor.State) bool { return s == supervisor.StateStopped })
 }
 
 type startCmd struct {
@@ -197,37 +171,19 @@ type startCmd struct {
 
 // Run implements kong's command. It starts what is named, and then waits for all.
 func (cmd *startCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("start")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
-	names, err := serversOf(inv, c, cmd.Names)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	for _, name := range cmd.Names {
-		if err := c.StartServer(inv.Context, name); err != nil {
-			return err
-		}
-	}
-	results, err := inv.awaitStarts(c, names, began)
-	if err != nil {
-		return err
-	}
-	return inv.printResults("start", "started", results, func(s supervisor.State) bool { return s == supervisor.StateReady || control.IsAtRest(s) })
+	start := func(c *servers.Set, name string) error { return c.StartServer(inv.Context, name) }
+	return inv.operate("start", "started", cmd.Names, false, start, func(s supervisor.State) bool { return s == supervisor.StateReady || control.IsAtRest(s) })
 }
 
-// serversOf returns the servers that names of servers and groups stand for. A name that is neither is an error.
-func serversOf(inv *invocation, c *servers.Set, names []string) (all []string, err error) {
+// serversOf returns the servers that names of servers and, with groups, of groups stand for. Another name is an error.
+func serversOf(inv *invocation, c *servers.Set, names []string, groups bool) (all []string, err error) {
 	status, err := c.Status(inv.Context)
 	if err != nil {
 		return nil, err
 	}
 	var add func(name string, named bool) error
 	add = func(name string, named bool) error {
-		if i := slices.IndexFunc(status.Groups, func(g mcpvisor.GroupStatus) bool { return g.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(status.Groups, func(g mcpvisor.GroupStatus) bool { return groups && g.Name == name }); i >= 0 {
 			for _, member := range status.Groups[i].Members {
 				if err := add(member, false); err != nil {
 					return err

@@ -19,12 +19,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 // Bounds of a body. Where it comes from is not trusted with memory.
 const (
 	// MaxBytes bounds the encoded body.
-	MaxBytes = 64 << 20
+	MaxBytes = retention.ListsBytes
 	// maxEntries bounds the entries of all lists together.
 	maxEntries = 100_000
 	// maxDepth bounds the nesting: that of an entry (transport/discovery), and what is around it.

@@ -25,4 +25,6 @@ const (
 	ToolStats = 1000
 	// DeltaNames is how many entries of each kind a mcpvisor.Delta names.
 	DeltaNames = 50
+	// ListsBytes is the most that is kept of what one lazy server offers.
+	ListsBytes = 64 << 20
 )

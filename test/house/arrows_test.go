@@ -56,7 +56,7 @@ var arrows = map[string]arrow{
 	"headerauth":            {folders: ". internal/"},
 	"test/fixture/role":     {folders: "."},
 	"test/fixture/process":  {"", []string{xsys}},
-	"internal/encodedlists": {". internal/catalog internal/jsonbound internal/jsonscan", []string{sdk}},
+	"internal/encodedlists": {". internal/catalog internal/jsonbound internal/jsonscan internal/retention", []string{sdk}},
 	"messages":              {folders: ". supervisor internal/catalog"},
 	"transport":             {". supervisor internal/ monitor", []string{sdk, zerolog}},
 	"transport/dial":        {". transport transport/internal/stdio transport/internal/streamable", nil},
@@ -138,7 +138,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/coreos/go-oidc/", "github.com/stretchr/testify/require"}},
 	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/canonical internal/envelope internal/jsonscan internal/linereader"},
 	"cmd/mcpvisor/internal/top":               {". supervisor gateway/clients web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext monitor", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
-	"cmd/mcpvisor/internal/attach":            {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
+	"cmd/mcpvisor/internal/attach":            {". monitor web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/ test/raw", []string{sdk, zerolog}},
 

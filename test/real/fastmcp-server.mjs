@@ -1,15 +1,25 @@
-// A small server written with fastmcp.
+// A small server written with fastmcp. With IDLE_MS it exits with 0 when it has had no call of add for so long.
 import { setTimeout as pause } from "node:timers/promises";
 import { FastMCP } from "fastmcp";
 import { z } from "zod";
 
 const server = new FastMCP({ name: "sums", version: "1.0.0" });
 
+let idle;
+const rest = () => {
+  clearTimeout(idle);
+  if (process.env.IDLE_MS) idle = globalThis.setTimeout(() => process.exit(0), Number(process.env.IDLE_MS));
+};
+server.on("connect", rest);
+
 server.addTool({
   name: "add",
   description: "Adds two numbers",
   parameters: z.object({ a: z.number(), b: z.number() }),
-  execute: async ({ a, b }) => String(a + b),
+  execute: async ({ a, b }) => {
+    rest();
+    return String(a + b);
+  },
 });
 
 server.addTool({

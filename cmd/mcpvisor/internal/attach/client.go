@@ -21,6 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -106,6 +107,11 @@ func (c *Client) Server(ctx context.Context, name string) (s api.Server, err err
 
 func (c *Client) Catalog(ctx context.Context, name string) (t api.Tools, err error) {
 	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
+}
+
+// Inspect shows how the supervision of one server came to where it is.
+func (c *Client) Inspect(ctx context.Context, name string) (found monitor.Inspection, err error) {
+	return found, c.get(ctx, "run/inspect?server="+url.QueryEscape(name), &found)
 }
 
 // Stderr returns the lines of a server's stderr after line number after.

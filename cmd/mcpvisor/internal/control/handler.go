@@ -153,6 +153,7 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 	h.routes.HandleFunc("POST /run/hand-over", h.postHandOver)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
 	h.routes.HandleFunc("GET /run/key", h.getKey)
+	h.routes.HandleFunc("GET /run/inspect", h.getInspect)
 	h.routes.HandleFunc("POST /run/resolve", post(h, h.resolve))
 	h.routes.HandleFunc("POST /run/read", post(h, h.read))
 	h.routes.HandleFunc("POST /run/prompt", post(h, h.prompt))
@@ -335,6 +336,17 @@ func (h *Handler) getKey(w http.ResponseWriter, r *http.Request) {
 		answer.Entry = &entries[0]
 	}
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+}
+
+// getInspect answers with the facade.Client.Inspect of ?server=NAME.
+func (h *Handler) getInspect(w http.ResponseWriter, r *http.Request) {
+	server := r.URL.Query().Get("server")
+	found, ok := h.client.Inspect(server)
+	if !ok {
+		writeError(w, &mcpvisor.Error{Server: server, Op: "inspect", Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent})
+		return
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(found) })
 }
 
 // ResolveRequest is the body of POST /run/resolve: a key, and the facade.KeyResolution of it.

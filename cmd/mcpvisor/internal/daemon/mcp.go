@@ -108,18 +108,23 @@ func keyOf(key []byte, sources cli.Sources) ([]byte, error) {
 // sessionKeyPath is where the key that signs the ids of MCP sessions is kept, for the next run,
 // too: the state directory of the service, or else the user's directory for configuration.
 func sessionKeyPath() (string, error) {
-	dir := os.Getenv("STATE_DIRECTORY") // systemd sets it
-	if dir == "" {
-		base, err := os.UserConfigDir()
-		if err != nil {
-			return "", cli.UsageError("there is no directory for the key of MCP sessions; set HOME, or STATE_DIRECTORY")
-		}
-		dir = filepath.Join(base, "mcpvisor")
+	dir, err := stateDirectory(os.UserConfigDir)
+	if err != nil {
+		return "", cli.UsageError("there is no directory for the key of MCP sessions; set HOME, or STATE_DIRECTORY")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // systemd names it, or the user
 		return "", err
 	}
 	return filepath.Join(dir, "session.key"), nil
+}
+
+// stateDirectory is the state directory of the service, or else one of the user.
+func stateDirectory(user func() (string, error)) (string, error) {
+	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" { // systemd sets it
+		return dir, nil
+	}
+	base, err := user()
+	return filepath.Join(base, "mcpvisor"), err
 }
 
 // maxTokensFile is the longest file of tokens, in bytes.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -83,7 +84,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		guard := new(servers.LockGuard)
 		guard.Use(file)
-		c, err := facade.New(append(options, facade.WithCatalogGuard(guard))...)
+		c, err := facade.New(append(append(options, facade.WithCatalogGuard(guard)), keptLists(inv)...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -105,6 +106,20 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 				return nil
 			}}, nil
 	})
+}
+
+// keptLists has the client keep what lazy servers offer for the next run of the configuration. Where there is no directory
+// for that, each run starts them once.
+func keptLists(inv *servers.Opener) []facade.Option {
+	dir, err := stateDirectory(os.UserCacheDir)
+	if err != nil {
+		return nil
+	}
+	id, err := socket.ID(inv.Sources.Key)
+	if err != nil {
+		return nil
+	}
+	return []facade.Option{facade.WithCatalogStore(mcpvisor.CatalogDir(filepath.Join(dir, "catalogs", id)))}
 }
 
 // running is a client of servers that a command keeps running.

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -201,6 +202,9 @@ func (c *Set) UnknownServer(name string) error {
 			Message: fmt.Sprintf("mcpvisor run has only begun, and does not have server %s yet; try again", name)}}
 	}
 	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.Run.Servers, ", "))
+	if similar := nearest.Names(name, c.Run.Servers); len(similar) > 0 {
+		text = fmt.Sprintf("mcpvisor run has no server %q; did you mean %s?", name, strings.Join(similar, " or "))
+	}
 	for _, u := range c.Run.Unusable {
 		if u.Name == name {
 			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -87,25 +84,20 @@ const minCause = 20
 
 // columns returns the columns that have something to show and fit: the first has the name, the
 // last is what is left for the cause. missing are those that do not fit.
-func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap string, missing []string) {
-	longest := longestName(all)
+func (m *model) columns(rows []branch) (shown []column, gap string, missing []string) {
+	all, longest := serversOf(rows), len("SERVER")
+	for _, b := range rows {
+		longest = max(longest, b.width())
+	}
 	shown, gap, missing = fitColumns(m.usedColumns(all), longest, m.width)
 	rest := roomBeside(shown, gap, m.width)
-	name := column{"SERVER", max(min(longest, rest), 6), false, func(_ *model, s *mcpvisor.ServerStatus) string { return s.Name }}
+	name := column{title: "SERVER", width: max(min(longest, rest), 6)} // rows have its value
 	cause := rest - name.width - len(gap)
 	shown = slices.Insert(shown, 0, name)
 	if cause >= minCause && slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { return m.causeOf(s) != "" }) {
 		shown = append(shown, column{"CAUSE", cause, false, (*model).causeOf})
 	}
 	return shown, gap, missing
-}
-
-func longestName(all []*mcpvisor.ServerStatus) int {
-	longest := len("SERVER")
-	for _, s := range all {
-		longest = max(longest, ansi.StringWidth(display.Line(s.Name)))
-	}
-	return longest
 }
 
 // usedColumns are the columns that have something to show.

@@ -212,11 +212,40 @@ func TestStates_at_rest(t *testing.T) {
 	for _, row := range []string{`app +◔ waiting .*comes after db web`, `db +■ stopped .*by an operator; u starts it`, `job +◦ resting .*its work is done; starts when it is wanted`, `web +◦ asleep .*starts when it is wanted`} {
 		require.Regexp(t, row, wide)
 	}
+	require.Regexp(t, `\n  front +◐ starting +rest_for_one *\n▸   app +◔ waiting .*\n  db +■ stopped`, wide)
 	require.Regexp(t, `group +front, starting, rest_for_one`, text(shown(t, f, 80, 24, "enter")))
 	details := text(shown(t, f, 80, 24, "down", "enter"))
 	require.Regexp(t, `last end +server process ended`, details, "a stop has no cause")
 	require.Equal(t, 1, (&model{data: data{status: f.status}}).trouble(&f.status.Servers[0]))
 	require.Zero(t, (&model{data: data{status: f.status}}).trouble(&f.status.Servers[1]))
+}
+
+// In the order of names, groups stand above their members, in the order of their start. The selection passes over them.
+func TestTree(t *testing.T) {
+	f := outage()
+	f.status.Attention, f.status.Servers, f.status.Names = nil, nil, nil
+	for _, name := range []string{"alone", "api", "db", "web"} {
+		f.status.Servers = append(f.status.Servers, mcpvisor.ServerStatus{Name: name, State: supervisor.StateReady, Since: *ago(time.Second)})
+	}
+	f.status.Groups = []mcpvisor.GroupStatus{
+		{Name: "all", State: "ready", Strategy: supervisor.OneForOne, Members: []string{"inner", "api"}},
+		{Name: "inner", Parent: "all", State: "given up", Strategy: supervisor.RestForOne, Members: []string{"web", "gone", "db"}},
+		{Name: "empty", State: "ready", Strategy: supervisor.OneForAll}}
+	const tree = `\n  all +● ready +one_for_one *\n    inner +✗ given up +rest_for_one *\n      web +● ready.*\n      db +● ready.*\n    api +● ready.*\n  empty +● ready +one_for_all *\n▸ alone +● ready`
+	m := shown(t, f, 100, 30)
+	typeKeys(t, m, "end")
+	require.Regexp(t, tree, text(m))
+	for _, want := range []string{"api", "db", "web", "web"} {
+		typeKeys(t, m, "up")
+		require.Equal(t, want, m.selected)
+	}
+	low := text(shown(t, f, 100, 8))
+	require.Regexp(t, `▸     web `, low)
+	require.Contains(t, low, "below")
+	typeKeys(t, m, "/", "d", "b", "enter")
+	require.Regexp(t, `\n  all .*\n    inner .*\n▸     db .*\n *\n`, text(m))
+	typeKeys(t, m, "esc", "s")
+	require.NotContains(t, text(m), "✗", "other orders are those of servers")
 }
 
 // flappingSource has a server that ends within a second of each start; it is between two starts,

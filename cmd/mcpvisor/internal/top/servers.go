@@ -33,8 +33,9 @@ const (
 func (m *model) serverLines() (lines []string) {
 	lines = m.attentionLines()
 	flight := append(m.inFlightLines("", maxInFlight), m.unfinishedLines("", maxUnfinished)...)
-	all := m.servers()
-	columns, gap, missing := m.columns(all)
+	rows := m.tree()
+	all := serversOf(rows)
+	columns, gap, missing := m.columns(rows)
 	var head []string
 	for _, c := range columns {
 		head = append(head, cell(c.title, c.width, c.right))
@@ -47,20 +48,20 @@ func (m *model) serverLines() (lines []string) {
 	if len(flight) > 0 {
 		room -= len(flight) + 1
 	}
-	if len(all) > room && m.room() >= tallRoom {
+	if len(rows) > room && m.room() >= tallRoom {
 		room -= detailRoom // of the selected server
 	}
-	if len(all) > room || len(missing) > 0 {
+	if len(rows) > room || len(missing) > 0 {
 		room-- // for what is hidden
 	}
 	room = max(room, 1)
-	selected := max(m.index(all), 0)
-	first := max(min(selected-room/2, len(all)-room), 0)
-	last := min(first+room, len(all))
-	for i, s := range all[first:last] {
-		lines = append(lines, m.row(s, columns, gap, first+i == selected))
+	selected := max(slices.IndexFunc(rows, func(b branch) bool { return b.server != nil && b.server.Name == m.selected }), 0)
+	first := max(min(selected-room/2, len(rows)-room), 0)
+	last := min(first+room, len(rows))
+	for i := range rows[first:last] {
+		lines = append(lines, m.row(&rows[first+i], columns, gap, first+i == selected))
 	}
-	if hidden := hiddenLine(first, len(all)-last, missing); hidden != "" {
+	if hidden := hiddenLine(len(serversOf(rows[:first])), len(serversOf(rows[last:])), missing); hidden != "" {
 		lines = append(lines, quiet.Render("  "+hidden))
 	}
 	switch {
@@ -99,10 +100,17 @@ func (m *model) selectedLines(room int) []string {
 	return lines
 }
 
-func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, selected bool) string {
+func (m *model) row(b *branch, columns []column, gap string, selected bool) string {
+	s := b.server
+	if s == nil {
+		return m.groupRow(b, columns, gap)
+	}
 	var cells []string
-	for _, c := range columns {
-		text := cell(c.value(m, s), c.width, c.right)
+	for i, c := range columns {
+		text := b.cell(c.width)
+		if i > 0 {
+			text = cell(c.value(m, s), c.width, c.right)
+		}
 		switch {
 		case c.title == "STATE", c.title == "NEXT", c.title == "CAUSE":
 			_, style := m.stateOf(s)

@@ -332,9 +332,12 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 	return nil
 }
 
-// servers returns the servers that the filter accepts, by name unless the user sorts them: a
+// servers returns the servers that the filter accepts, in the order of their rows.
+func (m *model) servers() []*mcpvisor.ServerStatus { return serversOf(m.tree()) }
+
+// matching returns the servers that the filter accepts, by name unless the user sorts them: a
 // server in trouble keeps its row.
-func (m *model) servers() (all []*mcpvisor.ServerStatus) {
+func (m *model) matching() (all []*mcpvisor.ServerStatus) {
 	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
 	for i := range m.data.status.Servers {
 		s := &m.data.status.Servers[i]

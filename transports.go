@@ -102,7 +102,7 @@ type HTTP struct {
 	// Socket, if set, is the path of a Unix socket at which the server listens. URL then names the
 	// host and the path of requests alone, as in http://localhost/mcp; no proxy is used.
 	Socket string
-	// TLS, if set, says whom to trust at an https URL, and as whom. It is added to the settings of
+	// TLS, if set, says which servers to trust at an https URL, and has the certificate of this client. It is added to the settings of
 	// Client.
 	TLS *TLS
 	// Client, if set, supplies connections and cookies. Only its Transport and Jar are used:

@@ -87,7 +87,7 @@ var entryRows = append([]row{
 	},
 	{
 		Key: configkeys.Key{Name: "tls", Type: "object", Field: "HTTP.TLS", Example: `{"ca": "ca.pem"}`,
-			Meaning: "Whom to trust at an https URL, and as whom. The files are read for each new connection."},
+			Meaning: "Which servers to trust at an https URL, and the certificate of this client. The files are read for each new connection."},
 		read: (*entry).readTLS, nested: tlsRows,
 	},
 	{

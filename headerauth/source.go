@@ -115,7 +115,7 @@ func parseOutput(output []byte) (http.Header, error) {
 	return checkHeaders(headers)
 }
 
-// checkHeaders returns headers in their canonical form. It fails if there is none, or one that
+// checkHeaders returns headers in their canonical form. It fails without one, and for one that
 // would break the request.
 func checkHeaders(headers map[string]string) (http.Header, error) {
 	checked := http.Header{}

@@ -40,7 +40,7 @@ type rules struct {
 	starts  map[string]json.RawMessage // canonical
 }
 
-// Set makes the guard compare with a file from now on. problem says why there is none: then everything is withheld, or
+// Set makes the guard compare with a file from now on. problem says why a file is missing: then everything is withheld, or
 // warned of. starts says what is started of each server, as [Server.Start] does; a server that it does not have is not
 // compared in that. What is listed already stays so until facade.Client.Refresh, or the next start. The guard takes over
 // the file.

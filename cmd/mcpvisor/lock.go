@@ -37,7 +37,7 @@ type lockApproveCmd struct {
 // offers are what the servers of a configuration offer now, beside its lock file.
 type offers struct {
 	path   string
-	text   []byte // of the lock file; nil: there is none
+	text   []byte // of the lock file; nil: it does not exist
 	locked *lock.File
 	found  map[string]*lock.Server
 	config *config.File

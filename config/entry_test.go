@@ -554,6 +554,7 @@ func parseGateway(t *testing.T, gateway string) *File {
 func TestGateway(t *testing.T) {
 	f := parseGateway(t, `{
 		"on_down": "30s", "result_max": 50000, "max_copies": 9, "max_copies_per_principal": 3, "max_held_mib": 4096, "max_held_mib_per_principal": 16, "names": {"prefix": "conflict", "host_prefix": ""},
+		"origins": ["http://localhost:6274", "http://127.0.0.1:*"], "hosts": ["host.docker.internal"], "extensions": {"a.example/b": {"x": 1 /* a comment */,}},
 		"profiles": {
 			"review": {"servers": ["git", "f*"], "tools": {"allow": ["${T}"], "deny": ["files/*"]}, "prompts": [], "resources": null,
 				"annotations": {"readOnlyHint": true, "destructiveHint": false}},
@@ -561,7 +562,7 @@ func TestGateway(t *testing.T) {
 		}}`)
 	require.Empty(t, f.Problems)
 	yes, no, grace, withdraw := true, false, settings.OnDown(30*time.Second), settings.Withdraw
-	require.Equal(t, &Gateway{Settings: settings.Settings{OnDown: &grace, Names: &settings.Names{Prefix: settings.PrefixOnConflict}, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, MaxHeldByAll: 4 << 30, MaxHeldByPrincipal: 16 << 20, Profiles: map[string]settings.Profile{
+	require.Equal(t, &Gateway{Extensions: map[string]json.RawMessage{"a.example/b": json.RawMessage(`{"x":1}`)}, Settings: settings.Settings{OnDown: &grace, Origins: []string{"http://localhost:6274", "http://127.0.0.1:*"}, Hosts: []string{"host.docker.internal"}, Names: &settings.Names{Prefix: settings.PrefixOnConflict}, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, MaxHeldByAll: 4 << 30, MaxHeldByPrincipal: 16 << 20, Profiles: map[string]settings.Profile{
 		"review": {Servers: mcpvisor.ToolFilter{Allow: []string{"git", "f*"}}, Tools: mcpvisor.ToolFilter{Allow: []string{"read_*"}, Deny: []string{"files/*"}},
 			Prompts: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*"}}, Annotations: settings.Annotations{ReadOnly: &yes, Destructive: &no}},
 		"all": {Tools: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*", "x"}}},
@@ -594,6 +595,13 @@ func TestGateway_problems(t *testing.T) {
 		`{"names": {"prefix": "sometimes"}}`:                          `"gateway.names.prefix" is "sometimes"; use "always", "conflict" or "never"`,
 		`{"max_held_mib": "64"}`:                                      `"gateway.max_held_mib" must be a whole number from 0 to 2147483647`,
 		`{"max_held_mib_per_principal": -1}`:                          `"gateway.max_held_mib_per_principal" must be a whole number from 0`,
+		`{"origins": ["http://a", "*"]}`:                              `in "gateway.origins": "*" would let every web page use the servers; name the sites`,
+		`{"origins": "http://a"}`:                                     `"gateway.origins" must be a list of strings`,
+		`{"hosts": ["*.a.example"]}`:                                  `in "gateway.hosts": "*.a.example" would let web pages reach the servers by names that lead here`,
+		`{"extensions": []}`:                                          `"gateway.extensions" must be an object with the settings of each extension`,
+		`{"extensions": {"a/b": true}}`:                               `"gateway.extensions" must be an object with the settings of each extension`,
+		`{"extensions": {"a/b": null}}`:                               `"gateway.extensions" must be an object with the settings of each extension`,
+		`{"extensions": {"ui": {}}}`:                                  `"gateway.extensions" must be an object with the settings of each extension`,
 		`{"result_max": -1}`:                                          `"gateway.result_max" must be a whole number`,
 		`{"profiles": []}`:                                            `"gateway.profiles" must be an object; write {"review": {"tools": ["read_*"]}}`,
 		`{"profiles": {"p": ["x"]}}`:                                  `"gateway.profiles.p" must be an object; write {"tools": ["read_*"]}`,

@@ -272,7 +272,7 @@ func (e *entry) readSites(v *hujson.Value, parse func(string) (string, error)) [
 	all := e.readList(v)
 	for i, text := range all {
 		if _, err := parse(text); err != nil && !e.broken { // otherwise it may not have been read
-			e.fail(&v.Value.(*hujson.Array).Elements[i], "%q of the gateway: %v", e.key, err) //nolint:forcetypeassert // readList has read it
+			e.fail(&v.Value.(*hujson.Array).Elements[i], "in %q: %v", e.key, err) //nolint:forcetypeassert // readList has read it
 		}
 	}
 	return all

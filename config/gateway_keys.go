@@ -37,17 +37,17 @@ var gatewayRows = []row{
 	{
 		Key: configkeys.Key{Name: "extensions", Type: "object", Default: "that for user interfaces (MCP Apps)", Example: `{"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}`,
 			Meaning: "The extensions of MCP that servers and hosts are told of, with their settings. Many servers show their apps only where they are declared; {} declares none. It is read at the start of a run, and not in a fleet."},
-		read: (*entry).readExtensions, schema: &jsonSchema{Type: []string{"object"}, Additional: &jsonSchema{Type: []string{"object"}}},
+		read: (*entry).readExtensions, schema: &jsonSchema{Type: []string{"object"}, Names: &jsonSchema{Pattern: "/"}, Additional: &jsonSchema{Type: []string{"object"}}},
 	},
 	{
 		Key: configkeys.Key{Name: "origins", Type: "list of strings", Default: "none", Example: `["http://localhost:6274"]`,
 			Meaning: "The web sites whose pages may use the MCP server of `mcpvisor run --mcp`. The port may be *, for any port. --mcp-origin adds others."},
-		read: func(e *entry, v *hujson.Value) { e.gateway.Origins = e.readSites(v, settings.ParseOrigin) },
+		read: func(e *entry, v *hujson.Value) { e.gateway.Origins = e.readSites(v, settings.ParseOrigin) }, schema: siteSchema(`^[^*]+(:\*)?$`),
 	},
 	{
 		Key: configkeys.Key{Name: "hosts", Type: "list of strings", Default: "none", Example: `["host.docker.internal"]`,
 			Meaning: "The names beside those of this machine by which clients may address that MCP server: the name in the Host header, without port. With tokens and without a list, any name. --mcp-host adds others."},
-		read: func(e *entry, v *hujson.Value) { e.gateway.Hosts = e.readSites(v, settings.ParseHost) },
+		read: func(e *entry, v *hujson.Value) { e.gateway.Hosts = e.readSites(v, settings.ParseHost) }, schema: siteSchema("^[^*/]+$"),
 	},
 	countRow(func(e *entry) *int { return &e.gateway.MaxResultBytes }, configkeys.Key{
 		Name: "result_max", Default: "0, which is no bound", Example: `50000`,
@@ -68,6 +68,11 @@ var gatewayRows = []row{
 			Meaning: "How many of them are for one principal. All clients without a token are one."},
 		read: func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByPrincipal) },
 	},
+}
+
+// siteSchema is the schema of a list of texts that match a pattern.
+func siteSchema(pattern string) *jsonSchema {
+	return &jsonSchema{Type: []string{"array"}, Items: &jsonSchema{Type: []string{"string"}, Pattern: pattern}}
 }
 
 // nameRows are the keys of "names" of the gateway.

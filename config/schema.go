@@ -49,6 +49,7 @@ type jsonSchema struct {
 	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
 	// Additional is false, or the schema of the properties that Properties does not name.
 	Additional  any                    `json:"additionalProperties,omitempty"`
+	Names       *jsonSchema            `json:"propertyNames,omitempty"`
 	Required    []string               `json:"required,omitempty"`
 	AnyOf       []*jsonSchema          `json:"anyOf,omitempty"`
 	AllOf       []*jsonSchema          `json:"allOf,omitempty"`

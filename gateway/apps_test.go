@@ -292,7 +292,7 @@ func TestResults_links(t *testing.T) {
 	}
 	for what, row := range map[string]struct{ own, other, link, want string }{
 		"own":               {"conf://a", "conf://b", "a", "a"},
-		"of nobody known":   {"conf://a", "conf://b", "c", "c"},
+		"of no known one":   {"conf://a", "conf://b", "c", "c"},
 		"of both":           {"conf://a", "conf://a", "a", "mcpvisor://alpha/conf://a"},
 		"of another server": {"conf://a", "conf://b", "b", "mcpvisor://alpha/conf://b"},
 	} {

@@ -3,9 +3,12 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -182,4 +185,47 @@ func ExampleShare() {
 	// Output:
 	// ann has incarnation 2
 	// bob has incarnation 3
+}
+
+// A handler behind an authentication that the program has already: the middleware knows the user, and the handler asks it.
+func ExampleWithOwnAuthentication() {
+	ctx := context.Background()
+	client, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = client.Close(ctx) }()
+
+	type userKey struct{}
+	authenticate := func(inner http.Handler) http.Handler { // stands for that of the program
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user == "ann" && password == "secret" {
+				r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
+			}
+			inner.ServeHTTP(w, r)
+		})
+	}
+	handler := gateway.Handler(client, gateway.WithOwnAuthentication(func(r *http.Request) (gateway.Identity, error) {
+		user, ok := r.Context().Value(userKey{}).(string)
+		if !ok {
+			return gateway.Identity{}, errors.New("log in first")
+		}
+		return gateway.Identity{Principal: user}, nil
+	}))
+	defer handler.Close()
+	server := authenticate(handler)
+
+	for _, user := range []string{"ann", "eve"} {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "https://tools.example.com/mcp", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"host","version":"1"}}}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.SetBasicAuth(user, "secret")
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Println(user, w.Code)
+	}
+	// Output:
+	// ann 200
+	// eve 401
 }

@@ -15,19 +15,28 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
 
-// While the servers start, requests wait whose tokens are not checked: there is a most of them.
+// While the servers start, requests wait whose tokens are not checked: there is a most of them. A page can read that
+// there are too many, and what no server is needed for is answered at once.
 func TestMCPServer_waits_for_starts(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	started := make(chan struct{})
-	s := &mcpServer{Server: gateway.Handler(c), started: started, stop: func() {}, waiting: make(chan struct{}, 2)}
+	s := &mcpServer{Server: gateway.Handler(c, gateway.WithTokens(), gateway.WithOrigins("http://localhost:6274")), started: started, stop: func() {}, waiting: make(chan struct{}, 2)}
 	t.Cleanup(s.Server.Close)
+	askFrom := func(method, origin string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1/mcp", nil)
+		r.Header.Set("Origin", origin)
+		s.ServeHTTP(w, r)
+		return w
+	}
 	ask := func() int {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/mcp", nil))
+		w := askFrom(http.MethodPut, "http://localhost:6274")
+		require.Equal(t, "http://localhost:6274", w.Header().Get("Access-Control-Allow-Origin"))
 		return w.Code
 	}
+	require.Equal(t, http.StatusNoContent, askFrom(http.MethodOptions, "http://localhost:6274").Code)
+	require.Equal(t, http.StatusForbidden, askFrom(http.MethodPost, "http://evil.example").Code)
 	var waiting sync.WaitGroup
 	served := make(chan int, 2)
 	for range 2 {
@@ -79,4 +88,15 @@ func TestSettingsOf_bounds(t *testing.T) {
 	require.Empty(t, file.Problems)
 	s := settingsOf(file)
 	require.Equal(t, []int64{4 << 30, 16 << 20}, []int64{s.MaxHeldByAll, s.MaxHeldByPrincipal})
+}
+
+// What no browser sends, or every web page could use, is refused before anything is served.
+func TestListenMCP_origins_and_hosts(t *testing.T) {
+	for _, cmd := range []Serving{
+		{MCP: "127.0.0.1:0", MCPOrigins: []string{"http://localhost:1", "*"}}, {MCP: "127.0.0.1:0", MCPHosts: []string{"*.example.com"}},
+		{MCPOrigins: []string{"http://localhost:1"}}, {MCPHosts: []string{"a"}},
+	} {
+		_, err := cmd.listenMCP(cli.Sources{})
+		require.ErrorContains(t, err, "--mcp-")
+	}
 }

@@ -304,6 +304,12 @@ func (r Resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if request.Method == http.MethodOptions { // clients in a page send a header with the version of MCP
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Allow-Headers", "*")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{Resource: resource.String(), AuthorizationServers: []string{r.Issuer},
 		ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "mcpvisor"}).ServeHTTP(w, request)
 }

@@ -246,5 +246,9 @@ func TestResource(t *testing.T) {
 		require.Equal(t, map[string]any{"resource": resource, "authorization_servers": []any{"https://login.example.com"}, "scopes_supported": []any{"mcp"},
 			"bearer_methods_supported": []any{"header"}, "resource_name": "mcpvisor"}, said, path)
 		require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"))
+		w = httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodOptions, "http://127.0.0.1"+path, nil))
+		require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"))
+		require.Equal(t, "*", w.Header().Get("Access-Control-Allow-Headers"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
@@ -356,5 +357,21 @@ func TestExtensions(t *testing.T) {
 	for _, wrong := range []map[string]json.RawMessage{{"ui": json.RawMessage("{}")}, {"a/b": json.RawMessage("[]")}, {"a/b": nil}, {"io.modelcontextprotocol/tasks": json.RawMessage("{}")}} {
 		_, err := facade.New(facade.WithExtensions(wrong))
 		require.ErrorContains(t, err, "cannot be declared")
+	}
+}
+
+// The result of a task, and of a copy of a server, leads to its server as that of any call does.
+func TestApps_tasks_and_copies(t *testing.T) {
+	c := newClient(t, appServer("alpha", "ui://panel/main.html"), appServer("beta", "ui://panel/main.html"))
+	s := openRaw(t, Transport(c, withShare(ShareClient)))
+	s.initializeWith("{}")
+	s.send(1, "tools/call", `{"name":"alpha/show0"}`)
+	for _, uri := range urisIn(t, s.answer().Result) {
+		require.Equal(t, "ui://alpha/panel/main.html", uri)
+	}
+	h := &taskHandle{session: s.conn.(*connection).session, name: opentasks.Name{Server: "alpha", ID: "t"}, tool: "alpha/show0", modern: true}
+	result := `{"content":[{"type":"resource_link","uri":"ui://panel/main.html","name":"l"}]}`
+	for _, text := range []json.RawMessage{h.text().Result(json.RawMessage(result)), h.text().Notice(json.RawMessage(`{"taskId":"t","status":"completed","result":`+result+`}`), true)} {
+		require.Equal(t, []string{"ui://alpha/panel/main.html"}, urisIn(t, text))
 	}
 }

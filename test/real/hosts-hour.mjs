@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Measures what ten hosts with six servers cost over a working hour, played 20 times as fast: processes of servers, memory (PSS of all
-// processes, mcpvisor included), and how long calls take. Usage: test/real/hosts-hour.mjs PROGRAM, after test/real/run.
+// Measures what ten hosts with six servers cost over a working hour, played 20 times as fast: processes beside mcpvisor (servers, and a
+// watchdog for each run), memory (PSS of all processes, mcpvisor included), and how long calls take. Usage: test/real/hosts-hour.mjs PROGRAM, after test/real/run.
 // Each host has a configuration of its own, or all have one; servers are eager, or lazy and asleep after 10 minutes
 // (of the hour) without a call. Each host makes two calls an hour, each of another server. Linux only.
 import { spawn, execFileSync } from "node:child_process";
@@ -22,7 +22,7 @@ const servers = [
   ["browser", ["node_modules/@playwright/mcp/cli.js", "--headless", "--isolated"], "browser_close", {}],
 ];
 
-// started returns the processes below this one: [pid, is of a server].
+// started returns the processes below this one: [pid, is not mcpvisor].
 function started() {
   const parent = new Map(), name = new Map();
   for (const pid of readdirSync("/proc").filter((n) => /^\d+$/.test(n))) {
@@ -37,10 +37,10 @@ function started() {
 
 function sample() {
   let processes = 0, pss = 0;
-  for (const [pid, ofServer] of started()) {
+  for (const [pid, other] of started()) {
     try {
       pss += Number(/^Pss: +(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))[1]) / 1024;
-      processes += ofServer;
+      processes += other;
     } catch {}
   }
   return { processes, pss };
@@ -89,7 +89,7 @@ async function play(label, files, lazy) {
   console.log(`| ${label} | ${mean("processes")} (${most("processes")}) | ${mean("pss")} (${most("pss")}) MiB | ${took[took.length >> 1]} ms (${took.at(-1)} ms) |${failed ? ` ${failed} failed` : ""}`);
 }
 
-console.log("| | server processes, mean (most) | memory, mean (most) | a call, median (longest) |\n|---|---|---|---|");
+console.log("| | processes beside mcpvisor, mean (most) | memory, mean (most) | a call, median (longest) |\n|---|---|---|---|");
 await play("one configuration, lazy", 1, true);
 await play("one configuration, eager", 1, false);
 await play("ten configurations, lazy", hosts, true);

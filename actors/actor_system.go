@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
@@ -172,6 +173,7 @@ type root struct {
 	manager  *actor.PID
 	groups   *actor.PID
 	managers int  // spawned so far, with the parents of the groups; part of their names
+	crashes  int  // of parents of the groups
 	stopping bool // the end of the manager is wanted
 }
 
@@ -190,6 +192,12 @@ func (r *root) Receive(c actor.Context) {
 		case r.manager != nil && m.Who.Id == r.manager.Id:
 			r.spawnManager(c)
 		case r.groups != nil && m.Who.Id == r.groups.Id:
+			r.crashes++
+			self := c.Self()
+			time.AfterFunc(rebuildPause(r.crashes), func() { r.rt.send(self, &rebuildGroup{}) })
+		}
+	case *rebuildGroup:
+		if !r.stopping {
 			r.spawnGroups(c)
 		}
 	case *actor.Stopping:

@@ -73,7 +73,7 @@ type groupReport struct {
 	failed *group.Effect
 }
 
-// rebuildGroup starts the actor of a group again, after a pause.
+// rebuildGroup starts the actor of a group again, after a pause; without a name, that of all groups.
 type rebuildGroup struct {
 	messages.Base
 	name string
@@ -166,16 +166,19 @@ func (g *groups) Receive(c actor.Context) {
 	}
 }
 
-// rebuildPause is the wait before the actor of a group that has crashed more than once is started again.
-var rebuildPause = backoff.Backoff{First: 10 * time.Millisecond, Max: 10 * time.Second}
+// rebuildPause is the wait before the actor of a group, or of all, that has crashed more than once is started again.
+func rebuildPause(crashes int) time.Duration {
+	if crashes <= 1 {
+		return 0
+	}
+	return backoff.Backoff{First: 10 * time.Millisecond, Max: 10 * time.Second}.Delay(crashes - 1)
+}
 
 func (g *groups) rebuildLater(c actor.Context, name string, n *groupNode) {
 	n.pid = nil
-	again, self, pause := &rebuildGroup{name: name, life: n.life}, c.Self(), time.Duration(0)
-	if n.crashes++; n.crashes > 1 {
-		pause = rebuildPause.Delay(n.crashes - 1)
-	}
-	time.AfterFunc(pause, func() { g.rt.send(self, again) })
+	n.crashes++
+	again, self := &rebuildGroup{name: name, life: n.life}, c.Self()
+	time.AfterFunc(rebuildPause(n.crashes), func() { g.rt.send(self, again) })
 }
 
 // spawn starts an actor of a group. One that was started before continues what its members report.

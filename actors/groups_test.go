@@ -70,6 +70,25 @@ func TestGroupPanicKeepsServers(t *testing.T) {
 	}
 }
 
+// A parent of the groups that crashes again and again is started again after pauses that grow.
+func TestGroupsPanicAgainAndAgain(t *testing.T) {
+	runWithHarness(t, "crashes", func(t *testing.T, h *harness) {
+		h.setGroups([]mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}, Strategy: supervisor.OneForAll}}, "a", "b")
+		for _, pause := range []time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond} {
+			crashed := h.rt.groups.Load()
+			h.send(crashed, (*memberReport)(nil))
+			time.Sleep(pause / 2)
+			require.True(t, pause == 0 || crashed == h.rt.groups.Load(), "not yet after %v", pause/2)
+			time.Sleep(pause)
+			synctest.Wait()
+			require.NotSame(t, crashed, h.rt.groups.Load())
+		}
+		h.session("b").Abort(errScripted)
+		time.Sleep(time.Minute)
+		require.Len(t, h.sessions("a"), 2)
+	})
+}
+
 // A group that crashes while its members are being restarted, at any moment, completes the restart.
 func TestGroupPanicDuringRestart(t *testing.T) {
 	for after := range 12 {

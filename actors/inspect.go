@@ -1,10 +1,12 @@
 package actors
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/monitor"
@@ -38,11 +40,29 @@ func (s *steps) all() []monitor.Step {
 
 // noteStep records an input that had an effect.
 func (s *supervisingActor) noteStep(in lifecycle.Input, before supervisor.State, effects []lifecycle.Effect) {
-	step := monitor.Step{Time: time.Now(), Input: string(in.Kind), Epoch: s.lifecycle.Epoch(), From: before, To: s.lifecycle.State(), Cause: in.Cause}
+	step := monitor.Step{Time: time.Now(), Input: string(in.Kind), Epoch: s.lifecycle.Epoch(), From: before, To: s.lifecycle.State(), Cause: shortCause(in.Cause)}
 	for _, e := range effects {
 		step.Effects = append(step.Effects, string(e.Kind))
 	}
 	s.stats.steps.add(step)
+}
+
+// shortCause is a cause whose texts are bounded: many are kept.
+func shortCause(c *supervisor.Cause) *supervisor.Cause {
+	if c == nil {
+		return nil
+	}
+	short := c.Clone()
+	short.Message, short.Err, short.Stderr = strings.Clone(display.Shorten(c.Error(), retention.StepBytes)), nil, nil
+	room := retention.StepBytes
+	for _, line := range slices.Backward(c.Stderr) { // the last ones say most
+		if room -= len(line); room < 0 {
+			break
+		}
+		short.Stderr = append(short.Stderr, line)
+	}
+	slices.Reverse(short.Stderr)
+	return short
 }
 
 // Inspect shows how the supervision of a server came to where it is. ok is false if it is not registered.

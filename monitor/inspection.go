@@ -31,6 +31,7 @@ type Step struct {
 	To   supervisor.State `json:"to"`
 	// Effects are what the input led to, in order.
 	Effects []string `json:"effects,omitempty"`
-	// Cause is why a session ended or was to end; nil for other inputs.
+	// Cause is why a session ended or was to end; nil for other inputs. Of its message and of its stderr 1 KiB each is
+	// kept, and not its Err.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 }

@@ -7,6 +7,8 @@ const (
 	Incarnations = 10
 	// Steps is how many inputs of each lifecycle are kept.
 	Steps = 64
+	// StepBytes is the longest message of the cause of such an input, and as much of its stderr.
+	StepBytes = 1024
 	// Calls is how many ended calls a client keeps.
 	Calls = 500
 	// UnknownCalls is how many calls of unknown outcome a client keeps, beside those of Calls.

@@ -49,7 +49,7 @@ var arrows = map[string]arrow{
 	"internal/relayhook":    {folders: ". supervisor internal/task transport"},
 	"monitor":               {folders: ". supervisor internal/display internal/latency"},
 	"internal/configkeys":   {},
-	"internal/catalog":      {". supervisor internal/canonical internal/jsonscan internal/retention", []string{sdk}},
+	"internal/catalog":      {". supervisor internal/canonical internal/display internal/jsonscan internal/retention", []string{sdk}},
 	"oauth":                 {". internal/ oauth/internal/", []string{sdk + "oauthex/", keyring}},
 	"test/schematest":       {"", []string{"pgregory.net/rapid"}},
 	"internal/serverconn":   {folders: ". internal/regularfile"},

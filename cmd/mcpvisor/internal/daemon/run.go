@@ -111,12 +111,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 // keptLists has the client keep what lazy servers offer for the next run of the configuration. Where there is no directory
 // for that, each run starts them once.
 func keptLists(inv *servers.Opener) []facade.Option {
-	dir, err := stateDirectory(os.UserCacheDir)
-	if err != nil {
-		return nil
-	}
-	id, err := socket.ID(inv.Sources.Key)
-	if err != nil {
+	dir, noDir := stateDirectory(os.UserCacheDir)
+	id, noID := socket.ID(inv.Sources.Key)
+	if noDir != nil || noID != nil {
 		return nil
 	}
 	return []facade.Option{facade.WithCatalogStore(mcpvisor.CatalogDir(filepath.Join(dir, "catalogs", id)))}

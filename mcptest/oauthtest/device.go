@@ -27,6 +27,10 @@ func (a *Server) startDevice(w http.ResponseWriter, r *http.Request) {
 		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_client"})
 		return
 	}
+	if a.otherGrants[id] {
+		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "unauthorized_client"})
+		return
+	}
 	code, userCode := "device-"+rand.Text(), rand.Text()[:8]
 	a.devices[code] = device{grant{client: id, scopes: strings.Fields(r.PostForm.Get("scope"))}, userCode, "authorization_pending"}
 	page := a.Issuer + "/device"

@@ -31,15 +31,16 @@ type Server struct {
 	next   http.Handler // serves requests with a valid token
 
 	// mu guards everything below.
-	mu      sync.Mutex
-	rules   Rules
-	counts  Counts
-	codes   map[string]grant  // by authorization code
-	access  map[string]grant  // by access token
-	refresh map[string]grant  // by refresh token
-	devices map[string]device // by device code
-	clients map[string]string // secrets by client id; "" for a public client
-	proofs  map[string]bool   // ids of the DPoP proofs that were used
+	mu          sync.Mutex
+	rules       Rules
+	counts      Counts
+	codes       map[string]grant  // by authorization code
+	access      map[string]grant  // by access token
+	refresh     map[string]grant  // by refresh token
+	devices     map[string]device // by device code
+	otherGrants map[string]bool   // clients that registered for other grants alone
+	clients     map[string]string // secrets by client id; "" for a public client
+	proofs      map[string]bool   // ids of the DPoP proofs that were used
 }
 
 // Rules change how a [Server] behaves; see [Server.Set]. The zero value follows the
@@ -111,7 +112,7 @@ type grant struct {
 // forwarded to endpoint, the URL of an MCP server; with an empty endpoint they are
 // answered 204. NewServer panics if endpoint is not a URL.
 func NewServer(endpoint string) *Server {
-	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, devices: map[string]device{}, clients: map[string]string{}, proofs: map[string]bool{}}
+	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, devices: map[string]device{}, otherGrants: map[string]bool{}, clients: map[string]string{}, proofs: map[string]bool{}}
 	a.next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if endpoint != "" {
 		target, err := url.Parse(endpoint)
@@ -242,6 +243,8 @@ func (a *Server) register(w http.ResponseWriter, r *http.Request) {
 		secret = "secret-" + rand.Text()
 	}
 	a.clients[id] = secret
+	grants, _ := registration["grant_types"].([]any)
+	a.otherGrants[id] = !slices.Contains(grants, any(grantDevice))
 	a.mu.Unlock()
 	if registration == nil {
 		registration = map[string]any{}

@@ -86,6 +86,26 @@ type UserAuthorizer interface {
 	Inherit(previous Authorizer)
 }
 
+// DeviceAuthorizer is an optional interface of a [UserAuthorizer] whose user may consent on another
+// device. AuthorizeDevice of facade.Client calls its method.
+type DeviceAuthorizer interface {
+	// AuthorizeDevice gets the user's consent: it passes a login to show, waits until the user has
+	// completed it, and stores the credentials. It blocks until then, until the login expires, or
+	// until ctx ends.
+	AuthorizeDevice(ctx context.Context, show func(DeviceLogin) error) error
+}
+
+// DeviceLogin is a login that the user completes in the browser of any device (RFC 8628). URL and
+// Code come from the authorization server.
+type DeviceLogin struct {
+	// URL is the page that the user opens, and Code what the user enters there.
+	URL, Code string
+	// CompleteURL is the page with the code filled in, for a link or a QR code; empty: none.
+	CompleteURL string
+	// Expires is when the login fails if the user has not completed it.
+	Expires time.Time
+}
+
 // AuthRequired is the error of a server that cannot be used until the user consents. errors.As
 // finds it in an [Error] of KindAuthRequired. Do not change it: several callers may share it.
 type AuthRequired struct {

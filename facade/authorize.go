@@ -27,6 +27,20 @@ func (c *Client) Authorize(ctx context.Context, server string, open func(url str
 	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Authorize(ctx, open) })
 }
 
+// AuthorizeDevice is [Client.Authorize] without a browser on this machine: it passes a URL and a code
+// to show, which prints them, and waits until the user has entered the code at that URL on any device
+// (device authorization grant, RFC 8628). It fails with ErrAuthRequired, too, if the authorization
+// server offers no such login, or if the login expires. Errors otherwise as for [Client.Authorize].
+func (c *Client) AuthorizeDevice(ctx context.Context, server string, show func(mcpvisor.DeviceLogin) error) error {
+	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error {
+		device, ok := a.(mcpvisor.DeviceAuthorizer)
+		if !ok {
+			return errors.New("the server's HTTP.Auth has no login by code")
+		}
+		return device.AuthorizeDevice(ctx, show)
+	})
+}
+
 // FinishAuthorization completes an authorization that began with [mcpvisor.AuthRequired].URL: for
 // hosts whose RedirectURL is a page of their own, and for users who copy the URL from their
 // browser. redirect is the complete URL that the authorization server redirected to. The tokens

@@ -57,13 +57,7 @@ func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	if pending != nil {
 		return pending, nil
 	}
-	// MCP, "Authorization Server Discovery". Of several authorization servers, prefer the one
-	// where this client is known.
-	issuer := a.config.Issuer
-	if issuer == "" && tokens != nil {
-		issuer = tokens.Issuer
-	}
-	d, err := metadata.Discover(ctx, a.http, c.MetadataURL, issuer)
+	d, err := metadata.Discover(ctx, a.http, c.MetadataURL, a.preferredIssuer(tokens))
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +102,15 @@ func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 		return nil, err
 	}
 	return r, nil
+}
+
+// preferredIssuer returns which of several authorization servers to use (MCP, "Authorization
+// Server Discovery"): the one where this client is known. Empty: the first.
+func (a *authorizer) preferredIssuer(tokens *Authorization) string {
+	if a.config.Issuer == "" && tokens != nil {
+		return tokens.Issuer
+	}
+	return a.config.Issuer
 }
 
 // addPending adds a request to the pending ones. It drops those that are too old,

@@ -14,6 +14,7 @@
 //   - the authorization code grant of OAuth 2.1 with PKCE (RFC 7636), resource
 //     indicators (RFC 8707) and the issuer check (RFC 9207),
 //   - refresh tokens and step-up authorization,
+//   - login by a code on another device (RFC 8628), through Client.AuthorizeDevice,
 //   - client credentials and JWT assertions (RFC 7523),
 //   - tokens that are bound to a key of this client (DPoP, RFC 9449).
 //
@@ -40,9 +41,11 @@
 //   - Addresses that a server names do not lead into a private network, unless the server
 //     itself or Config.Issuer is in one. That is checked for each connection and redirect.
 //   - Errors hold no secrets.
+//
+// This package is large because all grants replace the same tokens, under the same locks.
 package oauth
 
 // Where to start reading: config.go; authorizer.go for the fields, credential.go for what the
 // runtime calls, renewal.go for the goroutine that gets another token. It uses grants.go,
 // for the code with auth_request.go and registration.go, and all of these token_endpoint.go.
-// auth_request.go has what the user starts, too, and store.go what is kept.
+// auth_request.go and device.go have what the user starts, too, and store.go what is kept.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ import (
 // that of a bubble.
 type entra struct {
 	base       string
+	mu         sync.Mutex           // guards the fields below
 	challenges map[string]string    // by code
 	valid      map[string]time.Time // access tokens
 	refresh    string               // the current refresh token
@@ -37,6 +39,8 @@ type entra struct {
 const entraScope = "api://case/access"
 
 func (s *entra) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	return w.Result(), nil
@@ -168,7 +172,9 @@ func TestEntra_service_without_user(t *testing.T) {
 					}
 					time.Sleep(time.Hour + time.Second) // of the bubble
 					requireAccess(a)
+					s.mu.Lock()
 					require.False(t, s.asked.Has("resource"))
+					s.mu.Unlock()
 				}
 				stop()
 				require.GreaterOrEqual(t, s.renewals, 20)

@@ -143,6 +143,9 @@ func (a *authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMe
 	if len(s.GrantTypesSupported) > 0 && !slices.Contains(s.GrantTypesSupported, "refresh_token") {
 		wanted.GrantTypes = wanted.GrantTypes[:1]
 	}
+	if slices.Contains(s.GrantTypesSupported, grantDevice) {
+		wanted.GrantTypes = append(wanted.GrantTypes, grantDevice)
+	}
 	// A program on the user's machine cannot keep a secret from the user (RFC 8252,
 	// section 8.5), so it registers as a public client where it may.
 	if m := s.TokenEndpointAuthMethodsSupported; len(m) == 0 || slices.Contains(m, authNone) {

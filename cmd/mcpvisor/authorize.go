@@ -2,13 +2,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -19,6 +22,7 @@ import (
 type authorizeCmd struct {
 	Server string `arg:"" help:"Server to authorize this program at. Its entry has \"auth\"." complete:"server"`
 	Open   bool   `help:"Open the URL in a browser, too."`
+	Device bool   `help:"Log in by a code on any device, without a browser on this machine."`
 	Again  bool   `help:"Authorize even if the server is ready."`
 	Forget bool   `help:"Delete the stored tokens instead."`
 }
@@ -76,6 +80,9 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *servers.Set) error {
 func (cmd *authorizeCmd) authorize(inv *invocation, c *facade.Client) error {
 	ctx, cancel := context.WithCancel(inv.Context)
 	defer cancel()
+	if cmd.Device {
+		return c.AuthorizeDevice(ctx, cmd.Server, func(login mcpvisor.DeviceLogin) error { return cmd.showLogin(inv, login) })
+	}
 	done := make(chan error, 2)
 	go func() {
 		done <- c.Authorize(ctx, cmd.Server, func(url string) error {
@@ -92,12 +99,30 @@ func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
 	}
 	fmt.Fprintf(inv.Out, "Open this URL and consent:\n\n%s\n\n", display.Text(url))
 	fmt.Fprintln(inv.Out, "If your browser is on another machine, paste here the URL that it ends at.")
-	if cmd.Open {
-		if err := openBrowser(url); err != nil {
-			inv.Warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
-		}
-	}
+	cmd.open(inv, url)
 	return nil
+}
+
+// showLogin prints a login that the user completes on any device.
+func (cmd *authorizeCmd) showLogin(inv *invocation, login mcpvisor.DeviceLogin) error {
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, map[string]string{"server": cmd.Server, "authorize": login.URL, "code": login.Code,
+			"complete": login.CompleteURL, "expires": login.Expires.Format(time.RFC3339)})
+	}
+	fmt.Fprintf(inv.Out, "Open this URL on any device:\n\n%s\n\nand enter the code %s before %s.\n", display.Text(login.URL),
+		display.Text(login.Code), login.Expires.Format(time.TimeOnly))
+	cmd.open(inv, cmp.Or(login.CompleteURL, login.URL))
+	return nil
+}
+
+// open opens the URL in a browser if the user wants that.
+func (cmd *authorizeCmd) open(inv *invocation, url string) {
+	if !cmd.Open {
+		return
+	}
+	if err := openBrowser(url); err != nil {
+		inv.Warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
+	}
 }
 
 // readRedirect reads the URL that the user pastes.

@@ -69,6 +69,49 @@ func command(t *testing.T, in io.Reader, then func(url string), args ...string) 
 	return <-done, seen.String(), problems.String()
 }
 
+// With --device the user enters a code on another device, and no browser comes back to this machine.
+func TestAuthorize_device(t *testing.T) {
+	web := mcptest.NewHTTP(mcptest.Script{Name: "web"})
+	t.Cleanup(web.Close)
+	guard := oauthtest.NewServer(web.URL)
+	t.Cleanup(guard.Close)
+	guard.Set(oauthtest.Rules{Device: true})
+	path := serversFile(t, map[string]any{"web": map[string]any{"url": guard.URL, "auth": map[string]any{"store": filepath.Join(t.TempDir(), "tokens")}}})
+	login := regexp.MustCompile(`(?s)\n(http://\S+/device)\n\nand enter the code (\S+) before`)
+	r, w := io.Pipe()
+	var problems strings.Builder
+	done := make(chan int, 1)
+	go func() {
+		done <- run(context.Background(), []string{"-c", path, "authorize", "web", "--device"}, strings.NewReader(""), w, &problems)
+		_ = w.Close()
+	}()
+	out, buffer, entered := "", make([]byte, 4096), false
+	for {
+		n, err := r.Read(buffer)
+		out += string(buffer[:n])
+		if found := login.FindStringSubmatch(out); found != nil && !entered {
+			entered = true
+			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(found[1] + "?user_code=" + found[2])
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+		}
+		if err != nil {
+			break
+		}
+	}
+	require.Equal(t, cli.ExitOK, <-done, problems.String())
+	require.Contains(t, out, "authorized: server web is ready")
+	require.NotContains(t, out, "device-", "the device code is a secret")
+	code, out, errs := command(t, strings.NewReader(""), func(string) { t.Error("the user was asked") }, "-c", path, "call", "web/echo", `{"text":"hello"}`)
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, out, "hello")
+
+	guard.Set(oauthtest.Rules{})
+	code, _, errs = command(t, strings.NewReader(""), func(string) { t.Error("the user was asked") }, "-c", path, "authorize", "web", "--device", "--again")
+	require.Equal(t, cli.ExitUnavailable, code)
+	require.Contains(t, errs, "offers no login by code")
+}
+
 func TestAuthorize(t *testing.T) {
 	path := guardedConfig(t)
 	notAsked := func(string) { t.Error("the user was asked") }

@@ -31,14 +31,16 @@ type Server struct {
 	next   http.Handler // serves requests with a valid token
 
 	// mu guards everything below.
-	mu      sync.Mutex
-	rules   Rules
-	counts  Counts
-	codes   map[string]grant  // by authorization code
-	access  map[string]grant  // by access token
-	refresh map[string]grant  // by refresh token
-	clients map[string]string // secrets by client id; "" for a public client
-	proofs  map[string]bool   // ids of the DPoP proofs that were used
+	mu          sync.Mutex
+	rules       Rules
+	counts      Counts
+	codes       map[string]grant  // by authorization code
+	access      map[string]grant  // by access token
+	refresh     map[string]grant  // by refresh token
+	devices     map[string]device // by device code
+	otherGrants map[string]bool   // clients that registered for other grants alone
+	clients     map[string]string // secrets by client id; "" for a public client
+	proofs      map[string]bool   // ids of the DPoP proofs that were used
 }
 
 // Rules change how a [Server] behaves; see [Server.Set]. The zero value follows the
@@ -61,6 +63,9 @@ type Rules struct {
 	DPoP bool
 	// DPoPNonce is the nonce that both endpoints demand in proofs. Default: none.
 	DPoPNonce string
+	// Device: the metadata announces the device authorization grant (RFC 8628). A GET of the page for the
+	// code approves it; with the parameter deny it is refused. Clients may poll each second.
+	Device bool
 	// AuthMethods are the token_endpoint_auth_methods_supported of the metadata.
 	// Default: "none", "client_secret_basic", "client_secret_post" and "private_key_jwt".
 	AuthMethods []string
@@ -88,7 +93,7 @@ type Counts struct {
 	Authorizations int
 	// CodeExchanges, Refreshes, ClientGrants and AssertionGrants count token requests
 	// by their grant_type, refused ones included.
-	CodeExchanges, Refreshes, ClientGrants, AssertionGrants int
+	CodeExchanges, Refreshes, ClientGrants, AssertionGrants, DevicePolls int
 	// LastAuthorization and LastToken are the parameters of the last request to the
 	// authorization endpoint and to the token endpoint; nil before the first.
 	LastAuthorization, LastToken url.Values
@@ -107,7 +112,7 @@ type grant struct {
 // forwarded to endpoint, the URL of an MCP server; with an empty endpoint they are
 // answered 204. NewServer panics if endpoint is not a URL.
 func NewServer(endpoint string) *Server {
-	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, clients: map[string]string{}, proofs: map[string]bool{}}
+	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, devices: map[string]device{}, otherGrants: map[string]bool{}, clients: map[string]string{}, proofs: map[string]bool{}}
 	a.next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if endpoint != "" {
 		target, err := url.Parse(endpoint)
@@ -127,6 +132,8 @@ func NewServer(endpoint string) *Server {
 	mux.HandleFunc("POST /register", a.register)
 	mux.HandleFunc("GET /authorize", a.authorize)
 	mux.HandleFunc("POST /token", a.token)
+	mux.HandleFunc("POST /device", a.startDevice)
+	mux.HandleFunc("GET /device", a.approveDevice)
 	a.server = httptest.NewServer(mux)
 	a.Issuer = a.server.URL
 	a.URL = a.Issuer + guardedPath
@@ -195,6 +202,10 @@ func (a *Server) document(w http.ResponseWriter, r *http.Request) {
 		d = map[string]any{"issuer": a.Issuer, "authorization_endpoint": a.Issuer + "/authorize", "token_endpoint": a.Issuer + "/token",
 			"registration_endpoint": a.Issuer + "/register", "code_challenge_methods_supported": []string{"S256"},
 			"response_types_supported": []string{"code"}, "token_endpoint_auth_methods_supported": methods}
+		if rules.Device {
+			d["device_authorization_endpoint"] = a.Issuer + "/device"
+			d["grant_types_supported"] = []string{"authorization_code", "refresh_token", grantDevice}
+		}
 		if rules.DPoP {
 			d["dpop_signing_alg_values_supported"] = []string{"ES256"}
 		}
@@ -232,6 +243,8 @@ func (a *Server) register(w http.ResponseWriter, r *http.Request) {
 		secret = "secret-" + rand.Text()
 	}
 	a.clients[id] = secret
+	grants, _ := registration["grant_types"].([]any)
+	a.otherGrants[id] = !slices.Contains(grants, any(grantDevice))
 	a.mu.Unlock()
 	if registration == nil {
 		registration = map[string]any{}

@@ -45,6 +45,8 @@ func (a *Server) token(w http.ResponseWriter, r *http.Request) {
 		a.counts.ClientGrants++
 	case grantAssertion:
 		a.counts.AssertionGrants++
+	case grantDevice:
+		a.counts.DevicePolls++
 	}
 	rules := a.rules
 	a.mu.Unlock()
@@ -69,12 +71,17 @@ func (a *Server) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	problem := "invalid_grant"
 	g, ok := a.grantFor(r.PostForm, id)
+	if r.PostForm.Get("grant_type") == grantDevice && a.rules.Device {
+		g, problem = a.deviceGrant(r.PostForm, id)
+		ok = problem == ""
+	}
 	if g.key != "" && g.key != key { // a refresh token is bound to the key, too (RFC 9449, section 5)
 		ok = false
 	}
 	if !ok {
-		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "unknown, used or expired"})
+		answerJSON(w, http.StatusBadRequest, map[string]any{"error": problem, "error_description": "unknown, used or expired"})
 		return
 	}
 	lifetime := a.rules.TokenLifetime

@@ -41,6 +41,8 @@ type Discovery struct {
 	ResourceScopes []string
 	// Server is the metadata of the authorization server.
 	Server *oauthex.AuthServerMeta
+	// DeviceEndpoint is device_authorization_endpoint (RFC 8628, section 4); empty: none.
+	DeviceEndpoint string
 	// DPoP: the authorization server accepts DPoP proofs with ES256 (RFC 9449, section 5.1).
 	DPoP bool
 	// resourceDPoP: the metadata of the MCP server names DPoP.
@@ -64,7 +66,7 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 		// MCP 2025-03-26, sections 2.3.2 and 2.3.3: the authorization base URL is the
 		// origin of the MCP server. A server without metadata has default endpoints.
 		issuer := safehttp.Origin(c.Server())
-		if d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, sameOrigin); !errors.Is(err, safehttp.ErrNotFound) {
+		if err = d.readServer(ctx, c, issuer, sameOrigin); !errors.Is(err, safehttp.ErrNotFound) {
 			return d, err
 		}
 		d.Server = &oauthex.AuthServerMeta{Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize",
@@ -79,7 +81,7 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 		issuer = resource.AuthorizationServers[i]
 	}
 	d.resourceDPoP = resource.DPOPBoundAccessTokensRequired || slices.Contains(resource.DPOPSigningAlgValuesSupported, dpopAlg)
-	d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, SameIssuer)
+	err = d.readServer(ctx, c, issuer, SameIssuer)
 	if errors.Is(err, safehttp.ErrNotFound) {
 		err = fmt.Errorf("the authorization server %s publishes no metadata", issuer)
 	}
@@ -152,31 +154,33 @@ const dpopAlg = "ES256"
 // only bearer tokens refuses others.
 func (d *Discovery) WantsDPoP(c Challenge) bool { return d.DPoP && (c.DPoP || d.resourceDPoP) }
 
-// authorizationServer reads the metadata of an authorization server from its
+// readServer reads the metadata of an authorization server from its
 // well-known addresses. same compares the issuer in the document with the one that
-// was asked for (RFC 8414, section 3.3). dpop is as in Discovery. The error is [safehttp.ErrNotFound] if
+// was asked for (RFC 8414, section 3.3). The error is [safehttp.ErrNotFound] if
 // there is no such document.
-func authorizationServer(ctx context.Context, c *safehttp.Client, issuer string, same func(published, expected string) bool) (_ *oauthex.AuthServerMeta, dpop bool, _ error) {
+func (d *Discovery) readServer(ctx context.Context, c *safehttp.Client, issuer string, same func(published, expected string) bool) error {
 	if err := c.CheckURL(ctx, "authorization server's address", issuer); err != nil {
-		return nil, false, err
+		return err
 	}
 	for _, address := range wellKnownURLs(issuer) {
 		var m struct {
 			oauthex.AuthServerMeta
-			DPoPAlgs []string `json:"dpop_signing_alg_values_supported"`
+			DPoPAlgs       []string `json:"dpop_signing_alg_values_supported"`
+			DeviceEndpoint string   `json:"device_authorization_endpoint"`
 		}
 		err := c.GetJSON(ctx, address, &m)
 		switch {
 		case errors.Is(err, safehttp.ErrNotFound):
 			continue
 		case err != nil:
-			return nil, false, fmt.Errorf("reading the metadata of the authorization server: %w", err)
+			return fmt.Errorf("reading the metadata of the authorization server: %w", err)
 		case !same(m.Issuer, issuer):
-			return nil, false, fmt.Errorf("the metadata of the authorization server %s says that its issuer is %q; it is not used", issuer, display.Shorten(m.Issuer, display.MaxQuoteBytes))
+			return fmt.Errorf("the metadata of the authorization server %s says that its issuer is %q; it is not used", issuer, display.Shorten(m.Issuer, display.MaxQuoteBytes))
 		}
-		return &m.AuthServerMeta, slices.Contains(m.DPoPAlgs, dpopAlg), checkEndpoints(ctx, c, &m.AuthServerMeta)
+		d.Server, d.DPoP, d.DeviceEndpoint = &m.AuthServerMeta, slices.Contains(m.DPoPAlgs, dpopAlg), m.DeviceEndpoint
+		return d.checkEndpoints(ctx, c)
 	}
-	return nil, false, safehttp.ErrNotFound
+	return safehttp.ErrNotFound
 }
 
 // wellKnownURLs returns where the metadata of an issuer may be, in the order that MCP
@@ -200,8 +204,9 @@ func wellKnownURLs(issuer string) []string {
 
 // checkEndpoints checks the addresses of the endpoints that a server names. A
 // missing endpoint is an error of the step that needs it.
-func checkEndpoints(ctx context.Context, c *safehttp.Client, m *oauthex.AuthServerMeta) error {
-	for name, address := range map[string]string{"token endpoint": m.TokenEndpoint,
+func (d *Discovery) checkEndpoints(ctx context.Context, c *safehttp.Client) error {
+	m := d.Server
+	for name, address := range map[string]string{"token endpoint": m.TokenEndpoint, "device authorization endpoint": d.DeviceEndpoint,
 		"authorization endpoint": m.AuthorizationEndpoint, "registration endpoint": m.RegistrationEndpoint} {
 		if address == "" {
 			continue

@@ -163,9 +163,9 @@ func TestDiscover_issuer_of_2025_03_26(t *testing.T) {
 func TestCheckEndpoints(t *testing.T) {
 	c := newClient(t, "https://93.184.216.34/mcp")
 	m := oauthex.AuthServerMeta{Issuer: "https://as.example", AuthorizationEndpoint: "https://192.168.0.1/reboot"}
-	require.ErrorContains(t, checkEndpoints(t.Context(), c, &m), "a private address")
+	require.ErrorContains(t, (&Discovery{Server: &m}).checkEndpoints(t.Context(), c), "a private address")
 	m.AuthorizationEndpoint = "https://as.example/authorize"
-	require.NoError(t, checkEndpoints(t.Context(), c, &m))
+	require.NoError(t, (&Discovery{Server: &m}).checkEndpoints(t.Context(), c))
 }
 
 // A relative resource_metadata is resolved against the URL of the server.

@@ -94,7 +94,7 @@ func (e *entry) setHeaders(at *hujson.Value) {
 }
 
 // refuseUnsupported reports a key of another host that changes what happens there, and what the server would lack. It
-// reports false for other keys. A value that asks for nothing is none: null, false or {}.
+// reports false for other keys. A value that asks for nothing is no such key: null, false or {}.
 func (e *entry) refuseUnsupported(m *hujson.ObjectMember) bool {
 	lacks, ok := configkeys.Lacks(memberName(m))
 	if !ok {

@@ -67,7 +67,7 @@ func TestAttach(t *testing.T) {
 		"prompt one greet name=Ada":                 `Ada`,
 		"read one mcptest://text":                   `.`,
 		"--json read one mcptest://text":            `"contents": \[`,
-		"status":                                    `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +0 *\n$`,
+		"status":                                    `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +TOKENS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +\d+ +0 *\n$`,
 		"--json status":                             `"run": \{`,
 		"--wait 10s --json prompt one greet name=x": `"messages": \[`,
 	} {

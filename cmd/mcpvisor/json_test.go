@@ -87,7 +87,7 @@ func TestStatus_unusable_entries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := serversFile(t, servers)
 			out := toolExits(t, cli.ExitUnavailable, "-c", path, "status")
-			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +"url" must be a string`, out)
+			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +0 +"url" must be a string`, out)
 			require.NotRegexp(t, `(?m)^off `, out)
 			if name != "alone" {
 				require.Regexp(t, `(?m)^one +ready `, out)

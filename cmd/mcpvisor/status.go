@@ -319,10 +319,10 @@ func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupSta
 		if s.Session != nil && s.Session.ProtocolVersion != "" {
 			protocol = s.Session.ProtocolVersion
 		}
-		rows = append(rows, []any{s.Name, stateCell(s.State), s.Transport, protocol, s.Catalog.Tools,
+		rows = append(rows, []any{s.Name, stateCell(s.State), s.Transport, protocol, s.Catalog.Tools, s.Catalog.Tokens,
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, s.note()})
 	}
-	return inv.Table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tTOKENS\tRESOURCES\tPROMPTS\tNOTE", rows)
 }
 
 // printRunning prints servers that run for long: since when they are ready or not, how
@@ -341,9 +341,9 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		if n := len(s.Copies); n > 0 {
 			pid += fmt.Sprintf(" and %d more", n)
 		}
-		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
+		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Catalog.Tokens, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
-	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tTOKENS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // printGroups prints groups: in which state each is, and why one has failed.
@@ -385,6 +385,7 @@ func isGuarded(w mcpvisor.Warning) bool { return w.Guarded }
 
 // note is the last cell of the entry's row: the most important thing about it.
 func (e *statusEntry) note() string {
+	costs := servers.CostText(&e.ServerStatus)
 	switch n := len(e.Catalog.Warnings); {
 	case e.Reason != "":
 		return e.Reason
@@ -398,6 +399,8 @@ func (e *statusEntry) note() string {
 		return e.Catalog.Warnings[slices.IndexFunc(e.Catalog.Warnings, isGuarded)].Text
 	case e.Session != nil && e.Session.Deprecated != "":
 		return "deprecated transport HTTP+SSE; see --json"
+	case costs != "":
+		return costs
 	case n > 0:
 		return display.Count(n, "warning") + "; see --json"
 	case e.Entry != "":

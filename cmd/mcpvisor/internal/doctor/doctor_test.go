@@ -3,17 +3,20 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +56,17 @@ func TestCommand_interrupted_with_servers_that_are_known(t *testing.T) {
 		`(?m)^ok    good: `, `(?m)^FAIL  broken: server process ended with exit status 7`, `(?m)^\?\?\?\?  slow: interrupted before it was ready`,
 	} {
 		require.Regexp(t, want, out.String())
+	}
+}
+
+// What the tools cost a model is said, and that it is much.
+func TestDiagnose_tokens(t *testing.T) {
+	s := mcpvisor.ServerStatus{Name: "s", State: supervisor.StateReady, Session: &mcpvisor.SessionInfo{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}}
+	for tokens, warnings := range map[int]int{300: 0, 70_000: 1} {
+		s.Catalog = mcpvisor.CatalogInfo{Tools: 2, Tokens: tokens}
+		d := diagnose(&servers.Opener{Invocation: cli.Invocation{Context: t.Context()}}, s, mcpvisor.ServerSpec{}, 0)
+		require.Contains(t, d.Summary, fmt.Sprintf("2 tools (about %d tokens)", tokens))
+		require.Len(t, d.Warnings, warnings)
 	}
 }
 

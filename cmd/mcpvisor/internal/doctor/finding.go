@@ -97,7 +97,7 @@ func toolsText(s mcpvisor.ServerStatus) string {
 	if c := s.Session.Capabilities; c == nil || c.Tools == nil {
 		return "no tools, because it does not declare the capability \"tools\""
 	}
-	return display.Count(s.Catalog.Tools, "tool")
+	return fmt.Sprintf("%s (about %s)", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"))
 }
 
 const notOnlyMessages = "check that the command starts an MCP server, and that it writes only JSON-RPC to stdout"
@@ -120,6 +120,9 @@ func prescription(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 func serverWarnings(s mcpvisor.ServerStatus, malformed uint64) (warnings []string) {
 	for _, w := range s.Catalog.Warnings {
 		warnings = append(warnings, w.String())
+	}
+	if costs := servers.CostText(&s); costs != "" {
+		warnings = append(warnings, costs)
 	}
 	if malformed > 0 {
 		warnings = append(warnings, servers.MalformedText(s, malformed))

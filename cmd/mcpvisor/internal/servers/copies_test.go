@@ -62,3 +62,12 @@ func TestAliasOwners_any_names(t *testing.T) {
 		require.Contains(t, aliasOwners(mcpvisor.Alias(server, tool), []string{"other", server}), server)
 	})
 }
+
+// A server whose tools cost much is said to, with what to do, in a text that a table does not cut.
+func TestCostText(t *testing.T) {
+	s := mcpvisor.ServerStatus{Catalog: mcpvisor.CatalogInfo{Tokens: costlyTokens}}
+	require.Empty(t, CostText(&s))
+	s.Catalog.Tokens = 1_070_042
+	require.Contains(t, CostText(&s), `costs a model about 1070k tokens; choose tools by "tools" in its entry, or by a profile of "gateway"`)
+	require.LessOrEqual(t, len(CostText(&s)), 100)
+}

@@ -384,6 +384,18 @@ func IsHealthy(s supervisor.State) bool {
 	return s == supervisor.StateReady || control.IsAtRest(s) || s == supervisor.StateStopped
 }
 
+// costlyTokens is how many tokens the tools of one server may cost a model without a remark.
+const costlyTokens = 20_000
+
+// CostText says that the tools of a server cost a model much in each request, and what to do; "" if they do not. It fits a
+// cell of a table.
+func CostText(s *mcpvisor.ServerStatus) string {
+	if s.Catalog.Tokens <= costlyTokens {
+		return ""
+	}
+	return fmt.Sprintf("costs a model about %dk tokens; choose tools by \"tools\" in its entry, or by a profile of \"gateway\"", s.Catalog.Tokens/1000)
+}
+
 // Stderr returns what a server that is not ready has written to stderr.
 func Stderr(s mcpvisor.ServerStatus) []string {
 	switch {

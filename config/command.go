@@ -9,20 +9,30 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// readCommand reads the program.
+// readCommand reads the program, or a list of it and its first arguments.
 func (e *entry) readCommand(v *hujson.Value) {
-	if _, isList := v.Value.(*hujson.Array); isList {
-		e.fail(v, `"command" must be a string; put the first element into "command", the rest into "args"`)
+	e.commandValue = v
+	list, isList := v.Value.(*hujson.Array)
+	if !isList {
+		e.readPath(v, &e.stdio.Command)
 		return
 	}
-	e.readPath(v, &e.stdio.Command)
-	e.commandValue = v
+	if e.commandArgs = e.readList(v); len(e.commandArgs) == 0 || e.commandArgs[0] == "" {
+		e.fail(v, `"command" is a list without a program; write it as the first element`)
+		return
+	}
+	e.readPath(&list.Elements[0], &e.stdio.Command)
+	e.commandArgs = e.commandArgs[1:]
 }
 
 // splitCommand splits "command" where it holds a whole command line, as in
 // "npx -y some-server": many READMEs of servers write that. A program whose path
 // has spaces stays whole.
 func (e *entry) splitCommand() {
+	if e.commandArgs != nil {
+		e.stdio.Args = append(e.commandArgs, e.stdio.Args...)
+		return
+	}
 	words := strings.Fields(e.stdio.Command)
 	if len(words) < 2 || isProgram(e.stdio.Command) {
 		return

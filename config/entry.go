@@ -35,6 +35,7 @@ type entry struct {
 	oauthEnabled bool
 	headerSource *headerauth.Source // of "headers_command"; nil without it
 	enterprise   oauth.Enterprise
+	commandArgs  []string          // of "command" as a list; nil of another one
 	fileEnv      map[string]string // of "envFile" and "env_vars"
 	addedHeaders map[string]string // of other hosts' keys
 	tools        toolKeys

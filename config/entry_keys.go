@@ -11,8 +11,8 @@ import (
 // entryRows are the keys of an entry.
 var entryRows = append([]row{
 	{
-		Key: configkeys.Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
-			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd."},
+		Key: configkeys.Key{Name: "command", Type: "path, or list of strings", Field: "Stdio.Command", Example: `"npx"`,
+			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd. A list has the program and the arguments before args, as OpenCode writes it."},
 		read: (*entry).readCommand,
 	},
 	{

@@ -32,13 +32,14 @@ func TestUnsupportedKeys(t *testing.T) {
 	}
 }
 
-// The keys of Codex mean what they mean there.
+// The keys of Codex and others mean what they mean there.
 func TestForeignKeys(t *testing.T) {
 	values := env(map[string]string{"TOKEN": "t0k", "TEAM": "red", "SET": "1"})
 	f := mustParse(t, []byte(`{"mcpServers": {"web": {"url": "https://h/mcp", "http_headers": {"X-A": "b"}, "env_http_headers": {"X-Team": "TEAM"},
 		"bearer_token_env_var": "TOKEN", "startup_timeout_sec": 20, "tool_timeout_sec": 45.5, "enabled_tools": ["a"], "disabled_tools": ["b"]},
 		"cli": {"command": "x", "env_vars": ["SET", "NOT_SET"], "environment": {"OWN": "2"}},
-		"off": {"command": "x", "isActive": false}}}`), "x.json", values)
+		"off": {"command": "x", "isActive": false},
+		"open": {"type": "local", "command": ["npx", "-y", "some server"], "args": ["--last"]}}}`), "x.json", values)
 	require.Empty(t, f.Problems)
 	web := f.Servers[0].Spec
 	require.Equal(t, map[string]string{"X-A": "b", "X-Team": "red", "Authorization": "Bearer t0k"}, web.HTTP.Headers)
@@ -48,6 +49,8 @@ func TestForeignKeys(t *testing.T) {
 	require.Equal(t, []string{"b"}, web.Tools.Deny)
 	require.Equal(t, map[string]string{"SET": "1", "OWN": "2"}, f.Servers[1].Spec.Stdio.Env)
 	require.True(t, f.Servers[2].Disabled)
+	require.Equal(t, "npx", f.Servers[3].Spec.Stdio.Command, "a list of OpenCode")
+	require.Equal(t, []string{"-y", "some server", "--last"}, f.Servers[3].Spec.Stdio.Args)
 }
 
 // A header comes from one key, and its variable must have a name and be set.

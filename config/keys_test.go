@@ -297,7 +297,7 @@ var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 // several values together, and of what JSON values mean.
 var onlyLoader = regexp.MustCompile(strings.Join([]string{
 	"is (set|defined) twice", "no server is called", "has a (slash|')", "cannot be part of a path", "servers are listed twice", "environment variable", "needs an answer", "was not answered", "has no }",
-	"is not a variable", "is not the name of a variable", "two keys set", "^tool settings: ", `unknown key "tools\.`, "so the pattern matches", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
+	"is not a variable", "is not the name of a variable", "two keys set", "^tool settings: ", "is a list without a program", `unknown key "tools\.`, "so the pattern matches", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
 	"the name (has characters|is empty|is longer)", "the name is", "http transport:", "stdio transport:", `is read as`, "has no effect",
 	"is negative", "no tool of this server is offered", `is ignored, because it is for an endpoint`, `has both "auth"`, "cannot be reached: ", "HTTP\\+SSE does not know", "standby: ", "policy: ",
 	` needs (either|"client_id"|"token_endpoint")`, `no "client_id" in`, "Authorization header", "user in the URL",

@@ -46,6 +46,7 @@ type jsonSchema struct {
 	Maximum     *float64               `json:"maximum,omitempty"`
 	Above       *float64               `json:"exclusiveMinimum,omitempty"`
 	Items       *jsonSchema            `json:"items,omitempty"`
+	MinItems    int                    `json:"minItems,omitempty"`
 	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
 	// Additional is false, or the schema of the properties that Properties does not name.
 	Additional  any                    `json:"additionalProperties,omitempty"`
@@ -143,7 +144,7 @@ func serverSchema() *jsonSchema {
 			s.Properties[key] = unsupportedSchema(u)
 		}
 	}
-	program, endpoint := hasText(".", "command"), hasText(".", transportKeys[1:]...)
+	program, endpoint := hasProgram("."), hasText(".", transportKeys[1:]...)
 	s.AnyOf = []*jsonSchema{program, endpoint}
 	kind := func(names ...string) *jsonSchema {
 		var kinds []*jsonSchema
@@ -155,11 +156,17 @@ func serverSchema() *jsonSchema {
 	}
 	s.AllOf = []*jsonSchema{
 		// A variable may be empty, so only texts without one contradict each other.
-		{Not: &jsonSchema{AllOf: []*jsonSchema{hasText("^[^$]+$", "command"), hasText("^[^$]+$", transportKeys[1:]...)}}},
+		{Not: &jsonSchema{AllOf: []*jsonSchema{hasProgram("^[^$]+$"), hasText("^[^$]+$", transportKeys[1:]...)}}},
 		{If: kind(programKinds...), Then: program},
 		{If: kind(endpointKinds...), Then: endpoint},
 	}
 	return s
+}
+
+// hasProgram accepts an object whose "command" is a text that matches a pattern, or a list that is not empty.
+func hasProgram(pattern string) *jsonSchema {
+	list := &jsonSchema{Required: []string{"command"}, Properties: map[string]*jsonSchema{"command": {Type: []string{"array"}, MinItems: 1}}}
+	return &jsonSchema{AnyOf: []*jsonSchema{hasText(pattern, "command"), list}}
 }
 
 // hasText accepts an object with a text that matches a pattern below one of the keys.
@@ -264,16 +271,17 @@ var (
 
 // typeSchemas are the schemas of values, by the words of Key.Type.
 var typeSchemas = map[string]jsonSchema{
-	"any":                    {},
-	"string":                 textSchema,
-	"path":                   textSchema,
-	"URL":                    textSchema,
-	"URL or false":           anyOf(textSchema, jsonSchema{Type: []string{"boolean"}, Enum: []any{false}}),
-	`"required" or "assume"`: oneOfTexts("required", "assume"),
-	"boolean":                {Type: []string{"boolean"}},
-	"number":                 countSchema,
-	"number from 0 to 1":     {Type: []string{"number"}, Minimum: number(0), Maximum: number(1)},
-	`number, or "unlimited"`: anyOf(countSchema, oneOfTexts("unlimited")),
+	"any":                      {},
+	"string":                   textSchema,
+	"path":                     textSchema,
+	"path, or list of strings": {Type: []string{"string", "array"}, Items: &textSchema},
+	"URL":                      textSchema,
+	"URL or false":             anyOf(textSchema, jsonSchema{Type: []string{"boolean"}, Enum: []any{false}}),
+	`"required" or "assume"`:   oneOfTexts("required", "assume"),
+	"boolean":                  {Type: []string{"boolean"}},
+	"number":                   countSchema,
+	"number from 0 to 1":       {Type: []string{"number"}, Minimum: number(0), Maximum: number(1)},
+	`number, or "unlimited"`:   anyOf(countSchema, oneOfTexts("unlimited")),
 	"duration": anyOf(jsonSchema{Type: []string{"string"}, Pattern: durationPattern},
 		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},

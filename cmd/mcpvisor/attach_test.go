@@ -132,7 +132,7 @@ func TestAttach_errors(t *testing.T) {
 	}
 	out, _ := b.exits(cli.ExitUnavailable, "status")
 	require.Regexp(t, `(?m)^bad +(evicted|backoff) .*exit status 7`, out)
-	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +`, out)
+	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +0 +`, out)
 	_, errs := b.exits(cli.ExitUnavailable, "restart", "bad")
 	require.Regexp(t, `^(waiting for .*\n)?mcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
 }

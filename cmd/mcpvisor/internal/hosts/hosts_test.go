@@ -229,6 +229,14 @@ func TestPlan_OpenCode_2(t *testing.T) {
 	require.Equal(t, mcpvisor.Timeouts{Start: 20 * time.Second, Call: 15 * time.Minute, CallTotal: 15 * time.Minute}, f.Servers[0].Spec.Timeouts)
 }
 
+// A secret in a command that is a list is protected.
+func TestPlan_command_as_a_list(t *testing.T) {
+	target, p := planOf(t, "cursor", `{"mcpServers": {"a": {"command": ["x", "--api-key=key0123456789ABCDEF0"], "args": ["last"]}}}`)
+	require.Equal(t, ActionAdd, item(t, p, "Cursor", "a").Action)
+	require.NotContains(t, target, "key0123456789ABCDEF0")
+	require.Contains(t, target, `"args": ["--api-key=${A_API_KEY}", "last"]`)
+}
+
 // Aliases in YAML cannot make a small file large, and neither an error nor a cycle ends the import.
 func TestReadGoose_rejected(t *testing.T) {
 	bomb := "extensions:\n  a: &a {k: v}\n"
@@ -356,7 +364,7 @@ func TestPlan_clash(t *testing.T) {
 func TestPlan_unreadable(t *testing.T) {
 	m := newMachine(t, "linux")
 	for path, text := range map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": ghp_secret`, ".codex/config.toml": "x = ghp_secret",
-		".gemini/settings.json": `[]`, ".codeium/windsurf/mcp_config.json": "", ".config/Claude/claude_desktop_config.json": `{"mcpServers": {"a": 1, "b": {}, "c": {"command": ["x"]}}}`} {
+		".gemini/settings.json": `[]`, ".codeium/windsurf/mcp_config.json": "", ".config/Claude/claude_desktop_config.json": `{"mcpServers": {"a": 1, "b": {}, "c": {"command": {"path": "x"}}}}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(m.env.Home, path), []byte(text), 0o600))
 	}
 	_, p := m.plan(t, filepath.Join(t.TempDir(), "mcp.json"), Keep)

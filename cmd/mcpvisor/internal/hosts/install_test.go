@@ -68,7 +68,7 @@ func requireInstalled(t *testing.T, h Host, entries []raw) {
 			continue
 		}
 		require.True(t, runsMcpvisor(r.entry))
-		entry, notes, err := h.convert(r.entry)
+		entry, notes, err := h.convert(commandAndArgs(r.entry))
 		require.NoError(t, err)
 		require.Empty(t, notes)
 		require.Equal(t, command[0], entry.Get("command"))

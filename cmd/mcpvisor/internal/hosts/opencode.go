@@ -21,15 +21,9 @@ func readOpenCode(text []byte, _ Environment) ([]raw, []input, error) {
 // openCodeVariable is a variable, or the content of a file, in a text of OpenCode.
 var openCodeVariable = regexp.MustCompile(`\{(?:env:([A-Za-z_][A-Za-z0-9_]*)|(file:[^{}]+))\}`)
 
-// openCode converts an entry of OpenCode, whose "command" is a list and whose "timeout" counts milliseconds.
+// openCode converts an entry of OpenCode, whose "timeout" counts milliseconds.
 func openCode(entry object) (object, []string, error) {
 	entry, _ = take(entry, "type") // "local" or "remote", which the other keys say, too
-	entry, command := take(entry, "command")
-	if words, ok := command.([]any); ok && len(words) > 0 {
-		entry = append(object{{Key: "command", Value: words[0]}, {Key: "args", Value: words[1:]}}, entry...)
-	} else if command != nil {
-		entry.Set("command", command)
-	}
 	entry, env := take(entry, "environment")
 	if env != nil {
 		entry.Set("env", env)

@@ -175,7 +175,7 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 	if s.Host.noVariables {
 		r.entry = literal(r.entry, s.Host.Name, item)
 	}
-	entry, notes, err := s.Host.convert(r.entry)
+	entry, notes, err := s.Host.convert(commandAndArgs(r.entry))
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +197,18 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 	item.Target = target(entry)
 	item.inputs, item.variables = referencesIn(entry)
 	return entry, nil
+}
+
+// commandAndArgs returns an entry in which a "command" that is a list is split, so that secrets are looked for in its words.
+func commandAndArgs(entry object) object {
+	words, ok := entry.Get("command").([]any)
+	if !ok || len(words) == 0 {
+		return entry
+	}
+	rest, args := take(entry, "args")
+	more, _ := args.([]any)
+	rest, _ = take(rest, "command")
+	return append(object{{Key: "command", Value: words[0]}, {Key: "args", Value: slices.Concat(words[1:], more)}}, rest...)
 }
 
 // check lets the loader read an entry, with every variable set. Its errors and warnings hold

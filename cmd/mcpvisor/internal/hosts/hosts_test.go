@@ -313,7 +313,6 @@ func TestPlan_notes(t *testing.T) {
 		{"VS Code", "microsoft/playwright-mcp", `called "microsoft-playwright-mcp", because`},
 		{"Codex", "context7", "left out, because mcpvisor has no such key: required"},
 		{"Gemini CLI", "python", "left out, because mcpvisor has no such key: trust"},
-		{"goose", "events", "left out, because mcpvisor has no such key: socket"},
 		{"Windsurf", "devin", "left out, because mcpvisor has no such key: alwaysAllow"},
 	} {
 		notes := item(t, p, c.host, c.name).Notes

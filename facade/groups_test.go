@@ -578,3 +578,31 @@ func TestAfter_counts_when_the_delay_ends(t *testing.T) {
 		require.Equal(t, []string{"+db", "+api"}, l.take())
 	})
 }
+
+// A server whose first order in a group is its end, because the group fails at once, belongs to the group nevertheless: the
+// operator's restart waits for what the group comes after.
+func TestGroup_that_fails_at_once(t *testing.T) {
+	c := newClient(t)
+	spec := func(name string) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(-1, 10*time.Millisecond)}
+	}
+	require.NoError(t, c.Register(t.Context(), spec("db"), spec("app"), spec("web")))
+	require.NoError(t, c.Fence(t.Context(), "db", "lost"))
+	ready := c.Watch(t.Context(), mcpvisor.EventReady)
+	for range 2 {
+		_, err := c.CallTool(t.Context(), "app/crash", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		<-ready
+	}
+	failed := c.Watch(t.Context(), mcpvisor.EventGroupFailed)
+	require.NoError(t, c.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"app", "web"}, Strategy: supervisor.RestForOne, After: []string{"db"},
+		Intensity: supervisor.Intensity{Restarts: 1, Window: time.Minute}, WhenSpent: supervisor.SpentEvict}}))
+	<-failed
+	for _, name := range []string{"app", "web"} {
+		until(t, func() bool { s, _ := c.ServerStatus(name); return s.State == supervisor.StateEvicted })
+		require.NoError(t, c.Restart(t.Context(), name))
+		s, _ := c.ServerStatus(name)
+		require.Equal(t, supervisor.StateWaiting, s.State)
+		require.Contains(t, s.WaitsFor, "db")
+	}
+}

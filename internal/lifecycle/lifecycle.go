@@ -183,6 +183,8 @@ func (l *Lifecycle) setFlags(in Input) {
 		l.unwanted, l.rested = false, false
 	case InputHold:
 		l.held, l.grouped = true, true
+	case InputGiveUp: // perhaps the first order of its group
+		l.grouped = true
 	case InputClear, InputRenew:
 		l.grouped = !in.Leave
 		l.held = l.grouped && l.atRest()

@@ -110,7 +110,7 @@ func TestWishesDuringRelease(t *testing.T) {
 		"hold, give up":           {[]lifecycle.InputKind{lifecycle.InputHold, lifecycle.InputGiveUp}, supervisor.StateEvicted},
 		"give up, clear":          {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputClear}, supervisor.StateEvicted},
 		"give up, renew":          {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputRenew}, supervisor.StateConnecting},
-		"give up, restart":        {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputRestart}, supervisor.StateConnecting},
+		"give up, restart":        {[]lifecycle.InputKind{lifecycle.InputGiveUp, lifecycle.InputRestart}, supervisor.StateWaiting},
 		"stop, fence":             {[]lifecycle.InputKind{lifecycle.InputHalt, lifecycle.InputFence}, supervisor.StateEvicted},
 		"fence, stop":             {[]lifecycle.InputKind{lifecycle.InputFence, lifecycle.InputHalt}, supervisor.StateEvicted},
 		"fence, give up, start":   {[]lifecycle.InputKind{lifecycle.InputFence, lifecycle.InputGiveUp, lifecycle.InputStart}, supervisor.StateEvicted},

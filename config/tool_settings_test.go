@@ -40,7 +40,7 @@ func TestToolSettings_rejected(t *testing.T) {
 		`{"a": {"timeout": "soon"}}`:                       `"tools.a.timeout" must be a duration`,
 		`{"a": {"timeout": -1}}`:                           `the timeout of tool "a" is negative`,
 		`{"a": {"hidden": "yes"}}`:                         `"tools.a.hidden" must be true or false`,
-		`{"a": {"nmae": "x", "timeout": 1}}`:               `unknown key "tools.a.nmae" is ignored; did you mean "name"?`,
+		`{"a": {"nam": "x", "timeout": 1}}`:                `unknown key "tools.a.nam" is ignored; did you mean "name"?`,
 		`{"allow": ["a"], "a": {"name": "b"}}`:             `"a" is called "b", so the pattern matches no tool; write that name`,
 	} {
 		f, problems := readEntry(t, `"command": "x", "tools": `+tools)

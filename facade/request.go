@@ -194,10 +194,11 @@ func (c *Client) checkListed(v *actors.View, r *transport.Request) (err error) {
 // operator: the server was down, was replaced, ended just then or had too much to do.
 func passes(k mcpvisor.ErrorKind) bool {
 	switch k {
+	default:
+		return false
 	case mcpvisor.KindUnavailable, mcpvisor.KindClosed, mcpvisor.KindCrashed, mcpvisor.KindEnded, mcpvisor.KindOverloaded:
 		return true
 	}
-	return false
 }
 
 // begun continues a call after the server has made a task of it.

@@ -29,8 +29,8 @@ import (
 
 const testTimeout = time.Minute
 
-// The roles of this binary: programs that a Source runs.
-func init() {
+// registerRoles registers the roles of this binary: programs that a Source runs.
+func registerRoles() {
 	role.Register("print", func() int { fmt.Print(os.Getenv("PRINT")); return 0 })
 	role.Register("print-file", func() int { // and count the runs
 		counter, _ := os.OpenFile(os.Getenv("FILE")+".runs", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -55,6 +55,7 @@ func init() {
 }
 
 func TestMain(m *testing.M) {
+	registerRoles()
 	mcptest.Main()
 	goleak.VerifyTestMain(m)
 }

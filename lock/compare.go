@@ -150,7 +150,10 @@ func encoded(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if _, missing := v.(absent); missing || e.Encode(v) != nil {
+	if _, missing := v.(absent); missing {
+		return nil
+	}
+	if err := e.Encode(v); err != nil { //nolint:errchkjson // it was decoded from JSON
 		return nil
 	}
 	return bytes.TrimSpace(b.Bytes())
@@ -187,7 +190,7 @@ func visible(text string) string {
 }
 
 // String is the difference as lines of text.
-func (d Difference) String() string {
+func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", map[string]string{"added": "+", "removed": "-", "changed": "~"}[d.Change], d.List, display.Shorten(visible(d.Name), 200))
 	for _, v := range d.Values {

@@ -22,7 +22,7 @@ import (
 // The identifiers of the device grant (RFC 8628, section 3.4), of the token exchange grant (RFC 8693, section 2.1) and of the
 // Identity Assertion Authorization Grant (ID-JAG).
 const (
-	grantDevice        = "urn:ietf:params:oauth:grant-type:device_code"    //nolint:gosec // an identifier, not a secret
+	grantDevice        = "urn:ietf:params:oauth:grant-type:device_code"
 	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange" //nolint:gosec // an identifier, not a secret
 	tokenTypeIDToken   = "urn:ietf:params:oauth:token-type:id_token"       //nolint:gosec // an identifier, not a secret
 	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"         //nolint:gosec // an identifier, not a secret

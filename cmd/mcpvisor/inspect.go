@@ -45,7 +45,7 @@ func (cmd *inspectCmd) Run(inv *invocation) error {
 		if s.Cause != nil {
 			cause = s.Cause.Describe()
 		}
-		rows = append(rows, []any{s.Time.Local().Format("2006-01-02 15:04:05.000"), s.Input, state, s.Epoch, strings.Join(s.Effects, ", "), cause})
+		rows = append(rows, []any{s.Time.Format("2006-01-02 15:04:05.000"), s.Input, state, s.Epoch, strings.Join(s.Effects, ", "), cause})
 	}
 	if err := inv.Table("TIME\tINPUT\tSTATE\tEPOCH\tEFFECTS\tCAUSE", rows); err != nil {
 		return err

@@ -16,16 +16,16 @@ const anyPort = ":*"
 // and without the default port. The port may be *, for pages of a tool that takes any free port. No other part may:
 // what one operator of a page can choose, all of them can.
 func ParseOrigin(text string) (string, error) {
-	site, any := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(text, "/")), anyPort)
+	site, anyOf := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(text, "/")), anyPort)
 	u, err := url.Parse(site)
 	switch {
 	case text == "*" || text == "null":
 		return "", fmt.Errorf("%q would let every web page use the servers; name the sites, as in \"http://localhost:6274\" or \"http://localhost:*\"", text)
 	case strings.Contains(site, "*"):
 		return "", fmt.Errorf("in the origin %q only the port may be *; name each site", text)
-	case err != nil || u.Scheme == "" || u.Host == "" || site != u.Scheme+"://"+u.Host || any && u.Port() != "" || strings.ContainsFunc(site, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }):
+	case err != nil || u.Scheme == "" || u.Host == "" || site != u.Scheme+"://"+u.Host || anyOf && u.Port() != "" || strings.ContainsFunc(site, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }):
 		return "", fmt.Errorf("%q is not the origin of a web site; write scheme, host and port only, as in \"http://localhost:6274\"", text)
-	case any:
+	case anyOf:
 		return site + anyPort, nil
 	case u.Scheme == "http":
 		site = strings.TrimSuffix(site, ":80")
@@ -38,9 +38,9 @@ func ParseOrigin(text string) (string, error) {
 // HasOrigin reports whether an origin that a browser has sent is one of those that [ParseOrigin] has returned.
 func HasOrigin(allowed []string, origin string) bool {
 	return slices.ContainsFunc(allowed, func(one string) bool {
-		site, any := strings.CutSuffix(one, anyPort)
+		site, anyOf := strings.CutSuffix(one, anyPort)
 		port, ok := strings.CutPrefix(origin, site)
-		return !any && origin == one || any && ok && (port == "" || port[0] == ':' && len(port) > 1 && strings.Trim(port[1:], "0123456789") == "")
+		return !anyOf && origin == one || anyOf && ok && (port == "" || port[0] == ':' && len(port) > 1 && strings.Trim(port[1:], "0123456789") == "")
 	})
 }
 

@@ -203,7 +203,7 @@ func TestTLS_files_replaced(t *testing.T) {
 }
 
 func TestSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "s") // short: the path of a socket is bounded
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // paths of sockets are short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "mcp.sock")

@@ -112,7 +112,7 @@ func sessionKeyPath() (string, error) {
 	if err != nil {
 		return "", cli.UsageError("there is no directory for the key of MCP sessions; set HOME, or STATE_DIRECTORY")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // systemd names it, or the user
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, "session.key"), nil

@@ -35,7 +35,11 @@ func TestGateway_apps_in_the_Inspector(t *testing.T) {
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"alpha": app, "beta": app}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(config, text, 0o600))
-	p := gatewaytest.Start(t, buildCLI(t), config, dir)
+	program := buildCLI(t)
+	p := gatewaytest.Start(t, program, config, dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	_, stderr, code := run(t, program, "--config", config, "--wait", "ready", "status", "--timeout", "60s") // the Inspector lists once
+	require.Zero(t, code, stderr)
 	page := startInspector(t, p.URL())
 
 	c := newClient(t)

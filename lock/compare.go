@@ -153,7 +153,7 @@ func encoded(v any) []byte {
 	if _, missing := v.(absent); missing {
 		return nil
 	}
-	if err := e.Encode(v); err != nil { //nolint:errchkjson // it was decoded from JSON
+	if err := e.Encode(v); err != nil {
 		return nil
 	}
 	return bytes.TrimSpace(b.Bytes())

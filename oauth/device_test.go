@@ -146,7 +146,7 @@ func TestAuthorizeDevice(t *testing.T) {
 	s, a := newServed(t, oauthtest.Rules{Device: true, Rotate: true}, Config{Scopes: []string{"read"}})
 	for _, query := range []string{"", "&deny"} {
 		err := a.AuthorizeDevice(t.Context(), func(l mcpvisor.DeviceLogin) error {
-			resp, err := http.Get(l.CompleteURL + query) //nolint:gosec // as a user does
+			resp, err := http.Get(l.CompleteURL + query)
 			if err == nil {
 				_ = resp.Body.Close()
 				http.DefaultTransport.(*http.Transport).CloseIdleConnections()

@@ -130,6 +130,8 @@ func TestAttention_of_each_kind(t *testing.T) {
 			api.AttentionQueued, api.SeverityWarning, "2 calls wait behind Limits.MaxInFlight, 64 in flight", 0},
 		"catalog": {mcpvisor.ServerStatus{State: supervisor.StateReady, Catalog: mcpvisor.CatalogInfo{Warnings: []mcpvisor.Warning{{List: "tools", Text: "no\nname"}}}}, facts{},
 			api.AttentionCatalog, api.SeverityWarning, "1 warning about its lists: tools: no name", 0},
+		"lock": {mcpvisor.ServerStatus{State: supervisor.StateReady, Catalog: mcpvisor.CatalogInfo{Warnings: []mcpvisor.Warning{{List: "tools", Text: "other"}, {List: "tools", Text: "x differs", Guarded: true}}}}, facts{},
+			api.AttentionLock, api.SeverityWarning, "tools: x differs", 0},
 		"oversize":  {discarded(mcpvisor.Discarded{Oversize: 1}), facts{}, api.AttentionDiscarded, api.SeverityWarning, "1 message longer than Limits.MaxMessageBytes", 0},
 		"dropped":   {discarded(mcpvisor.Discarded{Dropped: 5}), facts{}, api.AttentionDiscarded, api.SeverityNotice, "5 messages came faster than they could be handled", 0},
 		"unmatched": {discarded(mcpvisor.Discarded{Unmatched: 1}), facts{}, api.AttentionDiscarded, api.SeverityNotice, "1 answer to no pending request, such as one after a timeout", 0},
@@ -187,8 +189,8 @@ func TestAttention_failed_group(t *testing.T) {
 
 // Every kind has a place in the order, and a row above.
 func TestAttention_order(t *testing.T) {
-	require.Len(t, attentionOrder, 18)
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 18)
+	require.Len(t, attentionOrder, 19)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 19)
 	all := []api.Attention{{Kind: api.AttentionDeprecated, Severity: api.SeverityNotice}, {Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "b"},
 		{Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "c"}, {Kind: api.AttentionFlapping, Severity: api.SeverityWarning}, {Kind: api.AttentionEvicted, Severity: api.SeverityError}}
 	sortAttention(all)

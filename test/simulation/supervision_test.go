@@ -203,7 +203,11 @@ func (w *world) halt(ctx context.Context, e event) error {
 	c, trees := w.host, len(w.supervision.trees)
 	var revivals []int
 	for _, s := range members {
-		revivals = append(revivals, s.revivals)
+		known := s.revivals
+		if !s.registered { // it is being registered or replaced, which may come after the order
+			known = -1
+		}
+		revivals = append(revivals, known)
 	}
 	w.mu.Unlock()
 	var options []facade.EndOption

@@ -260,9 +260,11 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			parent[member.Name] = config.Name
 		}
 	}
+	left := map[string]bool{} // the groups that have lost a member
 	for name, p := range s.servers {
 		if ref, ok := m.servers[name]; !ok || ref.gen != p.gen || parent[name] != p.group {
 			g.leave(c, name, p.group)
+			left[p.group] = true
 			if !ok || ref.gen != p.gen {
 				delete(s.servers, name)
 			}
@@ -273,6 +275,7 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		config, ok := next[name]
 		if !ok || parent[name] != n.parent {
 			g.leave(c, name, n.parent)
+			left[n.parent] = true
 		}
 		wasEmpty := len(n.config.Members) == 0 && len(config.Members) > 0
 		if wasEmpty { // it was ready, as there was nothing to wait for
@@ -319,6 +322,9 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			g.input(c, name, in)
 		}
 	}
+	for name := range left { // they know all that has changed
+		g.input(c, name, group.Input{Kind: group.InputTimer})
+	}
 	for name, ref := range m.servers {
 		switch p := s.servers[name]; {
 		case p == nil:
@@ -364,7 +370,7 @@ func sameGroup(a, b group.Config) bool {
 
 // leave tells a group that a member is gone, and those who come after it.
 func (g *groups) leave(c actor.Context, name, of string) {
-	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name})
+	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name, More: true})
 	for _, watcher := range g.state.watchers[name] {
 		g.input(c, watcher, group.Input{Kind: group.InputOutside, Name: name})
 	}
@@ -422,9 +428,9 @@ func (g *groups) execute(c actor.Context, n *groupNode, e group.Effect) {
 		g.rt.post(&groupReport{name: name, report: group.Report{}, failed: &e})
 	case e.Kind == group.EffectWake && server != nil:
 		c.Send(server.pid, &messages.OperateServer{Order: messages.OrderWake})
-	case e.Kind == group.EffectOrder && server != nil:
+	case e.Kind == group.EffectOrder && server != nil && server.group == name: // else it has moved meanwhile
 		c.Send(server.pid, &groupOrder{token: server.token, effect: e})
-	case e.Kind == group.EffectOrder && nested != nil:
+	case e.Kind == group.EffectOrder && nested != nil && nested.parent == name:
 		g.input(c, e.Name, group.Input{Kind: group.InputParent, Order: e.Order, Seq: e.Seq, Cause: e.Cause})
 	}
 }

@@ -606,3 +606,32 @@ func TestGroup_that_fails_at_once(t *testing.T) {
 		require.Contains(t, s.WaitsFor, "db")
 	}
 }
+
+// Members that leave a group together do not start because the one in front leaves first.
+func TestSetGroups_members_that_leave_together(t *testing.T) {
+	c := newClient(t)
+	spec := func(name string) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond), StartSupervised: true}
+	}
+	flat := []mcpvisor.Group{{Name: "g", Members: []string{"a", "db", "app"}, Strategy: supervisor.RestForOne}}
+	deep := []mcpvisor.Group{{Name: "g", Members: []string{"a", "inner"}, Strategy: supervisor.RestForOne}, {Name: "inner", Members: []string{"db", "app"}, Strategy: supervisor.OneForAll}}
+	require.NoError(t, c.SetGroups(t.Context(), flat))
+	require.NoError(t, c.Register(t.Context(), spec("a"), spec("db")))
+	require.NoError(t, c.Fence(t.Context(), "db", "lost"))
+	waiting := c.Watch(t.Context(), mcpvisor.EventWaiting)
+	require.NoError(t, c.Register(t.Context(), spec("app")))
+	require.Equal(t, "app", (<-waiting).Server)
+	for i := range 40 { // in some order
+		groups := flat
+		if i%2 == 0 {
+			groups = deep
+		}
+		require.NoError(t, c.SetGroups(t.Context(), groups))
+		until(t, func() bool {
+			all := c.Groups()
+			return len(all) == len(groups) && (all[len(all)-1].State == "blocked" || all[len(all)-1].State == "ready")
+		})
+		s, _ := c.ServerStatus("app")
+		require.Zero(t, s.Epoch, "round %d: %s", i, s.State)
+	}
+}

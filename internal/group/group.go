@@ -37,6 +37,9 @@ type Input struct {
 	Name   string
 	Member Member
 	At     int // in InputAdded; beyond the end means at the end
+	// More: of InputRemoved; another input of the same change follows, and nothing is ordered before it. Else one that waits
+	// for a member that leaves would start, although it leaves, too.
+	More   bool
 	Report Report
 	Order  Order
 	Seq    uint64 // of the parent's order; each is higher than the last
@@ -205,7 +208,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	case InputTimer:
 		g.fire(in.Token)
 	}
-	if len(g.missing) == 0 {
+	if len(g.missing) == 0 && !in.More {
 		g.advance()
 	}
 	return g.out

@@ -26,5 +26,5 @@ func uptime(t *testing.T) time.Duration {
 	require.NoError(t, err)
 	seconds, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
 	require.NoError(t, err)
-	return time.Duration(seconds * float64(time.Second)).Truncate(10 * time.Millisecond)
+	return time.Duration(seconds * float64(time.Second)).Round(10 * time.Millisecond) // a product of floats may be a little less
 }

@@ -201,8 +201,11 @@ func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
 	return transport.KeptCause(c)
 }
 
-// Refresh reads the lists of a server again, and returns when the result is published.
+// Refresh reads the lists of a server again, and returns when the result is published. Those of its standby are read, too.
 func (rt *Runtime) Refresh(ctx context.Context, v *View) error {
+	if v.standby != nil && v.standby.port != nil {
+		rt.send(v.standby.port, &refreshNow{reply: make(chan error, 1)})
+	}
 	return rt.requestPort(ctx, v, func(reply chan<- error) messages.Message { return &refreshNow{reply: reply} })
 }
 

@@ -320,3 +320,27 @@ func TestWithCatalogGuard_call_that_waits(t *testing.T) {
 	require.ErrorIs(t, <-waits, mcpvisor.ErrUnknownTool)
 	require.Zero(t, s.calls.Load())
 }
+
+// A guard whose mind has changed is asked about the standby, too, before that takes over.
+func TestWithCatalogGuard_refresh_of_a_standby(t *testing.T) {
+	s, strict := new(turning), new(atomic.Bool)
+	s.evil.Store(true)
+	var checked atomic.Int32 // while strict
+	c := newClient(t, facade.WithCatalogGuard(guardFunc(func(server string, offer mcpvisor.Offer) []mcpvisor.Finding {
+		if !strict.Load() {
+			return nil
+		}
+		checked.Add(1)
+		return refuseEvil(server, offer)
+	})))
+	spec := s.spec()
+	spec.Standby = true
+	standby := c.Watch(t.Context(), mcpvisor.EventStandby)
+	require.NoError(t, c.Register(t.Context(), spec))
+	<-standby
+	require.Len(t, c.Tools(), 2)
+	strict.Store(true)
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.Len(t, c.Tools(), 1)
+	until(t, func() bool { return checked.Load() == 2 })
+}

@@ -89,6 +89,11 @@ func (inv *invocation) lookAt(names []string) (*offers, error) {
 		offered.Start = starts[s.Name]
 		o.found[s.Name] = offered
 	}
+	for _, spec := range specs {
+		if _, started := c.Specs[spec.Name]; !started { // a warning has said why
+			o.failed = cli.UsageError("server %s is exclusive, and mcpvisor run has it, so it could not be looked at; end mcpvisor run for that", spec.Name)
+		}
+	}
 	return o, nil
 }
 

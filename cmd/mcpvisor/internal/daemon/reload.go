@@ -200,14 +200,17 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	return answer
 }
 
-// recheck has the guard look again at what the servers offer that run now. The others are looked at when they start. It does
-// not wait: a server that does not answer must not hold up the next reload.
+// recheck has the guard look again at what the servers offer that run, or may have been looked at in their start. The others
+// are looked at when they start. It does not wait: a server that does not answer must not hold up the next reload.
 func (r *reloader) recheck() {
 	for _, s := range r.client.Status() {
-		if s.State != supervisor.StateReady {
+		if s.State != supervisor.StateReady && s.State != supervisor.StateConnecting && s.State != supervisor.StateDiscovering {
 			continue
 		}
 		go func() {
+			if s.State != supervisor.StateReady && r.client.WaitReady(r.inv.Context, s.Name) != nil {
+				return // its next start is looked at as a whole
+			}
 			if err := r.client.Refresh(r.inv.Context, s.Name); err != nil && r.inv.Context.Err() == nil {
 				r.printer.later(func() {
 					r.inv.Warn(s.Name, "the lock file has changed, and %s could not be looked at again: %v", s.Name, err)

@@ -25,9 +25,6 @@ const (
 	Enforce Mode = "enforce"
 )
 
-// Modes are all modes.
-var Modes = []Mode{Off, Warn, Enforce}
-
 // Guard is a [mcpvisor.CatalogGuard] that compares offers with a lock file. The zero value compares nothing until
 // [Guard.Set]. Safe for concurrent use.
 type Guard struct{ rules atomic.Pointer[rules] }

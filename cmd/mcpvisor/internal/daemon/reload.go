@@ -153,6 +153,9 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 			again := r.info.Problem == answer.Problem
 			r.info.Digest, r.info.Read, r.info.Problem = digest, began.Round(0), answer.Problem
 			r.publish(r.all())
+			if r.guard.Reread() { // a broken configuration does not keep the lock file as it was
+				r.recheck()
+			}
 			if !again {
 				r.printer.later(func() { r.inv.Warn("", "%s; the servers stay as they are", answer.Problem) })
 			}

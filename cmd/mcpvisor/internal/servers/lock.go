@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +16,18 @@ import (
 )
 
 // LockGuard compares what servers offer with the lock file of a configuration. The zero value compares nothing. One
-// goroutine calls Use and Changed; the guard itself is safe for concurrent use.
+// goroutine at a time calls its own methods; the guard itself is safe for concurrent use.
 type LockGuard struct {
 	lock.Guard
-	path string // of the lock file; empty: nothing is compared
-	text []byte // that was read last
-	of   string // the mode
+	lockRules
+}
+
+// lockRules are what a LockGuard compares with.
+type lockRules struct {
+	path   string // of the lock file; empty: nothing is compared
+	mode   lock.Mode
+	starts map[string]json.RawMessage
+	text   []byte // of the lock file, as it was read last
 }
 
 // LockPath returns the path of the lock file of a configuration, whether the configuration uses it or not.
@@ -58,30 +65,33 @@ func StartsOf(file *config.File) map[string]json.RawMessage {
 // Use makes the guard do what a configuration says, with the present lock file. It reports whether that may change what is
 // listed.
 func (g *LockGuard) Use(file *config.File) (changed bool) {
-	before := struct {
-		path, of string
-		text     []byte
-	}{g.path, g.of, g.text}
-	mode := file.Lock
-	if mode == "" {
-		mode = string(lock.Off)
-	}
-	g.path, g.text, g.of = "", nil, mode
-	if lock.Mode(mode) == lock.Off {
+	before := g.lockRules
+	g.lockRules = lockRules{mode: lock.Mode(cmp.Or(file.Lock, string(lock.Off)))}
+	if g.mode == lock.Off {
 		g.Set(lock.Off, nil, nil, nil)
 		return before.path != ""
 	}
-	g.path = file.LockPath
+	g.path, g.starts, g.text = file.LockPath, StartsOf(file), before.text
+	return g.Reread() || before.path != g.path || before.mode != g.mode
+}
+
+// Reread makes the guard compare with the present lock file, and reports whether that has changed. The configuration counts
+// as Use has read it.
+func (g *LockGuard) Reread() (changed bool) {
+	if g.path == "" {
+		return false
+	}
+	before := g.text
 	locked, text, err := ReadLock(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("there is no %s; make it with mcpvisor lock", g.path)
 	}
 	g.text = text
-	g.Set(lock.Mode(mode), locked, err, StartsOf(file))
-	return before.path != g.path || before.of != g.of || !bytes.Equal(before.text, g.text)
+	g.Set(g.mode, locked, err, g.starts)
+	return !bytes.Equal(before, text)
 }
 
-// Changed reports whether the lock file has another content than Use has read.
+// Changed reports whether the lock file has another content than was read last.
 func (g *LockGuard) Changed() bool {
 	if g.path == "" {
 		return false

@@ -107,9 +107,13 @@ func readNow(path string, most int) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return failed(ErrNotRegular)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	long := fmt.Errorf("%w: longer than %d bytes", ErrLong, most)
+	if info.Size() > int64(most) {
+		return failed(long)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1)) // the size of a file of /proc is 0, and a file may grow
 	if err == nil && len(data) > most {
-		return failed(fmt.Errorf("%w: longer than %d bytes", ErrLong, most))
+		return failed(long)
 	}
 	return data, err
 }

@@ -38,8 +38,8 @@ var fieldPath = regexp.MustCompile(`\b(?:ServerSpec\.)?((?:Timeouts|Limits|Probe
 
 // notPrinted matches texts that no command prints: they are about servers in
 // memory, about handlers and interceptors, about a RoundTripper of the host, about options
-// of packages web and config, or about what mcpvisor fleet run sets itself.
-var notPrinted = regexp.MustCompile(`web: |web\.With|in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|FetchAuthorizationCode|HTTP\.Client|HeaderFunc|NewCallResult|config\.WithWebSocket|WithJournal: |WithKey is for calls of tools|WithMeta|WithRelay|WithTaskRelay|fleet: Config|guard: OnLost|peer: a client needs|raise MaxResultBytes|raise HTTPLimits\.MaxBytes`)
+// of packages web, gateway and config, or about what mcpvisor fleet run sets itself.
+var notPrinted = regexp.MustCompile(`web: |web\.With|in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|FetchAuthorizationCode|HTTP\.Client|HeaderFunc|NewCallResult|config\.WithWebSocket|WithJournal: |WithKey is for calls of tools|WithMeta|WithRelay|WithTaskRelay|fleet: Config|guard: OnLost|peer: a client needs|gateway\.With|raise MaxResultBytes|raise HTTPLimits\.MaxBytes`)
 
 // No text of the library reaches the user of a command with a name of the Go API
 // in it, and each field that a text names exists.

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
@@ -88,7 +89,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 		all = append(all, servers...)
 		sortEntries(all)
 	}
-	if err := inv.printStatus(all, nil, nil); err != nil {
+	if err := cmd.print(inv, all, nil, nil); err != nil {
 		return err
 	}
 	if interrupted != nil {
@@ -148,7 +149,7 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 		}
 		groups = status.Groups
 	}
-	if err := inv.printStatus(all, groups, &c.Run); err != nil {
+	if err := cmd.print(inv, all, groups, c); err != nil {
 		return err
 	}
 	return inv.statusResult(all)
@@ -292,7 +293,15 @@ func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
 	return all
 }
 
-func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupStatus, run *control.Info) error {
+// print prints the page of a server that the command names alone, else the table. c is nil for copies.
+func (cmd *statusCmd) print(inv *invocation, all []statusEntry, groups []mcpvisor.GroupStatus, c *servers.Set) error {
+	var one *facts.Subject
+	if len(cmd.Servers) == 1 && len(all) == 1 {
+		var err error
+		if one, err = inv.subjectOf(&all[0], c); err != nil {
+			return err
+		}
+	}
 	if inv.JSON {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
@@ -302,12 +311,18 @@ func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupSta
 		if len(groups) > 0 {
 			answer["groups"] = groups
 		}
-		if run != nil {
-			answer["run"] = map[string]any{"pid": run.PID, "started": run.Started, "url": run.URL}
+		if c != nil {
+			answer["run"] = map[string]any{"pid": c.Run.PID, "started": c.Run.Started, "url": c.Run.URL}
+		}
+		if one != nil && c != nil {
+			answer["attention"], answer["stderr"] = one.About(), one.Server.Stderr
 		}
 		return cli.PrintJSON(inv.Out, answer)
 	}
-	if run != nil {
+	if one != nil {
+		return inv.printPage(&all[0], one)
+	}
+	if c != nil {
 		if err := inv.printRunning(all); err != nil || len(groups) == 0 {
 			return err
 		}

@@ -80,7 +80,7 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 			b.WriteString(pad)
 			pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
 			if n > 0 && colored {
-				text = paint(text, cellOf(rows[n-1][i]).Color)
+				text = Paint(text, cellOf(rows[n-1][i]).Color)
 			}
 			b.WriteString(text)
 		}
@@ -97,7 +97,8 @@ func cellOf(value any) Cell {
 	return Cell{Value: value}
 }
 
-func paint(text string, c Color) string {
+// Paint returns a text in a colour.
+func Paint(text string, c Color) string {
 	if c == Plain || text == "" {
 		return text
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -143,12 +144,12 @@ func fitColumns(used []column, longest, width int) (shown []column, gap string, 
 // causeOf is why a server is not ready, or was not a moment ago.
 func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if isIdle(s.State) || s.State == supervisor.StateWaiting {
-		return m.meaning(s)
+		return facts.Meaning(s, m.clock, "u")
 	}
 	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {
 		return ""
 	}
-	meaning, _, _ := strings.Cut(m.meaning(s), ", ")
+	meaning, _, _ := strings.Cut(facts.Meaning(s, m.clock, "u"), ", ")
 	meaning, _, _ = strings.Cut(meaning, " for ")
 	if meaning != "" {
 		meaning += ": "

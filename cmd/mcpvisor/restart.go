@@ -194,7 +194,13 @@ func serversOf(inv *invocation, c *servers.Set, names []string, groups bool) (al
 		if slices.Contains(status.Names, name) {
 			all = append(all, name)
 		} else if named {
-			return c.UnknownServer(name)
+			var named []string
+			for _, g := range status.Groups {
+				if groups {
+					named = append(named, g.Name)
+				}
+			}
+			return c.UnknownServer(name, named...)
 		}
 		return nil
 	}

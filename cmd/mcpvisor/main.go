@@ -59,6 +59,8 @@ type commandLine struct {
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
 
 	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
+	Attention attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
+	Clients   clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
 	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`

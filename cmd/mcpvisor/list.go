@@ -101,7 +101,7 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 	if cmd.Stats {
 		return cmd.printStats(inv)
 	}
-	if cmd.Sort != "time" {
+	if cmd.Sort != "time" && cmd.Sort != "" {
 		return cli.UsageError("--sort is about --stats; write tools --stats --sort %s", cmd.Sort)
 	}
 	inv.AskForms() // servers list the same tools as for call

@@ -246,9 +246,9 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 func (inv *invocation) printReload(answer control.Reload) error {
 	var rows [][]any
 	for _, c := range answer.Changes {
-		note := c.Reason
-		if c.Error != "" {
-			note = c.Error
+		note := c.Done()
+		if answer.DryRun {
+			note = c.Text()
 		}
 		rows = append(rows, []any{c.Server, string(c.Action), note})
 	}

@@ -315,7 +315,7 @@ func (cmd *statusCmd) print(inv *invocation, all []statusEntry, groups []mcpviso
 			answer["run"] = map[string]any{"pid": c.Run.PID, "started": c.Run.Started, "url": c.Run.URL}
 		}
 		if one != nil && c != nil {
-			answer["attention"], answer["stderr"] = one.About(), one.Server.Stderr
+			answer["attention"], answer["stderr"], answer["earlier"] = one.About(), one.Server.Stderr, append([]api.EventSummary{}, one.Earlier...)
 		}
 		return cli.PrintJSON(inv.Out, answer)
 	}

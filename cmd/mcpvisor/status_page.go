@@ -34,6 +34,16 @@ func (inv *invocation) subjectOf(e *statusEntry, c *servers.Set) (subject *facts
 	}
 	server.Status = e.ServerStatus
 	subject.Server, subject.Attention, subject.Groups = server, status.Attention, status.Groups
+	happened, err := c.Summaries(inv.Context, 0, e.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range happened.Summaries {
+		if s.Last.Gen < e.Gen || s.Replaces {
+			subject.Earlier = append(subject.Earlier, s)
+		}
+	}
+	subject.Earlier = subject.Earlier[max(len(subject.Earlier)-maxEarlier, 0):]
 	if nodes, err := c.Nodes(inv.Context); err == nil {
 		if i := slices.IndexFunc(nodes.Placements, func(p api.Placement) bool { return p.Server == e.Name }); i >= 0 {
 			subject.Placement = nodes.Placements[i]
@@ -41,6 +51,9 @@ func (inv *invocation) subjectOf(e *statusEntry, c *servers.Set) (subject *facts
 	}
 	return subject, nil
 }
+
+// maxEarlier is how much of what happened to earlier registrations the page of a server has.
+const maxEarlier = 20
 
 // maxPageStderr is how many lines of stderr the page of a server has.
 const maxPageStderr = 10
@@ -87,6 +100,12 @@ func (inv *invocation) printPage(e *statusEntry, subject *facts.Subject) error {
 	for _, h := range slices.Backward(e.History) {
 		fmt.Fprintf(&b, "  %7s ago  %-9s  ran %7s  %s\n", plaintext.Duration(subject.Now.Sub(h.Ended)), fmt.Sprintf("start %d", h.Epoch), plaintext.Duration(h.Ended.Sub(h.Started)),
 			display.Line(facts.EndText(&h, cli.ConfigTerms)))
+	}
+	if len(subject.Earlier) > 0 {
+		fmt.Fprintln(&b, "\nEARLIER  before its entry was changed, the last first")
+	}
+	for _, s := range slices.Backward(subject.Earlier) {
+		fmt.Fprintf(&b, "  %7s ago  %s\n", plaintext.Duration(subject.Now.Sub(s.Last.Time)), display.Line(cli.ConfigTerms(s.Text)))
 	}
 	_, err := fmt.Fprint(inv.Out, b.String())
 	return err

@@ -289,7 +289,7 @@ type UsageSample struct {
 // Event is an event with its description in one line.
 type Event struct {
 	mcpvisor.Event
-	// Text is the result of [mcpvisor.Event.String].
+	// Text is the result of [mcpvisor.Event.String], with the result of [Program.Change].
 	Text string `json:"text"`
 	// Severity is the result of [mcpvisor.Event.Severity].
 	Severity mcpvisor.Severity `json:"severity"`
@@ -319,7 +319,7 @@ type EventSummary struct {
 	monitor.EventSummary
 	// Last is the last of the events.
 	Last Event `json:"last"`
-	// Text is the result of [monitor.EventSummary.String].
+	// Text is the result of [monitor.EventSummary.String], with the result of [Program.Change].
 	Text string `json:"text"`
 }
 

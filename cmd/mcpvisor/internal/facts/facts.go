@@ -29,6 +29,8 @@ type Subject struct {
 	Attention []api.Attention // of all servers
 	Groups    []mcpvisor.GroupStatus
 	Placement api.Placement // without a name outside of a fleet
+	// Earlier is what happened to earlier registrations of the name, and why there is another one; oldest first.
+	Earlier []api.EventSummary
 	Now       time.Time
 	Text      func(string) string // in the words of the reader
 	Clock     func(time.Time) string

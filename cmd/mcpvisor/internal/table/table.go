@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// maxCellLength is the longest cell, in characters.
+// maxCellLength is the longest cell, in characters. In the last column of what no terminal shows it is [MaxText].
 const maxCellLength = 100
 
 // MaxText is the longest text of a line that is no table, in characters, for [OneLine].
@@ -61,7 +61,11 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 	for _, row := range rows {
 		line := make([]string, len(header))
 		for i := range header {
-			line[i] = OneLine(fmt.Sprint(cellOf(row[i]).Value), maxCellLength)
+			most := maxCellLength
+			if i == len(header)-1 && !IsTerminal(out) {
+				most = MaxText
+			}
+			line[i] = OneLine(fmt.Sprint(cellOf(row[i]).Value), most)
 		}
 		texts = append(texts, line)
 	}

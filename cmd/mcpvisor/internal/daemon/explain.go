@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -27,26 +26,59 @@ const (
 
 // explain says how two specs of one server differ, in the keys of the file, as in "args[1] big500 → big400". A value that
 // is a secret, or may hold one, is not shown: its key has changed.
-func explain(before, after mcpvisor.ServerSpec) []string {
-	masks := control.MasksOf(before, after)
-	d := differences{show: func(text string) string {
-		shown := masks.Text(after.Name, text)
-		for _, s := range slices.Concat(before.Secrets, after.Secrets) {
+func explain(before, after mcpvisor.ServerSpec) (found []string) {
+	masks, secrets := control.MasksOf(before, after), slices.Concat(before.Secrets, after.Secrets)
+	show := func(text string) string {
+		text = masks.Text(after.Name, text)
+		for _, s := range secrets {
 			if s != "" {
-				shown = strings.ReplaceAll(shown, s, secret.Mask) // short ones, too
+				text = strings.ReplaceAll(text, s, secret.Mask) // short ones, too
 			}
 		}
-		return shown
-	}}
-	a, b := before.WithDefaults(), after.WithDefaults()
-	d.fields("", reflect.ValueOf(before), reflect.ValueOf(after), reflect.ValueOf(a), reflect.ValueOf(b))
-	if len(d.found) == 0 && !before.Equal(after) {
-		d.found = []string{"the way it is reached changed"}
+		return table.OneLine(text, maxValue)
 	}
-	if more := len(d.found) - maxDifferences; more > 0 {
-		d.found = append(d.found[:maxDifferences], fmt.Sprintf("and %d more", more))
+	a, b := settingsIn(before, show), settingsIn(after, show)
+	for _, key := range b.keys {
+		x, had := a.of[key]
+		switch y := b.of[key]; {
+		case !had && (y.shown == "" || strings.Contains(y.shown, secret.Mask)):
+			found = append(found, key+" added")
+		case !had:
+			found = append(found, key+" "+y.shown+" added")
+		case x.value == y.value:
+		case x.shown == y.shown || x.shown == "" || y.shown == "" || strings.Contains(x.shown+y.shown, secret.Mask):
+			found = append(found, key+" changed")
+		default:
+			found = append(found, key+" "+x.shown+" → "+y.shown)
+		}
 	}
-	return d.found
+	for _, key := range a.keys {
+		if _, has := b.of[key]; !has {
+			found = append(found, key+" removed")
+		}
+	}
+	switch x, y := authOf(before), authOf(after); {
+	case x == nil && y != nil:
+		found = append(found, "auth added")
+	case x != nil && y == nil:
+		found = append(found, "auth removed")
+	case x != nil && !x.Equal(y):
+		found = append(found, "auth changed")
+	}
+	if len(found) == 0 && !before.Equal(after) {
+		return []string{"the way it is reached changed"}
+	}
+	if more := len(found) - maxDifferences; more > 0 {
+		found = append(found[:maxDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return found
+}
+
+func authOf(s mcpvisor.ServerSpec) mcpvisor.Auth {
+	if s.HTTP == nil {
+		return nil
+	}
+	return s.HTTP.Auth
 }
 
 // fieldKeys has the key of the file that sets a field of a spec, by the path of the field.
@@ -60,215 +92,122 @@ var fieldKeys = sync.OnceValue(func() map[string]string {
 	return keys
 })
 
-// unexplained are fields of a spec that no key sets, and that say nothing beside others.
-var unexplained = []string{"Name", "Origin", "StartSupervised", "Secrets", "InMemory", "HTTP.HeaderFunc", "HTTP.Client", "Transport.New", "Transport.Kind"}
+// unexplained are fields of a spec that no key sets, or that are compared in another way.
+var unexplained = []string{"Name", "Origin", "StartSupervised", "Secrets", "InMemory", "HTTP.HeaderFunc", "HTTP.Client", "HTTP.Auth", "Transport.New", "Transport.Kind"}
 
-type differences struct {
-	show  func(text string) string // without secrets
-	found []string
+// setting is the value of a key. shown is empty if it is not shown, as it may be a secret or says nothing.
+type setting struct{ value, shown string }
+
+// entrySettings are what a spec sets, by the keys of the file.
+type entrySettings struct {
+	keys []string // in the order of the fields
+	of   map[string]setting
 }
 
-func (d *differences) add(format string, args ...any) {
-	d.found = append(d.found, fmt.Sprintf(format, args...))
-}
-
-// fields compares two structs. fullA and fullB are the same with defaults: a value that is the default is no difference.
-func (d *differences) fields(path string, a, b, fullA, fullB reflect.Value) {
-	for i := range a.NumField() {
-		field := strings.TrimPrefix(path+"."+a.Type().Field(i).Name, ".")
-		if !slices.Contains(unexplained, field) {
-			d.value(field, a.Field(i), b.Field(i), fullA.Field(i), fullB.Field(i))
+// settingsIn returns what a spec sets that is not the default. show returns a text without secrets.
+func settingsIn(spec mcpvisor.ServerSpec, show func(string) string) entrySettings {
+	s := entrySettings{of: map[string]setting{}}
+	var fields func(path string, v, byDefault reflect.Value)
+	set := func(key, value, shown string) {
+		if _, twice := s.of[key]; !twice {
+			s.keys = append(s.keys, key)
+		}
+		s.of[key] = setting{value, shown}
+	}
+	fields = func(path string, v, byDefault reflect.Value) {
+		for i := range v.NumField() {
+			field := strings.TrimPrefix(path+"."+v.Type().Field(i).Name, ".")
+			key, f, usual := fieldKeys()[field], v.Field(i), byDefault.Field(i)
+			if key == "" {
+				key = strings.ToLower(field)
+			}
+			switch {
+			case slices.Contains(unexplained, field) || f.IsZero():
+			case f.Kind() == reflect.Struct:
+				fields(field, f, usual)
+			case f.Kind() == reflect.Pointer:
+				fields(field, f.Elem(), reflect.Zero(f.Type().Elem()))
+			case f.Kind() == reflect.Map:
+				for _, name := range slices.SortedFunc(slices.Values(f.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+					set(key+"."+show(name.String()), fmt.Sprint(f.MapIndex(name)), "")
+				}
+			case field == "Stdio.Args":
+				for i, arg := range spec.Stdio.Args {
+					shown := ""
+					if !holdsSecret(spec.Stdio.Args, i) {
+						shown = show(arg)
+					}
+					set(fmt.Sprintf("%s[%d]", key, i), arg, shown)
+				}
+			case f.Kind() == reflect.Slice:
+				for i := range f.Len() {
+					set(key+" "+show(f.Index(i).String()), "", "")
+				}
+			case !f.Equal(usual):
+				set(key, fmt.Sprint(f), show(valueText(field, f)))
+			}
 		}
 	}
+	fields("", reflect.ValueOf(spec), reflect.ValueOf(mcpvisor.ServerSpec{}.WithDefaults()))
+	return s
 }
 
-func (d *differences) value(field string, a, b, fullA, fullB reflect.Value) {
-	key := fieldKeys()[field]
-	if key == "" {
-		key = strings.ToLower(field)
-	}
-	switch a.Kind() {
-	case reflect.Struct:
-		d.fields(field, a, b, fullA, fullB)
-	case reflect.Pointer:
-		if a, b = pointed(a), pointed(b); a.Kind() == reflect.Struct {
-			d.fields(field, a, b, a, b)
-		}
-	case reflect.Interface: // HTTP.Auth
-		x, _ := a.Interface().(mcpvisor.Auth)
-		y, _ := b.Interface().(mcpvisor.Auth)
-		switch {
-		case x == nil && y == nil, x != nil && x.Equal(y):
-		case x == nil:
-			d.add("%s added", key)
-		case y == nil:
-			d.add("%s removed", key)
-		default:
-			d.add("%s changed", key)
-		}
-	case reflect.Map:
-		d.maps(key, a, b)
-	case reflect.Slice:
-		d.lists(key, field, a, b)
-	default:
-		if !fullA.Equal(fullB) {
-			d.one(key, d.text(field, a), d.text(field, b), a.IsZero(), b.IsZero())
-		}
-	}
-}
-
-// pointed returns what a pointer points to; the zero value for nil.
-func pointed(p reflect.Value) reflect.Value {
-	if p.IsNil() {
-		return reflect.Zero(p.Type().Elem())
-	}
-	return p.Elem()
-}
-
-// one reports a value that differs.
-func (d *differences) one(key, a, b string, added, removed bool) {
-	switch {
-	case removed:
-		d.add("%s removed", key)
-	case added && strings.Contains(b, secret.Mask):
-		d.add("%s added", key)
-	case added:
-		d.add("%s %s added", key, b)
-	case a == b || a == "" || b == "" || strings.Contains(a+b, secret.Mask):
-		d.add("%s changed", key)
-	default:
-		d.add("%s %s → %s", key, a, b)
-	}
-}
-
-// text shows a value as the file has it, in one line without secrets.
-func (d *differences) text(field string, v reflect.Value) string {
-	text := fmt.Sprint(v.Interface())
+// valueText is a value as the file has it; an address without what may be secret.
+func valueText(field string, v reflect.Value) string {
+	text := fmt.Sprint(v)
 	if took, isDuration := v.Interface().(time.Duration); isDuration {
-		text = strings.Replace(strings.Replace(took.String(), "m0s", "m", 1), "h0m", "h", 1)
+		return strings.Replace(strings.Replace(took.String(), "m0s", "m", 1), "h0m", "h", 1)
 	}
-	if strings.HasSuffix(field, "URL") && text != "" {
+	if strings.HasSuffix(field, "URL") {
 		u, err := url.Parse(text)
 		if err != nil {
-			return secret.Mask
+			return ""
 		}
-		text = secret.RedactURL(u)
+		return secret.RedactURL(u)
 	}
-	return table.OneLine(d.show(text), maxValue)
-}
-
-// maps compares the keys of two maps. Their values may be secrets.
-func (d *differences) maps(key string, a, b reflect.Value) {
-	names := map[string]bool{}
-	for _, m := range []reflect.Value{a, b} {
-		for _, name := range m.MapKeys() {
-			names[name.String()] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		x, y := a.MapIndex(reflect.ValueOf(name)), b.MapIndex(reflect.ValueOf(name))
-		shown := key + "." + table.OneLine(d.show(name), maxValue)
-		switch {
-		case !x.IsValid():
-			d.add("%s added", shown)
-		case !y.IsValid():
-			d.add("%s removed", shown)
-		case !reflect.DeepEqual(x.Interface(), y.Interface()):
-			d.add("%s changed", shown)
-		}
-	}
-}
-
-// lists compares two lists: by place what is a command line, else what is in one of them only.
-func (d *differences) lists(key, field string, a, b reflect.Value) {
-	if field != "Stdio.Args" {
-		for i := range a.Len() {
-			if !contains(b, a.Index(i)) {
-				d.add("%s %s removed", key, d.text(field, a.Index(i)))
-			}
-		}
-		for i := range b.Len() {
-			if !contains(a, b.Index(i)) {
-				d.add("%s %s added", key, d.text(field, b.Index(i)))
-			}
-		}
-		return
-	}
-	for i := range max(a.Len(), b.Len()) {
-		place := fmt.Sprintf("%s[%d]", key, i)
-		switch {
-		case i >= a.Len() && holdsSecret(b, i):
-			d.add("%s added", place)
-		case i >= a.Len():
-			d.one(place, "", d.text(field, b.Index(i)), true, false)
-		case i >= b.Len():
-			d.add("%s removed", place)
-		case !a.Index(i).Equal(b.Index(i)) && (holdsSecret(a, i) || holdsSecret(b, i)):
-			d.add("%s changed", place)
-		case !a.Index(i).Equal(b.Index(i)):
-			d.one(place, d.text(field, a.Index(i)), d.text(field, b.Index(i)), false, false)
-		}
-	}
+	return text
 }
 
 // holdsSecret reports whether an argument is a secret by its flag, however short its value is.
-func holdsSecret(args reflect.Value, i int) bool {
+func holdsSecret(args []string, i int) bool {
 	const long = "value-value" // would be a secret after such a flag
 	words := []string{long}
-	if name, _, isPair := strings.Cut(args.Index(i).String(), "="); isPair {
+	if name, _, isPair := strings.Cut(args[i], "="); isPair {
 		words = []string{name + "=" + long}
 	} else if i > 0 {
-		words = []string{args.Index(i - 1).String(), long}
+		words = []string{args[i-1], long}
 	}
 	var found secret.List
 	found.AddArgs(words)
 	return !found.Empty()
 }
 
-func contains(list, v reflect.Value) bool {
-	for i := range list.Len() {
-		if list.Index(i).Equal(v) {
-			return true
-		}
-	}
-	return false
-}
-
 // countEnded counts the calls in flight of servers that a reload is about to end. ended adds to changes what became of them;
 // it is to be called when the servers have changed.
 func (r *reloader) countEnded(changes []control.Change) (ended func()) {
-	type registration struct {
-		server string
-		gen    uint64
-	}
-	count := func() map[registration]int {
-		n := map[registration]int{}
+	inFlight := func(server string, gen uint64) (n int) {
 		for _, c := range r.client.CallsInFlight() {
-			if c.Method == "tools/call" || c.Method == "resources/read" || c.Method == "prompts/get" {
-				n[registration{c.Server, c.Gen}]++
+			if c.Server == server && c.Gen == gen && (c.Method == "tools/call" || c.Method == "resources/read" || c.Method == "prompts/get") {
+				n++
 			}
 		}
 		return n
 	}
-	seq, before := r.client.Stats().Calls, count()
+	seq, gens, before := r.client.Stats().Calls, make([]uint64, len(changes)), make([]int, len(changes))
+	for i, c := range changes {
+		if status, registered := r.client.ServerStatus(c.Server); registered && (c.Action == control.ActionReplace || c.Action == control.ActionRemove) {
+			gens[i], before[i] = status.Gen, inFlight(c.Server, status.Gen)
+		}
+	}
 	return func() {
 		recent, _ := r.client.History().Calls(seq)
-		left := count()
-		for of, n := range before {
-			i := slices.IndexFunc(changes, func(c control.Change) bool {
-				return c.Server == of.server && (c.Action == control.ActionReplace || c.Action == control.ActionRemove)
-			})
-			if i < 0 {
-				continue
-			}
-			cut := 0
+		for i := range changes {
 			for _, c := range recent {
-				if c.Server == of.server && c.Gen == of.gen && (c.Kind == mcpvisor.KindClosed || c.Kind == mcpvisor.KindEnded) {
-					cut++
+				if c.Server == changes[i].Server && c.Gen == gens[i] && (c.Kind == mcpvisor.KindClosed || c.Kind == mcpvisor.KindEnded) {
+					changes[i].Cut++
 				}
 			}
-			changes[i].Cut += cut
-			changes[i].Drained += max(n-cut-left[of], 0)
+			changes[i].Drained = max(before[i]-changes[i].Cut-inFlight(changes[i].Server, gens[i]), 0)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func TestExplain(t *testing.T) {
 	after.Timeouts.Call, after.Policy.MaxAttempts, after.Standby = 3*time.Minute, supervisor.Unlimited, true
 	after.After, after.Tools.Deny = []string{"cache"}, []string{"drop_*"}
 	after.ToolSettings = map[string]mcpvisor.ToolSetting{"send": {Timeout: time.Minute}}
-	require.Equal(t, []string{"args[1] big500 → big400", "args[3] changed", "args[4] changed", "args[5] removed", "env.A removed", "env.B added", "env.TOKEN changed",
-		"retry.max_attempts 5 → -1", "standby true added", "after db removed", "after cache added", "tools.deny drop_* added", "and 2 more"}, explain(before, after))
+	require.Equal(t, []string{"args[1] big500 → big400", "args[3] changed", "args[4] changed", "env.B added", "env.TOKEN changed",
+		"retry.max_attempts 5 → -1", "standby true added", "after cache added", "tools.deny drop_* added", "tools.send added", "timeouts.call 3m added", "args[5] removed", "and 2 more"}, explain(before, after))
 	require.Equal(t, []string{"timeouts.call removed"}, explain(mcpvisor.ServerSpec{Timeouts: after.Timeouts}, mcpvisor.ServerSpec{}))
 	after.Policy, after.Standby, after.After, after.Tools, after.Stdio = before.Policy, false, before.After, before.Tools, before.Stdio
 	require.Equal(t, []string{"tools.send added", "timeouts.call 3m added"}, explain(before, after))
@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 func TestExplain_transport(t *testing.T) {
 	program := mcpvisor.ServerSpec{Name: "erp", Stdio: &mcpvisor.Stdio{Command: "erp"}}
 	remote := mcpvisor.ServerSpec{Name: "erp", HTTP: &mcpvisor.HTTP{URL: "https://me:pw@erp.example/mcp?key=k1", Headers: map[string]string{"Authorization": "Bearer x"}}}
-	require.Equal(t, []string{"command removed", "url https://erp.example/mcp added", "headers.Authorization added"}, explain(program, remote))
+	require.Equal(t, []string{"url https://erp.example/mcp added", "headers.Authorization added", "command removed"}, explain(program, remote))
 	moved := remote.Clone()
 	moved.HTTP.URL = "https://me:pw@erp.example/mcp?key=k2"
 	moved.HTTP.Auth = &headerauth.Source{Command: []string{"token"}}

@@ -31,10 +31,10 @@ type Subject struct {
 	Placement api.Placement // without a name outside of a fleet
 	// Earlier is what happened to earlier registrations of the name, and why there is another one; oldest first.
 	Earlier []api.EventSummary
-	Now       time.Time
-	Text      func(string) string // in the words of the reader
-	Clock     func(time.Time) string
-	Starter   string // how the reader starts a server that is stopped
+	Now     time.Time
+	Text    func(string) string // in the words of the reader
+	Clock   func(time.Time) string
+	Starter string // how the reader starts a server that is stopped
 }
 
 // State says in which state the server is, for how long, and what that means.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,52 @@ func TestClients(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &answer))
 	require.Equal(t, "editor", answer.Sessions[0].Name)
 	_ = session.Close() // the connection is closed twice
+}
+
+// calls has those in flight and those that have ended, with what became of them; events has what happened to servers.
+func TestCalls_and_events(t *testing.T) {
+	_, server := recorded(t, mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionExit, Code: 3})
+	b := startReady(t, map[string]any{"one": server, "two": entry(mcptest.Script{})}, "run")
+	b.exits(cli.ExitFailed, "call", "one/echo", "text=x")
+	b.exits(cli.ExitOK, "call", "two/add", "a=1", "b=2")
+	c, _, err := attach.Find(t.Context(), b.config)
+	require.NoError(t, err)
+	defer c.Close()
+	ended := make(chan int, 1)
+	go func() {
+		code, _, _ := b.command("call", "two/hang")
+		ended <- code
+	}()
+	require.Eventually(t, func() bool {
+		calls, err := c.Calls(t.Context(), 0)
+		return err == nil && len(calls.InFlight) == 1
+	}, time.Minute, 5*time.Millisecond)
+	out, _ := b.exits(cli.ExitOK, "calls")
+	require.Regexp(t, `^ENDED +TOOK .*
+- +\S+ +two/hang +in flight +-
+\S+ +\S+ +two/add +ok +-
+\S+ +\S+ +one/echo +crashed, may have been executed +-
+$`, out)
+	out, _ = b.exits(cli.ExitOK, "calls", "one")
+	require.NotContains(t, out, "two/")
+	out, _ = b.exits(cli.ExitOK, "--json", "calls", "one")
+	var calls api.Calls
+	require.NoError(t, json.Unmarshal([]byte(out), &calls))
+	require.Len(t, calls.Recent, 1)
+	require.Empty(t, calls.InFlight)
+	b.exits(cli.ExitOK, "restart", "two")
+	require.Equal(t, cli.ExitFailed, <-ended)
+
+	out, _ = b.exits(cli.ExitOK, "events", "one")
+	require.Regexp(t, `(?m)^\S+ \S+ +one registered.*
+\S+ \S+ +one down: .*exit status 3`, out)
+	require.NotContains(t, out, "two")
+	out, _ = b.exits(cli.ExitOK, "--json", "events", "-n", "1")
+	var events api.EventSummaries
+	require.NoError(t, json.Unmarshal([]byte(out), &events))
+	require.Len(t, events.Summaries, 1)
+	_, errs := b.exits(cli.ExitUsage, "events", "oen")
+	require.Contains(t, errs, "did you mean one")
 }
 
 // tools --stats has all tools that are listed, and what became of their calls, in the order that is asked for.

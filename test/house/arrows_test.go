@@ -126,7 +126,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/socket":            {folders: "internal/filelock internal/ownfile"},
 	"cmd/mcpvisor/internal/form":              {"facade internal/display cmd/mcpvisor/internal/params", []string{sdk}},
 	"cmd/mcpvisor/internal/contents":          {". internal/display cmd/mcpvisor/internal/plaintext", []string{sdk}},
-	"cmd/mcpvisor/internal/facts":             {". supervisor gateway/clients web/api internal/display cmd/mcpvisor/internal/plaintext cmd/mcpvisor/internal/table", nil},
+	"cmd/mcpvisor/internal/facts":             {". supervisor monitor gateway/clients web/api internal/display cmd/mcpvisor/internal/plaintext cmd/mcpvisor/internal/table", nil},
 	"cmd/mcpvisor/internal/table":             {". internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/plaintext", []string{"golang.org/x/term"}},
 	"cmd/mcpvisor/internal/commandline":       {foreign: []string{"github.com/alecthomas/kong"}},
 	"cmd/mcpvisor/internal/params":            {folders: "internal/secret internal/argcheck internal/display internal/nearest cmd/mcpvisor/internal/plaintext"},

@@ -68,7 +68,7 @@ func (m *model) detailLines() (lines []string) {
 	return append(lines, m.historyLines()...)
 }
 
-var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Warning: warning, table.Failure: failure}
+var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Quiet: quiet, table.Warning: warning, table.Failure: failure}
 
 func (m *model) historyLines() (lines []string) {
 	history := m.data.server.Status.History

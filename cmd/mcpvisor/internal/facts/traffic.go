@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // ClientName is how a client is called.
@@ -33,4 +36,19 @@ func ClientOrigin(s *clients.SessionStatus) string {
 		from += ", own " + strings.Join(s.Copies, " ")
 	}
 	return from
+}
+
+// Outcome says how a call has ended.
+func Outcome(c *monitor.CallRecord) (text string, color table.Color) {
+	switch {
+	case c.Kind == "" && c.ToolError:
+		return "the tool reports an error", table.Warning
+	case c.Kind == "":
+		return "ok", table.Quiet
+	case c.Outcome == mcpvisor.OutcomeUnknown:
+		return string(c.Kind) + ", may have been executed", table.Failure
+	case c.Outcome == mcpvisor.OutcomeNotSent:
+		return string(c.Kind) + ", not sent", table.Warning
+	}
+	return string(c.Kind) + ", answered", table.Warning
 }

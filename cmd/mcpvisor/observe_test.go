@@ -76,11 +76,7 @@ func TestCalls_and_events(t *testing.T) {
 		return err == nil && len(calls.InFlight) == 1
 	}, time.Minute, 5*time.Millisecond)
 	out, _ := b.exits(cli.ExitOK, "calls")
-	require.Regexp(t, `^ENDED +TOOK .*
-- +\S+ +two/hang +in flight +-
-\S+ +\S+ +two/add +ok +-
-\S+ +\S+ +one/echo +crashed, may have been executed +-
-$`, out)
+	require.Regexp(t, `^ENDED +TOOK .*\n- +\S+ +two/hang +in flight +-\n\S+ +\S+ +two/add +ok +mcpvisor call\n\S+ +\S+ +one/echo +crashed, may have been executed +mcpvisor call\n$`, out)
 	out, _ = b.exits(cli.ExitOK, "calls", "one")
 	require.NotContains(t, out, "two/")
 	out, _ = b.exits(cli.ExitOK, "--json", "calls", "one")
@@ -92,8 +88,7 @@ $`, out)
 	require.Equal(t, cli.ExitFailed, <-ended)
 
 	out, _ = b.exits(cli.ExitOK, "events", "one")
-	require.Regexp(t, `(?m)^\S+ \S+ +one registered.*
-\S+ \S+ +one down: .*exit status 3`, out)
+	require.Regexp(t, `(?m)^\S+ \S+ +one registered.*\n\S+ \S+ +one (down|ended).*exit status 3`, out)
 	require.NotContains(t, out, "two")
 	out, _ = b.exits(cli.ExitOK, "--json", "events", "-n", "1")
 	var events api.EventSummaries

@@ -162,9 +162,15 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 	if err != nil {
 		return nil, err
 	}
-	now, none := time.Now(), c.OnNoNode(inv.Context)
+	now, none, memory := time.Now(), c.OnNoNode(inv.Context), map[string]*int64{}
+	if used, err := c.Usage(inv.Context); err == nil {
+		for _, u := range used.Servers {
+			memory[u.Server] = u.MemoryBytes
+		}
+	}
 	for _, s := range present {
 		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, present, now)}
+		e.MemoryBytes = memory[s.Name]
 		if why := none[s.Name]; why != "" && !servers.IsHealthy(s.State) {
 			e.Reason = "no node runs it: " + why
 		}
@@ -263,6 +269,8 @@ type statusEntry struct {
 	mcpvisor.ServerStatus
 	// Entry is the name in the file, if the server's name is derived from it.
 	Entry string `json:"entry,omitempty"`
+	// MemoryBytes is the resident memory of its processes, if it is known.
+	MemoryBytes *int64 `json:"memoryBytes,omitempty"`
 	// Reason says why the server is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
 	// Withheld are tools and prompts of the server that hosts are not offered.
@@ -346,7 +354,10 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 	now := time.Now()
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
-		since, pid := "-", "-"
+		since, pid, memory := "-", "-", "-"
+		if s.MemoryBytes != nil {
+			memory = plaintext.Memory(*s.MemoryBytes)
+		}
 		if at := api.Since(&s.ServerStatus); !at.IsZero() {
 			since = plaintext.Duration(now.Sub(at))
 		}
@@ -356,9 +367,9 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		if n := len(s.Copies); n > 0 {
 			pid += fmt.Sprintf(" and %d more", n)
 		}
-		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Catalog.Tokens, s.Calls.Total, s.Calls.InFlight, s.note()})
+		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, memory, s.Catalog.Tools, s.Catalog.Tokens, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
-	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tTOKENS\tCALLS\tIN FLIGHT\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tMEMORY\tTOOLS\tTOKENS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // printGroups prints groups: in which state each is, and why one has failed.

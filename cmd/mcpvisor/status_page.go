@@ -85,6 +85,9 @@ func (inv *invocation) printPage(e *statusEntry, subject *facts.Subject) error {
 	for _, f := range subject.List(!servers.IsHealthy(e.State) && e.State != supervisor.StateWaiting) {
 		add(f.Label, f.Text, f.Color)
 	}
+	if e.MemoryBytes != nil {
+		add("memory", plaintext.Memory(*e.MemoryBytes), table.Plain)
+	}
 	for _, w := range e.Catalog.Warnings {
 		add("warning", w.String(), table.Warning)
 	}

@@ -49,7 +49,7 @@ var allColumns = []column{
 	}},
 	{"MEMORY", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if u := m.usage(s.Name); u.MemoryBytes != nil {
-			return memory(*u.MemoryBytes)
+			return plaintext.Memory(*u.MemoryBytes)
 		}
 		return ""
 	}},
@@ -165,17 +165,6 @@ func (m *model) usage(server string) api.ServerUsage {
 		}
 	}
 	return api.ServerUsage{}
-}
-
-func memory(bytes int64) string {
-	const unit = 1024
-	switch {
-	case bytes < unit*unit:
-		return fmt.Sprintf("%dK", bytes/unit)
-	case bytes < unit*unit*unit:
-		return fmt.Sprintf("%dM", bytes/unit/unit)
-	}
-	return fmt.Sprintf("%.1fG", float64(bytes)/unit/unit/unit)
 }
 
 // decimals is how many decimals a number is shown with: small ones need one.

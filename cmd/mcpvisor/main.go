@@ -59,6 +59,10 @@ type commandLine struct {
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
 
 	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
+	Attention attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
+	Clients   clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
+	Calls     callsCmd         `cmd:"" help:"Show the calls of mcpvisor run: in flight, and those that have ended, with their outcomes and clients."`
+	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run, similar events of a server in one line."`
 	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`

@@ -90,7 +90,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		r := newReloader(inv, c, guard, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks},
+			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {

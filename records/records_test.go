@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -259,12 +260,14 @@ func bytesOf(t *testing.T, dir string) (n int64) {
 func TestWriter_rotates(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")
 	o := records.Options{Arguments: records.ArgumentsWhole, MaxBytes: bound}
-	for range 3 {
+	long := `{"x":"` + strings.Repeat("x", 900<<10) + `"}`
+	for range 2 {
 		w := open(t, dir, o)
-		for range 2 {
-			fill(w, bound*9/10)
-			for range 20 {
-				fill(w, w.Stats().Bytes+1)
+		for range 60 {
+			next := w.Stats().Written + 1
+			w.Call(call("fs", "fill", long))
+			for w.Stats().Written < next {
+				runtime.Gosched()
 			}
 		}
 		require.NoError(t, w.Close())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -18,6 +19,8 @@ type Query struct {
 	Kinds []Kind
 	// Server, Tool, Client and Principal select records that have just that value. Tool is the server's own name of the tool.
 	Server, Tool, Client, Principal string
+	// Events selects events of these kinds; nil: all.
+	Events []mcpvisor.EventKind
 	// Outcome selects calls of that outcome.
 	Outcome mcpvisor.Outcome
 	// Last selects the last ones, at most so many; 0: all. They are held in memory.
@@ -28,12 +31,9 @@ type Query struct {
 func (q *Query) matches(r *Record) bool {
 	kind := r.Kind != KindSegment
 	if q.Kinds != nil {
-		kind = false
-		for _, k := range q.Kinds {
-			kind = kind || k == r.Kind
-		}
+		kind = slices.Contains(q.Kinds, r.Kind)
 	}
-	return kind && !r.Time.Before(q.Since) && (q.Server == "" || q.Server == r.Server) && (q.Tool == "" || q.Tool == r.Target && r.Method == "tools/call") &&
+	return kind && (q.Events == nil || slices.Contains(q.Events, r.Event)) && !r.Time.Before(q.Since) && (q.Server == "" || q.Server == r.Server) && (q.Tool == "" || q.Tool == r.Target && r.Method == "tools/call") &&
 		(q.Client == "" || q.Client == r.Client) && (q.Principal == "" || q.Principal == r.Principal) && (q.Outcome == "" || q.Outcome == r.Outcome)
 }
 

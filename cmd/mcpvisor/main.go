@@ -72,6 +72,9 @@ type commandLine struct {
 	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Inspect   inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
+	Calls     callsCmd         `cmd:"" help:"Print the calls that mcpvisor run --records has kept, also while it does not run."`
+	Events    eventsCmd        `cmd:"" help:"Print the events that mcpvisor run --records has kept: starts, ends, changes of what servers offer."`
+	Audit     auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`

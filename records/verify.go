@@ -39,10 +39,20 @@ func Verify(dir, anchorPath string, key []byte) (Report, error) {
 	if anchorPath == "" {
 		anchorPath = AnchorPath(dir)
 	}
-	a, err := readAnchor(anchorPath, key) // before the records, which only grow
-	if err != nil {
-		return Report{}, err
+	for {
+		a, err := readAnchor(anchorPath, key) // before the records, which only grow
+		if err != nil {
+			return Report{}, err
+		}
+		report, err := verify(dir, a)
+		if now, _ := readAnchor(anchorPath, key); err == nil || now.First <= a.First {
+			return report, err
+		} // the writer has deleted the oldest file meanwhile
 	}
+}
+
+// verify compares the records with an anchor.
+func verify(dir string, a anchor) (Report, error) {
 	all, err := segments(dir)
 	if err != nil {
 		return Report{}, err

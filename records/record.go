@@ -25,9 +25,10 @@ const (
 	KindEvent Kind = "event"
 	// KindApproval: a person, or a rule, has decided about a call.
 	KindApproval Kind = "approval"
-	// KindStart: the writer was opened. KindEnd: it was closed. Without a KindEnd before it, a KindStart follows a crash.
+	// KindStart: the writer was opened. Without a KindEnd before it, it follows a crash.
 	KindStart Kind = "start"
-	KindEnd   Kind = "end"
+	// KindEnd: the writer was closed.
+	KindEnd Kind = "end"
 	// KindGap: Lost records were dropped before this one.
 	KindGap Kind = "gap"
 	// KindRepair: Lost bytes at the end, of lines that were not written whole, were cut off after a crash.

@@ -28,8 +28,10 @@ type DamageError struct {
 	Reason error
 }
 
+// Error names file and line, and says what is wrong.
 func (e *DamageError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Reason) }
 
+// Unwrap returns Reason.
 func (e *DamageError) Unwrap() error { return e.Reason }
 
 // Verify checks all records of a directory against each other and against the anchor. anchorPath may be empty, for

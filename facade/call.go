@@ -2,6 +2,7 @@ package facade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		return response{}, err
 	}
 	o := c.callOptions(opts)
-	q.record.Client, q.principal = o.ClientName, o.Key.Principal
+	q.record.Client, q.principal = o.ClientName, cmp.Or(o.Principal, o.Key.Principal)
 	if o.room != nil && share == nil {
 		share = o.room
 	}

@@ -22,7 +22,7 @@ func TestWithEndedCalls(t *testing.T) {
 		c, err := facade.New(facade.WithEndedCalls(func(e monitor.EndedCall) { ended = append(ended, e) }, arguments))
 		require.NoError(t, err)
 		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
-		_, err = c.CallTool(ctx, "s/echo", map[string]any{"text": "a"}, relay.WithClientName("host 1"))
+		_, err = c.CallTool(ctx, "s/echo", map[string]any{"text": "a"}, relay.WithClientName("host 1"), relay.WithPrincipal("bob"))
 		require.NoError(t, err)
 		_, err = c.CallToolRaw(ctx, "s/echo", json.RawMessage(`{"text":"b"}`))
 		require.NoError(t, err)
@@ -36,6 +36,7 @@ func TestWithEndedCalls(t *testing.T) {
 
 		require.Len(t, ended, 4)
 		require.Equal(t, "host 1", ended[0].Client)
+		require.Equal(t, "bob", ended[0].Principal)
 		require.Equal(t, "s", ended[0].Server)
 		require.Equal(t, mcpvisor.KindUnknownTool, ended[2].Kind)
 		require.Equal(t, "resources/read", ended[3].Method)

@@ -35,7 +35,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
-	q.record.Client = o.ClientName
+	q.record.Client, q.principal = o.ClientName, o.Principal
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}

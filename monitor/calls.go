@@ -50,7 +50,7 @@ type CallRecord struct {
 // EndedCall is a call that has just ended, as facade.WithEndedCalls reports it.
 type EndedCall struct {
 	CallRecord
-	// Principal is that of the key of the call; empty without a key.
+	// Principal is that of relay.WithPrincipal, which the gateway sets, or of the key of the call; empty without either.
 	Principal string
 	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
 	// shared, and must not be changed.

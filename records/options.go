@@ -46,13 +46,13 @@ type Options struct {
 	Mask func(server string) func(text string) string
 	// WhenFull says what happens when there is no room. Default: FullRotate.
 	WhenFull Full
-	// MaxBytes bounds all files of records together, in bytes; at least 64 MiB. Default: 1 GiB.
+	// MaxBytes bounds all files of records together, in bytes; at least 16 MiB. Default: 1 GiB.
 	MaxBytes int64
 }
 
 const (
 	defaultMaxBytes = 1 << 30
-	minMaxBytes     = 64 << 20
+	minMaxBytes     = 16 << 20
 	minKeyBytes     = 16
 )
 

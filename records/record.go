@@ -52,7 +52,8 @@ type Record struct {
 	// Method is the JSON-RPC method, and Target the server's own name of the tool or prompt, or the URI.
 	Method string `json:"method,omitempty"`
 	Target string `json:"target,omitempty"`
-	// Client is the name that the client of a gateway gave itself. Principal is that of the call's key.
+	// Client is the name that the client of a gateway gave itself. Principal is the one that the
+	// gateway has authenticated, or that of the call's key.
 	Client    string `json:"client,omitempty"`
 	Principal string `json:"principal,omitempty"`
 	// Outcome says whether the server has seen the request; OutcomeAnswered if the call did not fail.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -21,7 +22,51 @@ import (
 	"github.com/mcpvisor/mcpvisor/records"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+const killedVariable = "MCPVISOR_TEST_RECORDS"
+
+// TestMain is also the process that records calls until it is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedVariable); dir != "" {
+		w, err := records.Open(dir, records.Options{WhenFull: records.FullBlock})
+		if err != nil {
+			panic(err)
+		}
+		for next := w.Stats().Written + 1; ; next++ {
+			w.Call(call("fs", "t", "{}"))
+			for w.Stats().Written < next { // one after the other, so that the file stays short
+				runtime.Gosched()
+			}
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A process that is killed while it writes keeps what the anchor covers, and the next one continues.
+func TestWriter_is_killed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "records")
+	var last uint64
+	for range 3 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), killedVariable+"="+dir)
+		require.NoError(t, cmd.Start())
+		var report records.Report
+		require.Eventually(t, func() bool {
+			var err error
+			report, err = records.Verify(dir, "", nil)
+			return err == nil && report.Anchored > last+100
+		}, time.Minute, 10*time.Millisecond)
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		last = report.Anchored
+		report, err := records.Verify(dir, "", nil)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, report.Last, last)
+	}
+	require.NoError(t, open(t, dir, records.Options{}).Close())
+	_, err := records.Verify(dir, "", nil)
+	require.NoError(t, err)
+	require.Len(t, read(t, dir, records.Query{Kinds: []records.Kind{records.KindStart}}), 4)
+}
 
 func open(t *testing.T, dir string, o records.Options) *records.Writer {
 	t.Helper()
@@ -244,7 +289,7 @@ func fill(w *records.Writer, n int64) (added int) {
 	return added
 }
 
-const bound = 64 << 20
+const bound = 16 << 20
 
 func bytesOf(t *testing.T, dir string) (n int64) {
 	t.Helper()
@@ -263,7 +308,7 @@ func TestWriter_rotates(t *testing.T) {
 	long := `{"x":"` + strings.Repeat("x", 900<<10) + `"}`
 	for range 2 {
 		w := open(t, dir, o)
-		for range 60 {
+		for range 20 {
 			next := w.Stats().Written + 1
 			w.Call(call("fs", "fill", long))
 			for w.Stats().Written < next {
@@ -404,7 +449,7 @@ func TestOptions(t *testing.T) {
 		"none, digest or whole": {Arguments: "some"},
 		"need a key":            {Arguments: records.ArgumentsDigest},
 		"rotate, drop or block": {WhenFull: "wait"},
-		"use at least 67108864": {MaxBytes: 1},
+		"use at least 16777216": {MaxBytes: 1},
 	} {
 		_, err := records.Open(filepath.Join(t.TempDir(), "records"), o)
 		require.ErrorContains(t, err, want)

@@ -45,6 +45,7 @@ type Writer struct {
 	anchored uint64    // number of the record in the anchor
 	at       time.Time // of the anchor
 	reserved int64     // bytes below the bound that only Close may use
+	spare    []entry   // becomes the next queue; empty
 	retained []entry   // taken from the queue, and not written yet
 	buffer   []byte
 }
@@ -185,9 +186,13 @@ func (w *Writer) take() (closing bool) {
 			w.retained = append(w.retained, entry{Record: Record{Kind: KindGap, Lost: w.dropped}})
 			w.dropped = 0
 		}
-		w.retained = append(w.retained, w.queue...)
-		clear(w.queue)
-		w.queue, w.queued = w.queue[:0], 0
+		if len(w.retained) == 0 {
+			w.retained, w.queue = w.queue, w.spare
+		} else {
+			w.retained = append(w.retained, w.queue...)
+			clear(w.queue)
+		}
+		w.spare, w.queue, w.queued = nil, w.queue[:0], 0
 		w.room.Broadcast()
 	}
 	return w.closing
@@ -227,6 +232,7 @@ func (w *Writer) write(closing bool) error {
 	if closing {
 		w.retained = append(w.retained, end)
 	}
+	spare := w.retained[:0]
 	for len(w.retained) > 0 {
 		n, err := w.writeChunk(w.retained)
 		clear(w.retained[:n]) // nothing keeps their texts
@@ -245,7 +251,7 @@ func (w *Writer) write(closing bool) error {
 			w.retained = append(w.retained, end)
 		}
 	}
-	w.retained = nil
+	w.retained, w.spare = nil, spare
 	return nil
 }
 

@@ -76,6 +76,7 @@ func fileSchema() *jsonSchema {
 		Properties: map[string]*jsonSchema{
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
 			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
+			"records": {Description: "The directory in which mcpvisor run keeps a record of each call and event, relative to this file.", Type: []string{"string"}},
 			"lock":    {Description: "What is done about tools that differ from mcpvisor.lock beside this file: off, warn, or enforce, which withholds them.", Type: []string{"string"}, Enum: []any{"off", "warn", "enforce"}},
 			"gateway": gatewaySchema(),
 			"groups": {Description: "Groups of servers that start in order and are restarted together, by name.", Type: []string{"object"},

@@ -60,9 +60,16 @@ func (relayFunctions) WithKeyOf(principal, key string) CallOption {
 }
 
 func (relayFunctions) WithClientName(name string) CallOption {
-	return func(o *callOptions) {
-		o.ClientName = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
-	}
+	return func(o *callOptions) { o.ClientName = shownName(name) }
+}
+
+func (relayFunctions) WithPrincipal(name string) CallOption {
+	return func(o *callOptions) { o.Principal = shownName(name) }
+}
+
+// shownName makes one line of at most 256 bytes of a name.
+func shownName(name string) string {
+	return display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
 }
 
 func (relayFunctions) WithResultRoom(share *budget.Share) CallOption {
@@ -85,6 +92,9 @@ func (f relayFunctions) WithSettings(s *relayhook.CallSettings) CallOption {
 		}
 		if s.ClientName != "" {
 			f.WithClientName(s.ClientName)(o)
+		}
+		if s.Principal != "" {
+			f.WithPrincipal(s.Principal)(o)
 		}
 	}
 }

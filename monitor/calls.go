@@ -5,6 +5,7 @@
 package monitor
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -44,6 +45,16 @@ type CallRecord struct {
 	Error string `json:"error,omitempty"`
 	// ResultBytes is the length of the result as the server sent it.
 	ResultBytes int `json:"resultBytes,omitempty"`
+}
+
+// EndedCall is a call that has just ended, as facade.WithEndedCalls reports it.
+type EndedCall struct {
+	CallRecord
+	// Principal is that of relay.WithPrincipal, which the gateway sets, or of the key of the call; empty without either.
+	Principal string
+	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
+	// shared, and must not be changed.
+	Arguments json.RawMessage
 }
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,

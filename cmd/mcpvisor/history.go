@@ -15,22 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// callsCmd and eventsCmd show what run remembers, of all servers or of one.
-type (
-	callsCmd struct {
-		history
-	}
-	eventsCmd struct {
-		history
-	}
-	history struct {
-		Server string `arg:"" optional:"" help:"Name of the server (default: all)." complete:"server"`
-		Lines  int    `help:"How many of the last ones to print; 0 for all that are kept." short:"n" default:"30" placeholder:"N"`
-	}
-)
-
 // attach attaches to a run that has the server, if one is named.
-func (h *history) attach(inv *invocation, command string) (*servers.Set, error) {
+func (h *selection) attach(inv *invocation, command string) (*servers.Set, error) {
 	c, err := inv.AttachOnly(command)
 	if err == nil && h.Server != "" {
 		if _, err = c.Described(inv.Context, h.Server); err != nil {
@@ -40,17 +26,17 @@ func (h *history) attach(inv *invocation, command string) (*servers.Set, error) 
 	return c, err
 }
 
-// last returns the last ones of what is about the server.
-func last[T any](h *history, all []T, server func(*T) string) []T {
+// last returns the last ones of what is about the server; all of them if their number is not limited.
+func last[T any](h *selection, all []T, server func(*T) string) []T {
 	all = slices.DeleteFunc(all, func(one T) bool { return h.Server != "" && server(&one) != h.Server })
-	if h.Lines > 0 {
-		all = all[max(len(all)-h.Lines, 0):]
+	if h.Last > 0 {
+		all = all[max(len(all)-h.Last, 0):]
 	}
 	return all
 }
 
-// Run implements kong's command. It prints calls in flight, the oldest first, and then those that have ended, the last first.
-func (cmd *callsCmd) Run(inv *invocation) error {
+// printRemembered prints calls in flight, the oldest first, and then those that have ended, the last first.
+func (cmd *callsCmd) printRemembered(inv *invocation) error {
 	c, err := cmd.attach(inv, "calls")
 	if err != nil {
 		return err
@@ -61,10 +47,10 @@ func (cmd *callsCmd) Run(inv *invocation) error {
 		return err
 	}
 	server := func(c *monitor.CallRecord) string { return c.Server }
-	calls.InFlight = last(&history{Server: cmd.Server}, calls.InFlight, func(c *monitor.CallInFlight) string { return c.Server })
-	calls.Tasks = last(&history{Server: cmd.Server}, calls.Tasks, func(t *mcpvisor.OpenTask) string { return t.Server })
-	calls.Unfinished = last(&history{Server: cmd.Server}, calls.Unfinished, func(e *mcpvisor.JournalEntry) string { return e.Server })
-	calls.Recent, calls.Unknown = last(&cmd.history, calls.Recent, server), last(&cmd.history, calls.Unknown, server)
+	calls.InFlight = last(&selection{Server: cmd.Server}, calls.InFlight, func(c *monitor.CallInFlight) string { return c.Server })
+	calls.Tasks = last(&selection{Server: cmd.Server}, calls.Tasks, func(t *mcpvisor.OpenTask) string { return t.Server })
+	calls.Unfinished = last(&selection{Server: cmd.Server}, calls.Unfinished, func(e *mcpvisor.JournalEntry) string { return e.Server })
+	calls.Recent, calls.Unknown = last(&cmd.selection, calls.Recent, server), last(&cmd.selection, calls.Unknown, server)
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, calls)
 	}
@@ -98,8 +84,8 @@ func (cmd *callsCmd) Run(inv *invocation) error {
 	return inv.Table("ENDED\tTOOK\tCALL\tOUTCOME\tCLIENT", rows)
 }
 
-// Run implements kong's command. It prints what has changed in short, the last at the end.
-func (cmd *eventsCmd) Run(inv *invocation) error {
+// printRemembered prints what has changed in short, the last at the end.
+func (cmd *eventsCmd) printRemembered(inv *invocation) error {
 	c, err := cmd.attach(inv, "events")
 	if err != nil {
 		return err
@@ -109,7 +95,7 @@ func (cmd *eventsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	happened.Summaries = last(&cmd.history, happened.Summaries, func(s *api.EventSummary) string { return s.Last.Server })
+	happened.Summaries = last(&cmd.selection, happened.Summaries, func(s *api.EventSummary) string { return s.Last.Server })
 	for i := range happened.Summaries {
 		happened.Summaries[i].Text = cli.ConfigTerms(happened.Summaries[i].Text)
 	}

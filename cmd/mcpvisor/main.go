@@ -61,8 +61,6 @@ type commandLine struct {
 	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
 	Attention attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
 	Clients   clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
-	Calls     callsCmd         `cmd:"" help:"Show the calls of mcpvisor run: in flight, and those that have ended, with their outcomes and clients."`
-	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run, similar events of a server in one line."`
 	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`
@@ -76,6 +74,9 @@ type commandLine struct {
 	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Inspect   inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
+	Calls     callsCmd         `cmd:"" help:"Show the calls of mcpvisor run with their outcomes and clients: those that its records keep, also while it does not run, or else the last ones that it remembers."`
+	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run: all that its records keep, also while it does not run, or else what it remembers."`
+	Audit     auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`

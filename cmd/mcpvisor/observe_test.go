@@ -77,9 +77,9 @@ func TestCalls_and_events(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	out, _ := b.exits(cli.ExitOK, "calls")
 	require.Regexp(t, `^ENDED +TOOK .*\n- +\S+ +two/hang +in flight +-\n\S+ +\S+ +two/add +ok +mcpvisor call\n\S+ +\S+ +one/echo +crashed, may have been executed +mcpvisor call\n$`, out)
-	out, _ = b.exits(cli.ExitOK, "calls", "one")
+	out, _ = b.exits(cli.ExitOK, "calls", "--server", "one")
 	require.NotContains(t, out, "two/")
-	out, _ = b.exits(cli.ExitOK, "--json", "calls", "one")
+	out, _ = b.exits(cli.ExitOK, "--json", "calls", "--server", "one")
 	var calls api.Calls
 	require.NoError(t, json.Unmarshal([]byte(out), &calls))
 	require.Len(t, calls.Recent, 1)
@@ -87,14 +87,14 @@ func TestCalls_and_events(t *testing.T) {
 	b.exits(cli.ExitOK, "restart", "two")
 	require.Equal(t, cli.ExitFailed, <-ended)
 
-	out, _ = b.exits(cli.ExitOK, "events", "one")
+	out, _ = b.exits(cli.ExitOK, "events", "--server", "one")
 	require.Regexp(t, `(?m)^\S+ \S+ +one registered.*\n\S+ \S+ +one (down|ended).*exit status 3`, out)
 	require.NotContains(t, out, "two")
 	out, _ = b.exits(cli.ExitOK, "--json", "events", "-n", "1")
 	var events api.EventSummaries
 	require.NoError(t, json.Unmarshal([]byte(out), &events))
 	require.Len(t, events.Summaries, 1)
-	_, errs := b.exits(cli.ExitUsage, "events", "oen")
+	_, errs := b.exits(cli.ExitUsage, "events", "--server", "oen")
 	require.Contains(t, errs, "did you mean one")
 }
 

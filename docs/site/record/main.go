@@ -65,7 +65,7 @@ func record(in io.Reader, out io.Writer) error {
 		fmt.Fprintf(&frames, "%.2f%%{transform:translateY(%dpx)}", 100*t/total, height*(rows-i-1))
 	}
 	end := height * (rows - len(lines))
-	_, err := fmt.Fprintf(out, picture, width, height*rows+16, total, end, frames.String(), end, width, height*rows+16, strings.Join(shown, "\n"))
+	_, err := fmt.Fprintf(out, picture, width, height*rows+8, total, end, frames.String(), end, width, height*rows+8, strings.Join(shown, "\n"))
 	return err
 }
 

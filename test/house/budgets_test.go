@@ -29,7 +29,7 @@ var budgets = []struct {
 	{"mcptest", regexp.MustCompile(`^mcptest/`), 6100},
 	{"adapters", regexp.MustCompile(`^adapters/`), 700},
 	{"site of the docs", regexp.MustCompile(`^docs/site/`), 430},
-	{"bench", regexp.MustCompile(`^bench/`), 4200},
+	{"bench", regexp.MustCompile(`^bench/`), 4250},
 }
 
 // TestBudgets counts the lines of each area.

@@ -102,7 +102,7 @@ func (w *Writer) recover() (err error) {
 		last.bytes = w.chain.end
 	}
 	if cut > 0 {
-		w.queue = append(w.queue, entry{Record: Record{Kind: KindRepair, Lost: uint64(cut), //nolint:gosec // not negative
+		w.queue = append(w.queue, entry{Record: Record{Kind: KindRepair, Lost: uint64(cut),
 			Text: display.Count(cut, "byte") + " at the end were cut off: a line that was not written whole"}})
 	}
 	return w.start(a.First)

@@ -105,11 +105,10 @@ func (q *Query) readFile(s segment, needles [][]byte, f func(Record) error) erro
 			}
 		}
 		var r Record
-		content, _, err := splitLine(line)
-		if err != nil || unmarshal(content, &r) != nil || !q.matches(&r) {
-			return nil
+		if content, _, err := splitLine(line); err == nil && unmarshal(content, &r) == nil && q.matches(&r) {
+			return f(r)
 		}
-		return f(r)
+		return nil // damaged, which Verify finds, or another one
 	})
 	if errors.Is(err, errTorn) || errors.Is(err, errLongLine) || errors.Is(err, os.ErrNotExist) { // being written, damaged, or deleted just now
 		return nil

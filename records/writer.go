@@ -364,7 +364,7 @@ func (w *Writer) begin() error {
 		return err
 	}
 	path := filepath.Join(w.dir, segmentName(r.Seq))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) //nolint:gosec // in the directory of the writer
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
 		if _, err = f.Write(line); err != nil {
 			_ = f.Close()

@@ -43,7 +43,9 @@ func TestRun(t *testing.T) {
 	picture, err := os.ReadFile("../../docs/images/demo.svg")
 	require.NoError(t, err)
 	recorded := strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(picture), " "))), " ")
-	recorded = recorded[strings.Index(recorded, "6 MCP servers"):]
+	begin := strings.Index(recorded, "6 MCP servers")
+	require.GreaterOrEqual(t, begin, 0)
+	recorded = recorded[begin:]
 	requireInOrder(t, strings.Replace(recorded, "seed ", "seed 42 ", 1))
 	pass := regexp.MustCompile(`PASS .* \(`)
 	require.Equal(t, pass.FindString(text), pass.FindString(recorded))

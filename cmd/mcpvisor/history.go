@@ -16,10 +16,10 @@ import (
 )
 
 // attach attaches to a run that has the server, if one is named.
-func (h *selection) attach(inv *invocation, command string) (*servers.Set, error) {
+func (s *selection) attach(inv *invocation, command string) (*servers.Set, error) {
 	c, err := inv.AttachOnly(command)
-	if err == nil && h.Server != "" {
-		if _, err = c.Described(inv.Context, h.Server); err != nil {
+	if err == nil && s.Server != "" {
+		if _, err = c.Described(inv.Context, s.Server); err != nil {
 			c.Stop()
 		}
 	}

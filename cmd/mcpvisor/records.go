@@ -203,7 +203,7 @@ func (cmd *eventsCmd) Run(inv *invocation) error {
 
 // eventText describes a record that is no call.
 func eventText(r records.Record) string {
-	switch r.Kind {
+	switch r.Kind { //nolint:exhaustive // the others have a text
 	case records.KindStart:
 		return "mcpvisor run begins to record"
 	case records.KindEnd:

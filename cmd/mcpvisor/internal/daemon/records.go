@@ -28,7 +28,7 @@ type keptRecords struct {
 // openRecords opens the directory that the options name.
 func (cmd *Serving) openRecords(inv *servers.Opener) (*keptRecords, error) {
 	if cmd.Records == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // see keptRecords
 	}
 	key, err := cli.ReadKey(cmd.RecordsKeyFile)
 	if err != nil {

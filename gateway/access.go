@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -41,6 +40,8 @@ type Identity struct {
 	Profile string
 	// Expiry is when the authentication ends, and with it streams of the client. Zero: never.
 	Expiry time.Time
+
+	life context.Context //nolint:containedctx // of the token; nil: as Expiry says
 }
 
 // WithOwnAuthentication lets a [Handler] serve behind an authentication of the host: identify tells who sends a
@@ -72,6 +73,7 @@ func (o *options) identityOf(r *http.Request) (who Identity, status int, why str
 	} else if info := auth.TokenInfoFromContext(r.Context()); info != nil {
 		who.Principal, who.Expiry = info.UserID, info.Expiration
 		who.Profile, _ = info.Extra[ProfileKey].(string)
+		who.life, _ = info.Extra[lifeKey].(context.Context)
 	}
 	if who.Principal == "" || strings.Contains(who.Principal, "\x00") {
 		return Identity{}, http.StatusInternalServerError, "the authentication has not said who sends the request"
@@ -114,18 +116,6 @@ func (w tokenWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Token is a bearer token of a [Handler], by its hash: the token itself is not kept.
-type Token struct {
-	// Principal names the owner of the token, as in "ci". Sessions and limits belong to a
-	// principal.
-	Principal string `json:"principal"`
-	// Profile is the name of the profile of the client ([Settings.Profiles]). Empty: everything is
-	// offered, or what the path of a request says.
-	Profile string `json:"profile,omitempty"`
-	// SHA256 is the result of [HashToken].
-	SHA256 string `json:"sha256"`
-}
-
 // NewToken returns a random token of 52 letters and digits, for [WithTokens].
 func NewToken() string { return rand.Text() + rand.Text() }
 
@@ -145,21 +135,12 @@ func HashToken(token string) string {
 //		gateway.Token{Principal: "ci", SHA256: gateway.HashToken(token)}))
 //
 // It is [WithTokenVerifier] with a verifier that compares hashes in constant time. A hash that
-// [HashToken] did not make matches no token. Without any token every request is refused.
+// [HashToken] did not make matches no token. Without any token every request is refused. [WithTokenSet] changes
+// them while the Handler serves.
 func WithTokens(tokens ...Token) Option {
-	tokens = slices.Clone(tokens)
-	return WithTokenVerifier(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		hash, found := []byte(HashToken(token)), -1
-		for i, t := range tokens {
-			if subtle.ConstantTimeCompare(hash, []byte(strings.ToLower(t.SHA256))) == 1 {
-				found = i
-			}
-		}
-		if found < 0 {
-			return nil, auth.ErrInvalidToken
-		}
-		return &auth.TokenInfo{UserID: tokens[found].Principal, Extra: map[string]any{ProfileKey: tokens[found].Profile}}, nil
-	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	set := new(TokenSet)
+	set.Set(tokens...)
+	return WithTokenSet(set)
 }
 
 // WithHosts sets the names that the Host header of a request may have besides those of this

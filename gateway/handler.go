@@ -165,7 +165,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(who.Principal)
 	defer s.leave(p)
-	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(who.Principal, g.opts.profile), expiry: who.Expiry, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
+	x := &httpExchange{server: s, gateway: g, principal: p, owner: owner.Name(who.Principal, g.opts.profile), expiry: who.Expiry, life: who.life, w: w, r: r, wire: httpwire.New(w, s.limits.wire())}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()

@@ -33,8 +33,9 @@ type httpExchange struct {
 	server    *Server
 	gateway   *gateway // of the profile of the client
 	principal *principal
-	owner     string    // the principal with its profile
-	expiry    time.Time // of the token; zero if it has none
+	owner     string          // the principal with its profile
+	expiry    time.Time       // of the token; zero if it has none
+	life      context.Context //nolint:containedctx // of the token: it ends when the token is revoked; nil: never
 	w         http.ResponseWriter
 	r         *http.Request
 	wire      *httpwire.Exchange // reads r, and writes to w
@@ -488,8 +489,8 @@ func (x *httpExchange) pass(e *exchange, made []*request, n int) {
 	case len(answers) > 0:
 		x.wire.Batch(answers)
 	case x.wire.IsStream() || passed > 0:
-	case errors.Is(x.r.Context().Err(), context.DeadlineExceeded): // see endWithToken
-		http.Error(x.w, "the token has expired; ask again with a new one", http.StatusUnauthorized)
+	case errors.Is(context.Cause(x.r.Context()), errTokenEnded):
+		http.Error(x.w, errTokenEnded.Error(), http.StatusUnauthorized)
 	case s.ctx.Err() != nil:
 		http.Error(x.w, errEndedEarly, http.StatusServiceUnavailable)
 	default: // the peer has canceled them

@@ -455,15 +455,27 @@ func (x *httpExchange) notification(m jsonrpc.Message, known *[3]string, positio
 	return x.wire.Event(m, eventID(*known, position))
 }
 
-// endWithToken ends a long request when the token of its client expires. The client continues with a new
-// token.
-func (x *httpExchange) endWithToken() (cancel context.CancelFunc) {
-	if x.expiry.IsZero() {
-		return func() {}
+// errTokenEnded is why endWithToken ends a request.
+var errTokenEnded = errors.New("the token has expired, or was revoked; ask again with a new one")
+
+// endWithToken ends a long request when the token of its client expires or is revoked. The client continues with a
+// new token.
+func (x *httpExchange) endWithToken() (cancel func()) {
+	ctx, end := context.WithCancelCause(x.r.Context())
+	stops := []func() bool{}
+	if x.life != nil {
+		stops = append(stops, context.AfterFunc(x.life, func() { end(errTokenEnded) }))
 	}
-	ctx, cancel := context.WithDeadline(x.r.Context(), x.expiry)
+	if !x.expiry.IsZero() {
+		stops = append(stops, time.AfterFunc(time.Until(x.expiry), func() { end(errTokenEnded) }).Stop)
+	}
 	x.r = x.r.WithContext(ctx)
-	return cancel
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+		end(nil)
+	}
 }
 
 // takeStream makes a new stream the stream of its session, and wakes the one that it replaces. wake is

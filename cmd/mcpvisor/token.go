@@ -3,14 +3,16 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
 
 type tokenCmd struct {
-	Name    string `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
-	Profile string `help:"The profile of the configuration that the client gets (default: everything)." placeholder:"NAME"`
+	Name    string        `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
+	Expires time.Duration `help:"How long the token is valid, as in 720h (default: until its line is removed)." placeholder:"DURATION"`
+	Profile string        `help:"The profile of the configuration that the client gets (default: everything)." placeholder:"NAME"`
 }
 
 func (cmd *tokenCmd) Run(inv *invocation) error {
@@ -22,10 +24,20 @@ func (cmd *tokenCmd) Run(inv *invocation) error {
 	if strings.ContainsAny(cmd.Profile, " \t\r\n#") {
 		return cli.UsageError("the profile %q has a space or a #; name one of the configuration", cmd.Profile)
 	}
+	if cmd.Expires < 0 {
+		return cli.UsageError("--expires %s is in the past; write for instance 720h", cmd.Expires)
+	}
+	expires := ""
+	if cmd.Expires > 0 {
+		expires = time.Now().Add(cmd.Expires).UTC().Format(time.RFC3339)
+	}
 	if inv.JSON {
 		made := map[string]string{"name": cmd.Name, "token": token, "sha256": hash}
 		if cmd.Profile != "" {
 			made["profile"] = cmd.Profile
+		}
+		if expires != "" {
+			made["expires"] = expires
 		}
 		return cli.PrintJSON(inv.Out, made)
 	}
@@ -36,6 +48,9 @@ func (cmd *tokenCmd) Run(inv *invocation) error {
 	line := cmd.Name + " " + hash
 	if cmd.Profile != "" {
 		line += " " + cmd.Profile
+	}
+	if expires != "" {
+		line += " expires=" + expires
 	}
 	_, err := fmt.Fprintln(inv.Out, line)
 	return err

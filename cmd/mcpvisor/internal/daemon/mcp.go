@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
@@ -35,6 +36,9 @@ type endpoint struct {
 	net.Listener // nil if it shares that of the page
 	options      []gateway.Option
 	metadata     http.Handler // names the issuer of tokens (RFC 9728); nil without OpenID Connect
+
+	tokens     *gateway.TokenSet // those of tokensFile; nil without one
+	tokensFile string
 }
 
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
@@ -67,7 +71,10 @@ func (cmd *Serving) listenMCP(sources cli.Sources) (*endpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.options = append(e.options, gateway.WithTokens(tokens...))
+		e.tokens = new(gateway.TokenSet)
+		e.tokens.Set(tokens...)
+		e.tokensFile = cmd.MCPTokens
+		e.options = append(e.options, gateway.WithTokenSet(e.tokens))
 	} else if !cmd.hasOIDC() && !address.IP.IsLoopback() {
 		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens or --mcp-oidc-issuer, or listen on 127.0.0.1", cmd.MCP)
 	}
@@ -131,7 +138,7 @@ func stateDirectory(user func() (string, error)) (string, error) {
 const maxTokensFile = 16 << 20
 
 // readTokens reads a file of tokens: a line has a name, the hash that `mcpvisor token` has printed,
-// and the profile of the client, if it has one.
+// and, if the client has them, its profile and the end of the token.
 func readTokens(path string) (tokens []gateway.Token, err error) {
 	text, err := regularfile.Read(path, maxTokensFile)
 	if err != nil {
@@ -139,18 +146,56 @@ func readTokens(path string) (tokens []gateway.Token, err error) {
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
-		case len(fields) < 2 || len(fields) > 3 || len(fields[1]) != len(gateway.HashToken("")):
-			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile; mcpvisor token NAME prints such a line", path, i+1)
 		}
-		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1], Profile: strings.Join(fields[2:], "")})
+		var expires time.Time
+		if last, found := strings.CutPrefix(fields[len(fields)-1], expiresField); found {
+			if expires, err = time.Parse(time.RFC3339, last); err != nil {
+				return nil, cli.UsageError("%s:%d: %q is not a time; write for instance %s2027-01-31T00:00:00Z", path, i+1, last, expiresField)
+			}
+			fields = fields[:len(fields)-1]
+		}
+		if len(fields) < 2 || len(fields) > 3 || len(fields[1]) != len(gateway.HashToken("")) {
+			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile and %sTIME; mcpvisor token NAME prints such a line", path, i+1, expiresField)
+		}
+		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1], Profile: strings.Join(fields[2:], ""), Expires: expires})
 	}
 	if len(tokens) == 0 {
 		return nil, cli.UsageError("%s has no token; mcpvisor token NAME prints a line for it", path)
 	}
 	return tokens, nil
+}
+
+// expiresField begins the last field of a line of a token that expires; a time of RFC 3339 follows.
+const expiresField = "expires="
+
+// followTokens reads the file of the tokens again when it changes, until ctx ends. While it cannot be used, the
+// tokens stay as they are. The caller waits for the end of run, which does not return before ctx ends.
+func (e *endpoint) followTokens(ctx context.Context, report func(text string)) (run func(), err error) {
+	f, err := newFollower([]string{e.tokensFile})
+	if err != nil {
+		return nil, fmt.Errorf("changes of %s are not noticed (%w); restart to use them", e.tokensFile, err)
+	}
+	var last []gateway.Token
+	var problem string
+	return func() {
+		f.run(ctx, func() []string {
+			tokens, err := readTokens(e.tokensFile)
+			switch {
+			case err != nil && err.Error() != problem:
+				problem = err.Error()
+				report(problem + "; the tokens stay as they are")
+			case err == nil:
+				e.tokens.Set(tokens...)
+				if problem != "" || last != nil && !slices.Equal(last, tokens) {
+					report(fmt.Sprintf("%s was read again; %d tokens are valid unless they have expired", e.tokensFile, len(tokens)))
+				}
+				last, problem = tokens, ""
+			}
+			return []string{e.tokensFile}
+		})
+	}, nil
 }
 
 // url returns the address that hosts on this machine are given.

@@ -169,6 +169,7 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 		return errors.Join(err, r.close(ctx), kept.close())
 	}
 	defer closeMetrics()
+	defer o.followTokens(inv, r.printer)()
 	err = supervise(inv, r)
 	return errors.Join(err, serving.close(), kept.close())
 }
@@ -211,6 +212,32 @@ func (cmd *Serving) openAddresses(inv *servers.Opener, o *opened) (err error) {
 		return err
 	}
 	return cmd.useOIDC(inv, o.endpoint, o.page)
+}
+
+// followTokens has the MCP server follow the file of its tokens until stop is called.
+func (o *opened) followTokens(inv *servers.Opener, printer *changePrinter) (stop func()) {
+	if o.endpoint == nil || o.endpoint.tokens == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(inv.Context)
+	run, err := o.endpoint.followTokens(ctx, func(text string) { printer.later(func() { inv.Warn("", "%s", text) }) })
+	if err != nil {
+		cancel()
+		inv.Warn("", "%v", err)
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run()
+	}()
+	return func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(endOfReading): // a file system hangs
+		}
+	}
 }
 
 // close closes them: after the servers, because until then the configuration is in use.

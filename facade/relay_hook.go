@@ -65,6 +65,10 @@ func (relayFunctions) WithClientName(name string) CallOption {
 	}
 }
 
+func (relayFunctions) WithPrincipal(name string) CallOption {
+	return func(o *callOptions) { o.Principal = name }
+}
+
 func (relayFunctions) WithResultRoom(share *budget.Share) CallOption {
 	return func(o *callOptions) { o.room = share }
 }
@@ -74,6 +78,7 @@ func (f relayFunctions) WithSettings(s *relayhook.CallSettings) CallOption {
 		o.WaitReady, o.Timeout, o.WithoutTasks, o.TaskRelay = s.WaitReady, s.Timeout, s.WithoutTasks, s.TaskRelay
 		o.WithoutValidation = o.WithoutValidation || s.WithoutValidation
 		o.Progress, o.Handlers, o.Key, o.HasKey = s.Progress, s.Handlers, s.Key, s.HasKey
+		o.Principal = s.Principal
 		if s.Meta != nil {
 			WithMeta(s.Meta)(o)
 		}

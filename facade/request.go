@@ -174,6 +174,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		if err := c.checkListed(v, r); err != nil { // the next incarnation may offer something else
 			return response{}, err
 		}
+		if o.guarded != nil {
+			var err error
+			if v, _, err = c.permit(ctx, v, r.Target, o); err != nil {
+				return response{}, err
+			}
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ type functions interface { //nolint:interfacebloat // facade implements all func
 	WithoutTasks() facade.CallOption
 	WithKeyOf(principal, key string) facade.CallOption
 	WithClientName(name string) facade.CallOption
+	WithPrincipal(name string) facade.CallOption
 	WithResultRoom(share *budget.Share) facade.CallOption
 	WithSettings(s *CallSettings) facade.CallOption
 	SettingsOf(s CallSettings, opts []facade.CallOption) (CallSettings, error)
@@ -56,6 +57,9 @@ func WithSettings(s *CallSettings) facade.CallOption { return hook.WithSettings(
 // (monitor.CallRecord.Client). Servers are not told. It is cut to 256 bytes of one line. Default:
 // no name.
 func WithClientName(name string) facade.CallOption { return hook.WithClientName(name) }
+
+// WithPrincipal says for which authenticated client of the host the call is made, for [mcpvisor.GuardedCall]. Default: none.
+func WithPrincipal(name string) facade.CallOption { return hook.WithPrincipal(name) }
 
 // WithKeyOf is [facade.WithKey] for a call that the host passes on for a principal: equal keys of different
 // principals are different keys.

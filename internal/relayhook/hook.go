@@ -54,6 +54,8 @@ type CallSettings struct {
 	Key    mcpvisor.JournalKey
 	// ClientName is that of relay.WithClientName; empty for none.
 	ClientName string
+	// Principal is that of relay.WithPrincipal; empty for none.
+	Principal string
 	// TaskRelay is that of relay.WithTaskRelay; nil for none.
 	TaskRelay *TaskRelay
 	// WithoutTasks is set by relay.WithoutTasks.

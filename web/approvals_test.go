@@ -22,7 +22,7 @@ func TestApprovals(t *testing.T) {
 		decided = append(decided, approve, reason)
 		return nil
 	}}
-	s := serve(t, web.WithControls(), web.WithProgram(program))
+	_, s := serveOne(t, "fs", web.WithControls(), web.WithProgram(program))
 	_, body := s.do(http.MethodGet, "/api/approvals", "", nil)
 	require.Contains(t, body, `"arguments":{"a":1}`)
 	response, body := s.do(http.MethodPost, "/api/approvals", `{"id":"1a","approve":true}`, nil)

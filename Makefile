@@ -11,7 +11,7 @@ COMMIT ?= f4cc425
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging release real pages browser conformance chaos simulation mutants bench bench-check bench-against fuzz doctor-servers ci
+.PHONY: help site recording test test-all everything tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging release real pages browser conformance chaos simulation mutants bench bench-check bench-against fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ fleet-acceptance: ## the acceptance lines of docs/fleet.md in full size, about a
 
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo
+
+site: ## the docs as a static site in bin/site: open bin/site/index.html
+	@.ci/run site
+
+recording: ## the picture of the demo in the README, by a run of it
+	$(GO) run ./cmd/demo | (cd docs/site && GOWORK=off $(GO) run ./record) > bin/demo.svg && mv bin/demo.svg docs/images/demo.svg
 
 adapters: ## the adapters with the real frameworks, in modules of their own
 	@.ci/run adapters

@@ -44,7 +44,7 @@ type Totals struct {
 	// none has.
 	Ends map[supervisor.CauseKind]int64 `json:"ends,omitempty"`
 	// Discarded sums what the sessions received and could not use.
-	Discarded Discarded `json:"discarded,omitzero"`
+	Discarded Discarded `json:"discarded"`
 	// Refused counts calls that failed before anything was sent, by the kind of the error:
 	// the server was down, the queue was full, the tool or the arguments were wrong. It is
 	// nil if there were none.
@@ -53,15 +53,15 @@ type Totals struct {
 	// It is nil if there were none.
 	Failed map[ErrorKind]int64 `json:"failed,omitempty"`
 	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
-	Unknown int64 `json:"unknown,omitempty"`
+	Unknown int64 `json:"unknown"`
 	// ToolErrors counts calls of tools whose result has isError: the tool failed by itself. They
 	// are not in Failed.
-	ToolErrors int64 `json:"toolErrors,omitempty"`
+	ToolErrors int64 `json:"toolErrors"`
 	// TasksRecovered counts the tasks of calls that a later incarnation, or host, has found
 	// again, and TasksLost those that did not survive.
-	TasksRecovered int64 `json:"tasksRecovered,omitempty"`
-	TasksLost      int64 `json:"tasksLost,omitempty"`
+	TasksRecovered int64 `json:"tasksRecovered"`
+	TasksLost      int64 `json:"tasksLost"`
 	// StaleMessages counts messages between the actors that came too late to count, such
 	// as one about an earlier incarnation.
-	StaleMessages uint64 `json:"staleMessages,omitempty"`
+	StaleMessages uint64 `json:"staleMessages"`
 }

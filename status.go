@@ -83,10 +83,10 @@ type CatalogInfo struct {
 	Prompts   int `json:"prompts"`
 	// Hidden counts the tools of the server that ServerSpec.Tools hides. Tools does not count
 	// them.
-	Hidden int `json:"hidden,omitempty"`
+	Hidden int `json:"hidden"`
 	// Tokens estimates how many tokens the tools cost a language model that is given all
 	// of them: the sum of [Tool.TokenEstimate].
-	Tokens int `json:"tokens,omitempty"`
+	Tokens int `json:"tokens"`
 	// Warnings says which lists or entries were left out, and why.
 	Warnings []Warning `json:"warnings,omitempty"`
 }
@@ -96,7 +96,7 @@ type CallCounts struct {
 	// InFlight is how many calls the server works on now.
 	InFlight int64 `json:"inFlight"`
 	// Queued is how many calls wait behind Limits.MaxInFlight now.
-	Queued int64 `json:"queued,omitempty"`
+	Queued int64 `json:"queued"`
 	// Total counts the calls that got a place among Limits.MaxInFlight, those in flight
 	// included. Calls that ended in the queue do not count.
 	Total int64 `json:"total"`
@@ -143,7 +143,7 @@ type SessionInfo struct {
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`
 	// Discarded counts messages and output that could not be used.
-	Discarded Discarded `json:"discarded,omitzero"`
+	Discarded Discarded `json:"discarded"`
 	// StrayOutput is the first text that a stdio server wrote to its stdout in place of
 	// JSON-RPC; zero if there was none.
 	StrayOutput StrayOutput `json:"strayOutput,omitzero"`
@@ -156,15 +156,15 @@ type SessionInfo struct {
 type Discarded struct {
 	// Malformed counts lines that are not one JSON-RPC message: banners, log lines, partial
 	// lines. Lines with several messages count, too, although these messages are handled.
-	Malformed uint64 `json:"malformed,omitempty"`
+	Malformed uint64 `json:"malformed"`
 	// Oversize counts messages longer than Limits.MaxMessageBytes.
-	Oversize uint64 `json:"oversize,omitempty"`
+	Oversize uint64 `json:"oversize"`
 	// Unmatched counts responses and reports of progress that belong to no pending request:
 	// late, repeated or invented ones.
-	Unmatched uint64 `json:"unmatched,omitempty"`
+	Unmatched uint64 `json:"unmatched"`
 	// Dropped counts messages that came faster than they could be handled: notifications and
 	// requests of the server, and large messages without room in Limits.MaxBufferBytes.
-	Dropped uint64 `json:"dropped,omitempty"`
+	Dropped uint64 `json:"dropped"`
 }
 
 // StrayOutput is text on the stdout of a stdio server where JSON-RPC is required.

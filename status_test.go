@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The JSON of a status. Required members are present when they are zero,
+// The JSON of a status. Required members and all counts are present when they are zero,
 // optional ones are left out.
 func TestServerStatus_JSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -20,15 +20,16 @@ func TestServerStatus_JSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"fs","state":"connecting","since":"2026-01-02T03:04:05Z","gen":1,"epoch":0,"transport":"",
 		"target":"","policy":"","attempt":0,"maxAttempts":0,"restarts":0,
-		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0},"calls":{"inFlight":0,"total":0,"failed":0},
-		"totals":{"starts":0,"ready":0,"uptimeNs":0}}`, string(text))
+		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0,"hidden":0,"tokens":0},"calls":{"inFlight":0,"queued":0,"total":0,"failed":0},
+		"totals":{"starts":0,"ready":0,"uptimeNs":0,"unknown":0,"toolErrors":0,"tasksRecovered":0,"tasksLost":0,"staleMessages":0,
+		"discarded":{"malformed":0,"oversize":0,"unmatched":0,"dropped":0}}}`, string(text))
 
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "nothing was discarded")
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","discarded":{"malformed":0,"oversize":0,"unmatched":0,"dropped":0}}`, string(text), "nothing was discarded")
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Discarded: Discarded{Malformed: 1, Dropped: 2}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"discarded":{"malformed":1,"dropped":2}}`, string(text))
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"discarded":{"malformed":1,"oversize":0,"unmatched":0,"dropped":2}}`, string(text))
 
 	three := 3
 	text, err = json.Marshal(Incarnation{Epoch: 2, PID: 7, Started: at, Ended: at, Served: true,

@@ -25,6 +25,7 @@ func sections() []section {
 		}},
 		{"protocol", compareProtocols},
 		{observeSection, compareObservers},
+		{recordsSection, compareRecords},
 		{"journal", compareJournal},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"stream", func(ctx context.Context) error {

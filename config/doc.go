@@ -3,7 +3,7 @@
 //
 // [Load] reads the mcpServers object of Claude Desktop, Claude Code (.mcp.json),
 // Cursor and Gemini CLI, and the servers object of VS Code, also below "mcp" in
-// its settings. At the top of a file may also be "journal" ([File].Journal), "gateway"
+// its settings. At the top of a file may also be "journal" ([File].Journal), "records", "gateway"
 // ([File].Gateway) and "groups" ([File].Groups); other keys there belong to its host and are skipped.
 // [LoadFiles] reads several files as one, for instance those of a user and of a project.
 //

@@ -148,7 +148,8 @@ func (p *parser) parse() error {
 		}
 	}
 	t.entries = entryNames(t.lists)
-	p.readJournal(top)
+	p.readPath(top, "journal", "file", "calls.db", &p.file.Journal)
+	p.readPath(top, "records", "directory", "records", &p.file.Records)
 	p.readLock(top)
 	t.findRules(top)
 	t.findGroups(top)
@@ -161,20 +162,20 @@ func (p *parser) parse() error {
 	return nil
 }
 
-// readJournal reads "journal" at the top of the present text.
-func (p *parser) readJournal(top *hujson.Object) {
+// readPath reads the path of a file or directory at the top of the present text.
+func (p *parser) readPath(top *hujson.Object, name, noun, example string, path *string) {
 	for i := range top.Members {
 		m := &top.Members[i]
-		if memberName(m) != "journal" {
+		if memberName(m) != name {
 			continue
 		}
-		path, ok := literal(&m.Value, '"')
-		if !ok || path.String() == "" {
-			p.addProblem(&m.Value, "", SeverityError, "\"journal\" is not the path of a file, so it is ignored; write a text, as in \"calls.db\"")
+		text, ok := literal(&m.Value, '"')
+		if !ok || text.String() == "" {
+			p.addProblem(&m.Value, "", SeverityError, "%q is not the path of a %s, so it is ignored; write a text, as in %q", name, noun, example)
 			continue
 		}
-		if p.file.Journal = path.String(); !filepath.IsAbs(p.file.Journal) {
-			p.file.Journal = filepath.Join(p.text.workspace, p.file.Journal)
+		if *path = text.String(); !filepath.IsAbs(*path) {
+			*path = filepath.Join(p.text.workspace, *path)
 		}
 	}
 }
@@ -277,6 +278,9 @@ type File struct {
 	// at the top of a file, relative to that file. The last file that has the key counts. Empty
 	// without one.
 	Journal string
+	// Records is the path of the directory in which `mcpvisor run` keeps calls and events: "records" at the top of a file,
+	// relative to that file. The last file that has the key counts. Empty without one. See package records.
+	Records string
 	// Lock says what is done about what differs from the lock file: "lock" at the top of a file, "off", "warn" or "enforce".
 	// The strictest one of all files counts. Empty without one: as "off". See package lock.
 	Lock string

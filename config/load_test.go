@@ -235,6 +235,9 @@ func TestLoadFiles_journal(t *testing.T) {
 	require.Len(t, f.Problems, 1)
 	require.Contains(t, f.Problems[0].String(), `"journal" is not the path of a file`)
 	require.Empty(t, f.Journal)
+	f = mustLoadFiles(t, []string{write("a/records.json", `, "records": "kept"`)})
+	require.Empty(t, f.Problems)
+	require.Equal(t, filepath.Join(dir, "a", "kept"), f.Records)
 }
 
 // The error about a text that is not a configuration says what to do.

@@ -77,6 +77,7 @@ func fileSchema() *jsonSchema {
 		Properties: map[string]*jsonSchema{
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
 			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
+			"records": {Description: "The directory in which mcpvisor run keeps a record of each call and event, relative to this file.", Type: []string{"string"}},
 			"lock":    {Description: "What is done about tools that differ from mcpvisor.lock beside this file: off, warn, or enforce, which withholds them.", Type: []string{"string"}, Enum: []any{"off", "warn", "enforce"}},
 			"rules": {Description: "Which calls of tools are sent: the first rule that matches a call counts, and a call that none matches is allowed.", Type: []string{"array"},
 				Items: &jsonSchema{Ref: "#/definitions/rule"}},

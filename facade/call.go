@@ -2,6 +2,7 @@ package facade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		return response{}, err
 	}
 	o := c.callOptions(opts)
-	q.record.Client = o.ClientName
+	q.record.Client, q.principal = o.ClientName, cmp.Or(o.Principal, o.Key.Principal)
 	if o.room != nil && share == nil {
 		share = o.room
 	}
@@ -141,6 +142,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
+	if err == nil && c.opts.endedArguments {
+		q.arguments = bytes.Clone(params[start : len(params)-1])
+	}
 	if err == nil && !o.WithoutValidation {
 		err = c.checkArguments(ctx, view, name, params[start:len(params)-1], o.strict)
 	}

@@ -30,9 +30,11 @@ type options struct {
 	maxStarts      int // 0: actors.DefaultMaxStarts
 	handlers       transport.Handlers
 	elicitations   *elicitationFollowers
-	observer       monitor.Observer // nil: none
-	interceptors   []Interceptor    // nil: none; the first is the outermost
-	roots          *transport.Roots // nil: the client declares no roots
+	observer       monitor.Observer        // nil: none
+	ended          func(monitor.EndedCall) // nil: ended calls are not reported
+	endedArguments bool                    // ended gets the arguments
+	interceptors   []Interceptor           // nil: none; the first is the outermost
+	roots          *transport.Roots        // nil: the client declares no roots
 	journal        journalOption
 	catalogs       mcpvisor.CatalogStore // nil: none
 	guard          mcpvisor.CatalogGuard // nil: everything is listed

@@ -60,9 +60,12 @@ func (relayFunctions) WithKeyOf(principal, key string) CallOption {
 }
 
 func (relayFunctions) WithClientName(name string) CallOption {
-	return func(o *callOptions) {
-		o.ClientName = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
-	}
+	return func(o *callOptions) { o.ClientName = shownName(name) }
+}
+
+// shownName makes one line of at most 256 bytes of a name.
+func shownName(name string) string {
+	return display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
 }
 
 func (relayFunctions) WithPrincipal(name string) CallOption {

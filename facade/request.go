@@ -35,7 +35,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
-	q.record.Client = o.ClientName
+	q.record.Client, q.principal = o.ClientName, o.Principal
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}
@@ -248,6 +248,9 @@ type tracked struct {
 	// replayed: the journal has answered the request, so it is not counted.
 	replayed bool
 	record   monitor.CallRecord
+	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
+	principal string
+	arguments json.RawMessage
 	// observation is nil without an observer.
 	observation *observation
 }
@@ -301,6 +304,9 @@ func (q *tracked) end(c *Client, err error) error {
 		q.endObservation(failure)
 	}
 	c.rt.RecordCall(q.view, &q.record, q.listed)
+	if c.opts.ended != nil {
+		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments})
+	}
 	return err
 }
 

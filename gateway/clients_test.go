@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Clients of both eras and of every transport are counted, with what they say of themselves, and the
@@ -55,7 +58,12 @@ func TestClients(t *testing.T) {
 
 // How requests end, and why others are refused.
 func TestClients_outcomes(t *testing.T) {
-	c := newClient(t, fixture("s", mcptest.Script{}))
+	var named atomic.Int64
+	c := newClientWith(t, []facade.Option{facade.WithEndedCalls(func(e monitor.EndedCall) {
+		if e.Principal == "ci" && e.Client == "peer 1" {
+			named.Add(1)
+		}
+	}, false)}, fixture("s", mcptest.Script{}))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "gone", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	token := NewToken()
 	server, url := serveHTTP(t, c, WithMaxWait(-1), WithTokens(Token{Principal: "ci", SHA256: HashToken(token)}))
@@ -72,6 +80,7 @@ func TestClients_outcomes(t *testing.T) {
 	status := server.Status().Clients
 	require.Equal(t, map[clients.Outcome]int64{clients.OutcomeAnswered: 2, clients.OutcomeFailed: 1, clients.OutcomeError: 1, clients.OutcomeCanceled: 0}, status.Requests)
 	require.Equal(t, map[clients.Refusal]int64{clients.RefusedToken: 1, clients.RefusedMalformed: 1, clients.RefusedSession: 1, clients.RefusedLimit: 0, clients.RefusedHost: 0}, status.Refused)
+	require.Equal(t, int64(2), named.Load(), "each ended call names its principal")
 	require.Len(t, status.Sessions, 1)
 	one := status.Sessions[0]
 	require.Equal(t, clients.Info{Name: "peer", Version: "1", Protocol: "2025-11-25", Principal: "ci", Transport: "http"}, one.Info)

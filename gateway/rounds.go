@@ -113,8 +113,8 @@ func (u *upstreamRequest) callOptions(tell func(func(roundtrip.Told))) ([]facade
 	if label := s.peer.Label(); label != "" { // for the record of the call
 		opts = append(opts, relay.WithClientName(label))
 	}
-	if s.holdOwner.Principal != "" {
-		opts = append(opts, relay.WithPrincipal(s.holdOwner.Principal))
+	if name := s.holdOwner.Principal; name != "" {
+		opts = append(opts, relay.WithPrincipal(name))
 	}
 	if h := s.questions.handlers.Load(); h != nil {
 		s.questions.begin(r, u.server)

@@ -5,6 +5,7 @@
 package monitor
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -46,6 +47,16 @@ type CallRecord struct {
 	ResultBytes int `json:"resultBytes,omitempty"`
 }
 
+// EndedCall is a call that has just ended, as facade.WithEndedCalls reports it.
+type EndedCall struct {
+	CallRecord
+	// Principal is that of relay.WithPrincipal, which the gateway sets, or of the key of the call; empty without either.
+	Principal string
+	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
+	// shared, and must not be changed.
+	Arguments json.RawMessage
+}
+
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,
 // such as tools/list and ping, are included.
 type CallInFlight struct {
@@ -77,14 +88,14 @@ type ToolStats struct {
 	// Calls counts the calls that were sent and have ended, whatever their outcome.
 	Calls int64 `json:"calls"`
 	// ToolErrors counts those of Calls whose result has isError: the tool failed by itself.
-	ToolErrors int64 `json:"toolErrors,omitempty"`
+	ToolErrors int64 `json:"toolErrors"`
 	// Failed counts those of Calls that ended in an [Error], by its kind. It is nil if
 	// none did.
 	Failed map[mcpvisor.ErrorKind]int64 `json:"failed,omitempty"`
 	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
-	Unknown int64 `json:"unknown,omitempty"`
+	Unknown int64 `json:"unknown"`
 	// Refused counts calls that failed before anything was sent. They are not included in Calls.
-	Refused int64 `json:"refused,omitempty"`
+	Refused int64 `json:"refused"`
 	// Duration has the durations of Calls, as CallRecord.Took.
 	Duration Histogram `json:"duration"`
 }
@@ -100,14 +111,14 @@ type ClientStats struct {
 	// Events is the Seq of the last event; 0 if there was none.
 	Events uint64 `json:"events"`
 	// MissedEvents counts the events that slow watchers have lost, all together.
-	MissedEvents uint64 `json:"missedEvents,omitempty"`
+	MissedEvents uint64 `json:"missedEvents"`
 	// Calls is the Seq of the last [CallRecord]: how many calls have ended.
 	Calls uint64 `json:"calls"`
 	// UnknownServer counts calls that named no registered server.
-	UnknownServer int64 `json:"unknownServer,omitempty"`
+	UnknownServer int64 `json:"unknownServer"`
 	// StaleMessages counts reports about registrations that had ended.
-	StaleMessages uint64 `json:"staleMessages,omitempty"`
+	StaleMessages uint64 `json:"staleMessages"`
 	// ManagerRestarts counts how often the manager, which owns the registries, was
 	// replaced after a panic. It is 0 in a client without defects.
-	ManagerRestarts uint64 `json:"managerRestarts,omitempty"`
+	ManagerRestarts uint64 `json:"managerRestarts"`
 }

@@ -166,11 +166,22 @@ func groupOf(e *mcpvisor.Event) api.EventGroup {
 }
 
 func (h *Handler) summaryOf(s *monitor.EventSummary) api.EventSummary {
-	return api.EventSummary{EventSummary: *s, Last: h.eventOf(&s.Last), Text: h.inTerms(s.String())}
+	return api.EventSummary{EventSummary: *s, Last: h.eventOf(&s.Last), Text: h.inTerms(s.String()) + h.changeOf(&s.Last)}
+}
+
+// changeOf says how a server that was registered again differs from before, to be added to the text of the event.
+func (h *Handler) changeOf(e *mcpvisor.Event) string {
+	if e.Kind != mcpvisor.EventRegistered || h.opts.program.Change == nil {
+		return ""
+	}
+	if text := h.opts.program.Change(e.Server, e.Gen); text != "" {
+		return ": " + text
+	}
+	return ""
 }
 
 func (h *Handler) eventOf(e *mcpvisor.Event) api.Event {
-	shown := api.Event{Event: *e, Text: h.inTerms(e.String()), Severity: e.Severity(), Group: groupOf(e), FromServer: e.Kind.FromServer()}
+	shown := api.Event{Event: *e, Text: h.inTerms(e.String()) + h.changeOf(e), Severity: e.Severity(), Group: groupOf(e), FromServer: e.Kind.FromServer()}
 	shown.Cause = h.causeInTerms(e.Cause)
 	return shown
 }

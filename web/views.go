@@ -224,6 +224,9 @@ func statsOf(all []monitor.ToolStats) []api.ToolStats {
 	out := make([]api.ToolStats, 0, len(all))
 	for i := range all {
 		s := &all[i]
+		if s.Failed == nil {
+			s.Failed = map[mcpvisor.ErrorKind]int64{}
+		}
 		out = append(out, api.ToolStats{Server: s.Server, Name: s.Name, OriginalName: s.OriginalName, Calls: s.Calls,
 			ToolErrors: s.ToolErrors, Failed: s.Failed, Unknown: s.Unknown, Refused: s.Refused, Mean: s.Duration.Mean(),
 			P50: s.Duration.Quantile(0.5), P95: s.Duration.Quantile(0.95), P99: s.Duration.Quantile(0.99), Max: s.Duration.Max})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"html"
 	"io"
 	"os"
 	"regexp"
@@ -31,6 +32,28 @@ func TestRun(t *testing.T) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
 	}
 	text := strings.Join(strings.Fields(printed), " ") // lines are wrapped
+	requireInOrder(t, text)
+	for _, server := range []string{"files", "legacy"} {
+		require.Less(t, strings.Index(text, "KILL "+server), strings.Index(text, "down "+server), text)
+	}
+	require.Contains(t, text, "down stuck server did not answer 2 liveness probes in a row")
+	require.NotContains(t, text, "\x1b", "only terminals get colours")
+
+	// The picture in the README is of this demo: make recording.
+	picture, err := os.ReadFile("../../docs/images/demo.svg")
+	require.NoError(t, err)
+	recorded := strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(picture), " "))), " ")
+	begin := strings.Index(recorded, "6 MCP servers")
+	require.GreaterOrEqual(t, begin, 0)
+	recorded = recorded[begin:]
+	requireInOrder(t, strings.Replace(recorded, "seed ", "seed 42 ", 1))
+	pass := regexp.MustCompile(`PASS .* \(`)
+	require.Equal(t, pass.FindString(text), pass.FindString(recorded))
+}
+
+// requireInOrder: the text is what the demo prints, in its order.
+func requireInOrder(t *testing.T, text string) {
+	t.Helper()
 	at := -1
 	for _, want := range []string{
 		"6 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a failed call)",
@@ -47,11 +70,6 @@ func TestRun(t *testing.T) {
 		require.GreaterOrEqual(t, next, 0, "%q is missing after position %d in\n%s", want, at, text)
 		at += 1 + next
 	}
-	for _, server := range []string{"files", "legacy"} {
-		require.Less(t, strings.Index(text, "KILL "+server), strings.Index(text, "down "+server), text)
-	}
-	require.Contains(t, text, "down stuck server did not answer 2 liveness probes in a row")
-	require.NotContains(t, text, "\x1b", "only terminals get colours")
 }
 
 func TestKill_announced_before(t *testing.T) {

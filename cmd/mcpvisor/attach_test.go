@@ -67,7 +67,7 @@ func TestAttach(t *testing.T) {
 		"prompt one greet name=Ada":                 `Ada`,
 		"read one mcptest://text":                   `.`,
 		"--json read one mcptest://text":            `"contents": \[`,
-		"status":                                    `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +TOKENS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +\d+ +0 *\n$`,
+		"status":                                    `(?m)^SERVER +STATE +FOR +RESTARTS +PID +MEMORY +TOOLS +TOKENS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\S+ +\d+ +\d+ +\d+ +0 *\n$`,
 		"--json status":                             `"run": \{`,
 		"--wait 10s --json prompt one greet name=x": `"messages": \[`,
 	} {
@@ -115,6 +115,11 @@ func TestAttach_errors(t *testing.T) {
 		"read good x://none":        {cli.ExitFailed, `"kind":"rpc","outcome":"answered","server":"good"`},
 		"prompt lost greet":         {cli.ExitUsage, `"kind":"unknown_server"`},
 		"call good/add a=1 c=2":     {cli.ExitUsage, `"kind":"usage","outcome":"not_sent","server":"good","message":"good/add was not called: c is not a parameter`},
+		"status goud":               {cli.ExitUsage, `"kind":"unknown_server".*no server \\"goud\\"; did you mean good`},
+		"call goud/echo":            {cli.ExitUsage, `"kind":"unknown_server".*did you mean good`},
+		"logs od":                   {cli.ExitUsage, `"kind":"unknown_server".*did you mean odd`},
+		"start goud":                {cli.ExitUsage, `"kind":"unknown_server".*did you mean good`},
+		"inspect goud":              {cli.ExitUsage, `"kind":"unknown_server".*did you mean good`},
 		"tools lost":                {cli.ExitUsage, `"kind":"unknown_server"`},
 		"tools bad":                 {cli.ExitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
 		"tools bad/x":               {cli.ExitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
@@ -132,7 +137,7 @@ func TestAttach_errors(t *testing.T) {
 	}
 	out, _ := b.exits(cli.ExitUnavailable, "status")
 	require.Regexp(t, `(?m)^bad +(evicted|backoff) .*exit status 7`, out)
-	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +0 +`, out)
+	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +- +0 +0 +0 +0 +`, out)
 	_, errs := b.exits(cli.ExitUnavailable, "restart", "bad")
 	require.Regexp(t, `^(waiting for .*\n)?mcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
 }

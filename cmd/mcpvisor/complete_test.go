@@ -163,10 +163,14 @@ func TestPages_commands(t *testing.T) {
 				inBlock = !inBlock
 			}
 			command := strings.TrimPrefix(line, "$ ")
+			if _, cron, found := strings.Cut(command, "/bin/mcpvisor "); found { // with its full path, as in a line of cron
+				command = "mcpvisor " + cron
+			}
 			if !inBlock || !strings.HasPrefix(command, "mcpvisor ") {
 				continue
 			}
 			command, _, _ = strings.Cut(command, " #")
+			command, _, _ = strings.Cut(command, " | ")
 			command, _, _ = strings.Cut(strings.ReplaceAll(strings.TrimSuffix(strings.TrimSpace(command), " &"), " >> ", " > "), " > ")
 			words, _ := commandline.SplitLine(strings.TrimSpace(command), "")
 			parser, err := newParser(new(commandLine), userFile, io.Discard, io.Discard, func(int) {})

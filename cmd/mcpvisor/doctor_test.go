@@ -142,7 +142,7 @@ func TestStatus_interrupted_with_servers_that_are_known(t *testing.T) {
 	interrupt()
 	require.ErrorIs(t, inv.AwaitStarts(c), cli.ErrInterrupted)
 
-	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil, nil))
+	require.NoError(t, new(statusCmd).print(inv, inv.entriesOf(file, c), nil, nil))
 	for _, want := range []string{
 		`(?m)^` + good + ` +ready .* entry "a good one" of the file$`, `(?m)^broken +failed .*exit status 7`, `(?m)^slow .*interrupted before it was ready`,
 	} {
@@ -150,7 +150,7 @@ func TestStatus_interrupted_with_servers_that_are_known(t *testing.T) {
 	}
 	inv.JSON = true
 	out.Reset()
-	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil, nil))
+	require.NoError(t, new(statusCmd).print(inv, inv.entriesOf(file, c), nil, nil))
 	require.Contains(t, out.String(), `"entry": "a good one"`)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
@@ -79,8 +80,14 @@ func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinte
 		case err != nil:
 			return nil, err
 		case server.Status.Transport == "stdio":
-			all = append(all, &linePrinter{inv: inv, server: name, stderr: api.Stderr{ServerStderr: server.Stderr}})
+			p := &linePrinter{inv: inv, server: name, stderr: api.Stderr{ServerStderr: server.Stderr}}
+			if server.Stderr.Total == 0 {
+				p.earlier, p.of = stderrOf(&server, time.Now())
+			}
+			all = append(all, p)
 			width = max(width, len(name))
+		case cmd.Server != "" && slices.ContainsFunc(c.Run.Unusable, func(u control.Unusable) bool { return u.Name == name }):
+			return nil, c.UnknownServer(name)
 		case cmd.Server != "":
 			return nil, cli.UsageError("server %s is reached over %s and has no stderr here", name, server.Status.Transport)
 		}
@@ -101,6 +108,10 @@ type linePrinter struct {
 	server string
 	prefix string     // before each line
 	stderr api.Stderr // what was read last; Total lines are printed
+
+	// While the latest process has written nothing, these are the lines that an earlier one has left, and which that is.
+	earlier []string
+	of      string
 }
 
 // next reads the lines after those that were read last, or all of a new process.
@@ -115,6 +126,10 @@ func (p *linePrinter) next(c *servers.Set) (api.Stderr, error) {
 // printKept prints the last lines that are kept, or all with 0.
 func (p *linePrinter) printKept(last int) error {
 	s := p.stderr
+	if len(p.earlier) > 0 {
+		p.inv.Note("%s--- the last lines%s ---", p.prefix, p.of)
+		s.Lines = p.earlier
+	}
 	kept := int64(len(s.First) + len(s.Lines))
 	lines := slices.Concat(s.First, s.Lines)
 	if last > 0 && len(lines) > last {

@@ -59,6 +59,8 @@ type commandLine struct {
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
 
 	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
+	Attention attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
+	Clients   clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
 	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`
@@ -72,6 +74,9 @@ type commandLine struct {
 	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Inspect   inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
+	Calls     callsCmd         `cmd:"" help:"Show the calls of mcpvisor run with their outcomes and clients: those that its records keep, also while it does not run, or else the last ones that it remembers."`
+	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run: all that its records keep, also while it does not run, or else what it remembers."`
+	Audit     auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Approvals approvalsCmd     `cmd:"" help:"Show the calls of mcpvisor run that wait for a decision, because a rule of the configuration asks."`
 	Approve   approveCmd       `cmd:"" help:"Send calls that mcpvisor approvals shows."`

@@ -194,7 +194,13 @@ func serversOf(inv *invocation, c *servers.Set, names []string, groups bool) (al
 		if slices.Contains(status.Names, name) {
 			all = append(all, name)
 		} else if named {
-			return c.UnknownServer(name)
+			var named []string
+			for _, g := range status.Groups {
+				if groups {
+					named = append(named, g.Name)
+				}
+			}
+			return c.UnknownServer(name, named...)
 		}
 		return nil
 	}
@@ -240,9 +246,9 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 func (inv *invocation) printReload(answer control.Reload) error {
 	var rows [][]any
 	for _, c := range answer.Changes {
-		note := c.Reason
-		if c.Error != "" {
-			note = c.Error
+		note := c.Done()
+		if answer.DryRun {
+			note = c.Text()
 		}
 		rows = append(rows, []any{c.Server, string(c.Action), note})
 	}

@@ -252,7 +252,8 @@ func TestRun_follows_its_file_under_load(t *testing.T) {
 	}
 	changes := entry(mcptest.Script{Name: "other"})
 	b.write(map[string]any{"comes": entry(mcptest.Script{}), "changes": changes, "stays": stays})
-	require.Contains(t, b.await("  reload: "), "  reload: add comes; replace changes; remove goes; 1 unchanged")
+	require.Regexp(t, `  reload: add comes; replace changes \(env\.\w+ changed\); remove goes; 1 unchanged$`, b.await("  reload: "))
+	require.Regexp(t, `  changes: env\.\w+ changed; replaced$`, b.await("  changes: "))
 	require.Regexp(t, `  reloaded in \S+, 3 servers$`, b.await("  reloaded in "))
 	b.drain()
 	for n := range 4 { // each changes another server
@@ -346,7 +347,7 @@ func TestReload_dry_run_changes_nothing(t *testing.T) {
 	before, _ := b.status(cli.ExitOK)
 	require.NoError(t, os.WriteFile(file, []byte("after"), 0o600)) // which run does not follow
 	out, _ := b.exits(cli.ExitOK, "reload", "--dry-run")
-	require.Regexp(t, `^SERVER +CHANGE +NOTE *\none +replace *\n1 server unchanged\n$`, out)
+	require.Regexp(t, `^SERVER +CHANGE +NOTE *\none +replace +env\.SECRET changed\n1 server unchanged\n$`, out)
 	after, _ := b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
 	out, _ = b.exits(cli.ExitOK, "--json", "reload")

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
@@ -88,7 +89,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 		all = append(all, servers...)
 		sortEntries(all)
 	}
-	if err := inv.printStatus(all, nil, nil); err != nil {
+	if err := cmd.print(inv, all, nil, nil); err != nil {
 		return err
 	}
 	if interrupted != nil {
@@ -148,7 +149,7 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 		}
 		groups = status.Groups
 	}
-	if err := inv.printStatus(all, groups, &c.Run); err != nil {
+	if err := cmd.print(inv, all, groups, c); err != nil {
 		return err
 	}
 	return inv.statusResult(all)
@@ -161,9 +162,15 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 	if err != nil {
 		return nil, err
 	}
-	now, none := time.Now(), c.OnNoNode(inv.Context)
+	now, none, memory := time.Now(), c.OnNoNode(inv.Context), map[string]*int64{}
+	if used, err := c.Usage(inv.Context); err == nil {
+		for _, u := range used.Servers {
+			memory[u.Server] = u.MemoryBytes
+		}
+	}
 	for _, s := range present {
 		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, present, now)}
+		e.MemoryBytes = memory[s.Name]
 		if why := none[s.Name]; why != "" && !servers.IsHealthy(s.State) {
 			e.Reason = "no node runs it: " + why
 		}
@@ -262,6 +269,8 @@ type statusEntry struct {
 	mcpvisor.ServerStatus
 	// Entry is the name in the file, if the server's name is derived from it.
 	Entry string `json:"entry,omitempty"`
+	// MemoryBytes is the resident memory of its processes, if it is known.
+	MemoryBytes *int64 `json:"memoryBytes,omitempty"`
 	// Reason says why the server is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
 	// Withheld are tools and prompts of the server that hosts are not offered.
@@ -292,7 +301,15 @@ func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
 	return all
 }
 
-func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupStatus, run *control.Info) error {
+// print prints the page of a server that the command names alone, else the table. c is nil for copies.
+func (cmd *statusCmd) print(inv *invocation, all []statusEntry, groups []mcpvisor.GroupStatus, c *servers.Set) error {
+	var one *facts.Subject
+	if len(cmd.Servers) == 1 && len(all) == 1 {
+		var err error
+		if one, err = inv.subjectOf(&all[0], c); err != nil {
+			return err
+		}
+	}
 	if inv.JSON {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
@@ -302,12 +319,18 @@ func (inv *invocation) printStatus(all []statusEntry, groups []mcpvisor.GroupSta
 		if len(groups) > 0 {
 			answer["groups"] = groups
 		}
-		if run != nil {
-			answer["run"] = map[string]any{"pid": run.PID, "started": run.Started, "url": run.URL}
+		if c != nil {
+			answer["run"] = map[string]any{"pid": c.Run.PID, "started": c.Run.Started, "url": c.Run.URL}
+		}
+		if one != nil && c != nil {
+			answer["attention"], answer["stderr"], answer["earlier"] = one.About(), one.Server.Stderr, append([]api.EventSummary{}, one.Earlier...)
 		}
 		return cli.PrintJSON(inv.Out, answer)
 	}
-	if run != nil {
+	if one != nil {
+		return inv.printPage(&all[0], one)
+	}
+	if c != nil {
 		if err := inv.printRunning(all); err != nil || len(groups) == 0 {
 			return err
 		}
@@ -331,7 +354,10 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 	now := time.Now()
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
-		since, pid := "-", "-"
+		since, pid, memory := "-", "-", "-"
+		if s.MemoryBytes != nil {
+			memory = plaintext.Memory(*s.MemoryBytes)
+		}
 		if at := api.Since(&s.ServerStatus); !at.IsZero() {
 			since = plaintext.Duration(now.Sub(at))
 		}
@@ -341,9 +367,9 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		if n := len(s.Copies); n > 0 {
 			pid += fmt.Sprintf(" and %d more", n)
 		}
-		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Catalog.Tokens, s.Calls.Total, s.Calls.InFlight, s.note()})
+		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, memory, s.Catalog.Tools, s.Catalog.Tokens, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
-	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tTOKENS\tCALLS\tIN FLIGHT\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tMEMORY\tTOOLS\tTOKENS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // printGroups prints groups: in which state each is, and why one has failed.

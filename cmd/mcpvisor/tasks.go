@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -202,18 +203,23 @@ func (cmd *tasksCancelCmd) Run(inv *invocation) error {
 	defer c.Stop()
 	// A number is a task if one has it, and a key otherwise.
 	request := api.TaskRequest{Principal: cmd.Principal, Key: cmd.Task}
-	if number, err := strconv.ParseUint(cmd.Task, 10, 64); err == nil && cmd.Principal == "" {
+	n, err := strconv.ParseUint(cmd.Task, 10, 64)
+	number := err == nil && cmd.Principal == ""
+	if number {
 		tasks, err := c.Tasks(inv.Context)
 		if err != nil {
 			return err
 		}
 		for _, t := range tasks.Tasks {
-			if t.Number == number {
-				request = api.TaskRequest{Number: number}
+			if t.Number == n {
+				request = api.TaskRequest{Number: n}
 			}
 		}
 	}
 	answer, err := c.CancelTask(inv.Context, request)
+	if number && request.Number == 0 && errors.Is(err, mcpvisor.ErrInvalid) {
+		return cli.UsageError("no task has the number %s, and no call this key; mcpvisor tasks lists both", cmd.Task)
+	}
 	if err != nil {
 		return err
 	}

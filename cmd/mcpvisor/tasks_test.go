@@ -137,6 +137,8 @@ func TestCall_with_key_without_journal(t *testing.T) {
 	b := startReady(t, taskServer(t.TempDir(), 0), "run")
 	_, errs := b.exits(cli.ExitUsage, "call", "s/plain", "key=a", "--key", "k")
 	require.Contains(t, errs, "--journal")
+	_, errs = b.exits(cli.ExitUsage, "tasks", "cancel", "99")
+	require.Equal(t, "mcpvisor: no task has the number 99, and no call this key; mcpvisor tasks lists both\n", errs)
 	_, errs = b.exits(cli.ExitUsage, "--fresh", "call", "s/plain", "key=a", "--key", "k")
 	require.Contains(t, errs, "mcpvisor run --journal FILE")
 }

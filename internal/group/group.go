@@ -325,6 +325,7 @@ func (g *Group) obey(in Input) {
 			g.drain(g.members, OrderHold, false, in.Cause)
 		}
 	case in.Order.ends():
+		g.held = true // if an operator starts it afresh, it waits for its turn in the parent
 		g.spent, g.failed, g.up, g.failures, g.cause, g.parkToken = OrderEvict, true, false, 0, in.Cause, 0
 		g.drain(g.members, OrderEvict, false, in.Cause)
 	case in.Order == OrderRenew:

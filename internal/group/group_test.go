@@ -356,6 +356,8 @@ func TestNested(t *testing.T) {
 	n.step(group.Input{Kind: group.InputParent, Order: group.OrderEnd, Seq: 3}).does("evict y").report("y", group.StateGivenUp).report("x", group.StateGivenUp).does().in(group.StateGivenUp)
 	require.Zero(t, n.Report().Failures, "it was ended, and has not failed")
 	require.False(t, slices.ContainsFunc(n.out, func(e group.Effect) bool { return e.Kind == group.EffectAnnounce }))
+	n.step(group.Input{Kind: group.InputRenew}).does().in(group.StateWaiting) // the operator does not change the order of the parent
+	n.step(group.Input{Kind: group.InputParent, Order: group.OrderRenew, Seq: 4}).does("renew x")
 }
 
 // A server takes each order once, and answers with what it is.

@@ -16,10 +16,10 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51500},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51600},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13830},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 22550},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 23950},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
 	{"config", regexp.MustCompile(`^config/`), 4380},
 	{"oauth, headers from programs", regexp.MustCompile(`^(oauth|headerauth)/`), 5500},
@@ -28,7 +28,8 @@ var budgets = []struct {
 	{"trust (lock, rules, records)", regexp.MustCompile(`^(lock|rules|audit|records|trust)/`), 3000},
 	{"mcptest", regexp.MustCompile(`^mcptest/`), 6100},
 	{"adapters", regexp.MustCompile(`^adapters/`), 700},
-	{"bench", regexp.MustCompile(`^bench/`), 4200},
+	{"site of the docs", regexp.MustCompile(`^docs/site/`), 430},
+	{"bench", regexp.MustCompile(`^bench/`), 4250},
 }
 
 // TestBudgets counts the lines of each area.

@@ -114,3 +114,16 @@ func TestWorkspaceLinksWhatUsersGet(t *testing.T) {
 	}
 	require.Equal(t, linked("GOWORK=off"), linked("GOWORK="), "raise the version in the root's go.mod, and run make tidy")
 }
+
+// TestReleasingNamesEachModule: docs/releasing.md says of each module by which tag it is released, or that it is not.
+func TestReleasingNamesEachModule(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "releasing.md"))
+	require.NoError(t, err)
+	table, _, found := strings.Cut(string(page), "\n## ")
+	require.True(t, found)
+	for folder := range modules(t) {
+		if folder != "." {
+			require.Contains(t, table, "`"+folder+"`", "the table of docs/releasing.md has no row for the module")
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,4 +91,15 @@ func constants(t *testing.T, folder, kind string) (values []string) {
 	}
 	require.Greater(t, len(values), 5, "the constants of %s are found", kind)
 	return values
+}
+
+// TestCookbookNamesKindsThatExist: the kinds of events that a line of docs/cookbook.md selects are kinds of events.
+func TestCookbookNamesKindsThatExist(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "cookbook.md"))
+	require.NoError(t, err)
+	selected := regexp.MustCompile(`\.kind == "(\w+)"`).FindAllStringSubmatch(string(page), -1)
+	require.Len(t, selected, 3)
+	for _, kind := range selected {
+		require.Contains(t, constants(t, ".", "EventKind"), kind[1])
+	}
 }

@@ -175,10 +175,10 @@ type ToolStats struct {
 	Name         string                       `json:"name"`
 	OriginalName string                       `json:"originalName"`
 	Calls        int64                        `json:"calls"`
-	ToolErrors   int64                        `json:"toolErrors,omitempty"`
-	Failed       map[mcpvisor.ErrorKind]int64 `json:"failed,omitempty"`
-	Unknown      int64                        `json:"unknown,omitempty"`
-	Refused      int64                        `json:"refused,omitempty"`
+	ToolErrors   int64                        `json:"toolErrors"`
+	Failed       map[mcpvisor.ErrorKind]int64 `json:"failed"` // not nil
+	Unknown      int64                        `json:"unknown"`
+	Refused      int64                        `json:"refused"`
 	Mean         time.Duration                `json:"meanNs"`
 	P50          time.Duration                `json:"p50Ns"`
 	P95          time.Duration                `json:"p95Ns"`
@@ -282,14 +282,14 @@ type UsageSample struct {
 	CPU         *float64      `json:"cpu,omitempty"`
 	MemoryBytes *int64        `json:"memoryBytes,omitempty"`
 	// Calls counts the calls since then, Failed those of them that failed.
-	Calls  int64 `json:"calls,omitempty"`
-	Failed int64 `json:"failed,omitempty"`
+	Calls  int64 `json:"calls"`
+	Failed int64 `json:"failed"`
 }
 
 // Event is an event with its description in one line.
 type Event struct {
 	mcpvisor.Event
-	// Text is the result of [mcpvisor.Event.String].
+	// Text is the result of [mcpvisor.Event.String], with the result of [Program.Change].
 	Text string `json:"text"`
 	// Severity is the result of [mcpvisor.Event.Severity].
 	Severity mcpvisor.Severity `json:"severity"`
@@ -319,7 +319,7 @@ type EventSummary struct {
 	monitor.EventSummary
 	// Last is the last of the events.
 	Last Event `json:"last"`
-	// Text is the result of [monitor.EventSummary.String].
+	// Text is the result of [monitor.EventSummary.String], with the result of [Program.Change].
 	Text string `json:"text"`
 }
 

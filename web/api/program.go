@@ -20,4 +20,7 @@ type Program struct {
 	Terms func(text string) string
 	// Mask hides in what a server says about its tools the secrets that it is known to repeat. It gets texts, and JSON.
 	Mask func(server, text string) string
+	// Change says how a registration differs from the one before of the same name, in one line without secrets; empty if
+	// it is not known. It is added to the event of the registration.
+	Change func(server string, gen uint64) string
 }

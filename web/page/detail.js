@@ -56,7 +56,7 @@ function warnings(s, attention) {
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
 
-function counts(by) { return Object.entries(by).map(([k, n]) => count(n) + " " + k).join(", "); }
+function counts(by) { return Object.entries(by).filter(([, n]) => n > 0).map(([k, n]) => count(n) + " " + k).join(", "); }
 
 const ends = new Set(["down", "start_failed", "evicted"]);
 

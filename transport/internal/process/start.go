@@ -137,7 +137,7 @@ func startCause(s *mcpvisor.Stdio, err error) *supervisor.Cause {
 	case errors.Is(err, syscall.ENOEXEC):
 		c.Message = fmt.Sprintf("command %q is not a program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
 	case (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)) && strings.Contains(command, " ") && !filepath.IsAbs(command):
-		c.Message = fmt.Sprintf("command %q not found; it names the program alone, so put its arguments into Args", command)
+		c.Message = fmt.Sprintf("command %q not found; it names the program alone, so put its arguments into Stdio.Args", command)
 	case errors.Is(err, fs.ErrNotExist) && path != command:
 		base, set := "the host's working directory", "set"
 		if s.Dir != "" {
@@ -146,6 +146,8 @@ func startCause(s *mcpvisor.Stdio, err error) *supervisor.Cause {
 		c.Message = fmt.Sprintf("command %q not found at %q (it begins at %s); give its full path, or %s Stdio.Dir", command, path, base, set)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
+	case errors.Is(err, fs.ErrPermission) && isDir(path):
+		c.Message = fmt.Sprintf("command %q is a directory; name the program in it", command)
 	case errors.Is(err, fs.ErrPermission):
 		c.Message = fmt.Sprintf("command %q may not be executed; check its mode and owner", command)
 	case errors.Is(err, exec.ErrDot):
@@ -171,6 +173,11 @@ func resolve(s *mcpvisor.Stdio) string {
 		return path
 	}
 	return s.Command
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // isFile reports whether a command exists. If the interpreter of a script is missing,

@@ -37,8 +37,10 @@ func TestStart_relative_command(t *testing.T) {
 	require.Equal(t, `command "mcpvisor-absent" not found; install it, or give its full path`, cause.Message)
 	for _, command := range []string{"mcpvisor-absent -y", "./mcpvisor-absent /tmp/x y"} {
 		_, cause = Start(&mcpvisor.Stdio{Command: command}, 1, 0, nil)
-		require.Equal(t, `command "`+command+`" not found; it names the program alone, so put its arguments into Args`, cause.Message)
+		require.Equal(t, `command "`+command+`" not found; it names the program alone, so put its arguments into Stdio.Args`, cause.Message)
 	}
+	_, cause = Start(&mcpvisor.Stdio{Command: dir}, 1, 0, nil)
+	require.Equal(t, `command "`+dir+`" is a directory; name the program in it`, cause.Message)
 }
 
 // The interpreter of a script is looked for where the script is.

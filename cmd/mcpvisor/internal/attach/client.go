@@ -144,9 +144,10 @@ func (c *Client) Nodes(ctx context.Context) (n api.Nodes, err error) {
 }
 
 // Summaries returns what has happened in short, as far as it has changed since the event of a
-// number.
-func (c *Client) Summaries(ctx context.Context, after uint64) (s api.EventSummaries, err error) {
-	return s, c.get(ctx, fmt.Sprintf("api/events/summaries?after=%d", after), &s)
+// number: to all servers, or to those of these names.
+func (c *Client) Summaries(ctx context.Context, after uint64, servers ...string) (s api.EventSummaries, err error) {
+	query := url.Values{"after": {strconv.FormatUint(after, 10)}, "server": servers}
+	return s, c.get(ctx, "api/events/summaries?"+query.Encode(), &s)
 }
 
 // Tasks returns the open tasks, and what the journal knows.

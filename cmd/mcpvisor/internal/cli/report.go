@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -109,6 +110,14 @@ func (e *ExitError) Error() string { return e.Message }
 // UsageError is an error about the command line or the configuration.
 func UsageError(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Report: Report{Kind: KindUsage, Message: fmt.Sprintf(format, args...)}}
+}
+
+// NameOneOf is the end of an error about an unknown name: the names that it may stand for, or else all.
+func NameOneOf(unknown string, names []string) string {
+	if similar := nearest.Names(unknown, names); len(similar) > 0 {
+		return "did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return "name one of: " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }
 
 // ParseHeader splits the value of a --header.

@@ -6,12 +6,14 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,6 +119,8 @@ type Served struct {
 	Fleet     func() api.FleetStatus
 	// Desk has the calls that wait for a person. nil: none does.
 	Desk *rules.Desk
+	// Change is an api.Program.Change. nil: it is not known how registrations differ.
+	Change func(server string, gen uint64) string
 	// Key is the session key of the MCP sessions. nil: a random one.
 	Key []byte
 }
@@ -165,7 +169,7 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 		}
 	}
 	h.of, h.sessions = of, newSessions(client, &h.of)
-	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text, Approvals: of.Approvals(), Decide: of.Decide()}))
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text, Change: of.Change, Approvals: of.Approvals(), Decide: of.Decide()}))
 	if err != nil {
 		return nil, err
 	}
@@ -422,6 +426,11 @@ type Reload struct {
 type Change struct {
 	Server string `json:"server"`
 	Action Action `json:"action"`
+	// Differences say how the entry of a server that is replaced differs, a key of the file each, without secrets.
+	Differences []string `json:"differences,omitempty"`
+	// Drained counts the calls in flight that ended before the server did, Cut those that the change has ended.
+	Drained int `json:"drained,omitempty"`
+	Cut     int `json:"cut,omitempty"`
 	// Reason says why the entry is not usable.
 	Reason string `json:"reason,omitempty"`
 	// Error says why the change failed.
@@ -443,6 +452,27 @@ const (
 	// ActionUnusable shows an entry that is not usable as a server that was given up.
 	ActionUnusable Action = "unusable"
 )
+
+// Text says in one line how the entry differs, or why it is not usable.
+func (c *Change) Text() string {
+	return cmp.Or(c.Error, c.Reason, strings.Join(c.Differences, ", "))
+}
+
+// Done says in one line how the entry differs, and what became of the server and of its calls in flight.
+func (c *Change) Done() string {
+	text := c.Text()
+	if c.Error != "" || c.Action != ActionReplace && c.Action != ActionRemove {
+		return text
+	}
+	text = strings.TrimPrefix(text+"; "+map[Action]string{ActionReplace: "replaced", ActionRemove: "removed"}[c.Action], "; ")
+	if c.Drained > 0 {
+		text += ", " + display.Count(c.Drained, "call") + " drained"
+	}
+	if c.Cut > 0 {
+		text += ", " + display.Count(c.Cut, "call") + " ended by it"
+	}
+	return text
+}
 
 func (h *Handler) reload(_ context.Context, request ReloadRequest) (any, error) {
 	if h.of.Reload == nil {

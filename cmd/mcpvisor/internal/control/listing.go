@@ -154,6 +154,14 @@ func (m *Masks) Text(server, text string) string {
 	return text
 }
 
+// Of returns a function that is Text of a server as it is now; nil if it has no secrets.
+func (m *Masks) Of(server string) func(string) string {
+	if all := m.byServer.Load(); all != nil && (*all)[server] != nil {
+		return (*all)[server].Replace
+	}
+	return nil
+}
+
 // MasksOf hides the secrets of these specs.
 func MasksOf(specs ...mcpvisor.ServerSpec) *Masks {
 	m := new(Masks)

@@ -100,7 +100,11 @@ func (p *changePrinter) plan(r control.Reload, specs []mcpvisor.ServerSpec) {
 		var names []string
 		for _, c := range r.Changes {
 			if c.Action == one.action {
-				names = append(names, c.Server)
+				name := c.Server
+				if len(c.Differences) > 0 {
+					name += " (" + c.Text() + ")"
+				}
+				names = append(names, name)
 			}
 		}
 		if len(names) > 0 {
@@ -119,8 +123,11 @@ func (p *changePrinter) plan(r control.Reload, specs []mcpvisor.ServerSpec) {
 // reloaded prints what a reload has done.
 func (p *changePrinter) reloaded(r control.Reload) {
 	for _, c := range r.Changes {
-		if c.Error != "" {
+		switch {
+		case c.Error != "":
 			p.note("reload failed for %s: %s", c.Server, c.Error)
+		case c.Action == control.ActionReplace, c.Drained+c.Cut > 0:
+			p.note("%s: %s", c.Server, c.Done())
 		}
 	}
 	if r.GroupsProblem != "" {

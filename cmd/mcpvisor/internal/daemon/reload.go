@@ -48,6 +48,7 @@ type reloader struct {
 	warned map[string]bool                // the problems of the last reading
 
 	published atomic.Pointer[control.Info] // what info was when publish was called
+	explained explanations
 }
 
 // attention lists what is wrong with the configuration, for the page.
@@ -187,7 +188,10 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	complete := r.setGroups(file)
 	servers.UseRules(r.gate, file)
 	recheck := r.guard.Use(file) // before a server starts
+	ended := r.countEnded(answer.Changes)
+	r.explained.add(r.client, answer.Changes)
 	err = r.client.Apply(r.inv.Context, r.all())
+	ended()
 	if err != nil {
 		r.note(&answer, err, before)
 	}
@@ -307,7 +311,10 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 		case !registered:
 			c.Action = control.ActionAdd
 		case !before.Equal(spec):
-			c.Action = control.ActionReplace
+			c.Action, c.Differences = control.ActionReplace, []string{"its entry can be used again"}
+			if r.usable[name] {
+				c.Differences = explain(before, spec)
+			}
 		default:
 			unchanged++
 			continue

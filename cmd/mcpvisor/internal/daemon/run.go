@@ -57,6 +57,13 @@ type Serving struct {
 
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: none for a node of a fleet, otherwise \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
+	Records          string `help:"Directory that keeps a record of each call and event, for mcpvisor calls, events and audit. It is made if it does not exist (default: none for a node of a fleet, otherwise \"records\" of the configuration)." placeholder:"DIR" complete:"file"`
+	RecordsAnchor    string `help:"File that says how far the records go, in a place where those who can write the records cannot (default: DIR.anchor)." placeholder:"FILE" complete:"file"`
+	RecordsKeyFile   string `help:"File with a secret of at least 16 bytes, without which another anchor cannot be made." placeholder:"FILE" complete:"file"`
+	RecordsArguments string `help:"What is kept of the arguments of calls: none, digest (keyed), or whole, without secrets." enum:"none,digest,whole" default:"none" placeholder:"WHAT"`
+	RecordsFull      string `help:"What happens when the records have reached their size, or the disk is full: rotate deletes the oldest, drop drops new ones and counts them, block has calls wait." enum:"rotate,drop,block" default:"rotate" placeholder:"WHAT"`
+	RecordsSize      int    `help:"The most that the records may take on disk, in MiB." default:"1024" placeholder:"MIB"`
+
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
 
@@ -79,7 +86,8 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
-	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
+	cmd.Journal, cmd.Records = cmp.Or(cmd.Journal, file.Journal), cmp.Or(cmd.Records, file.Records)
+	return cmd.keepRunning(inv, info, func(info control.Info, options []facade.Option) (*running, error) {
 		if g := file.Gateway; g != nil && g.Extensions != nil {
 			options = append(options, facade.WithExtensions(g.Extensions))
 		}
@@ -93,7 +101,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		r := newReloader(inv, c, guard, gate, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Desk: desk},
+			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of, Desk: desk},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
@@ -135,32 +143,37 @@ type running struct {
 
 // keepRunning runs the client that begin makes, with these options, until the command is interrupted. It
 // serves it on the socket, the page and the MCP server that the options of the command name, keeps its calls
-// in a journal if there is a path of one, and prints what happens.
-func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, journalPath string, begin func(control.Info, []facade.Option) (*running, error)) error {
+// in a journal and its calls and events in records if there are paths of them, and prints what happens.
+func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin func(control.Info, []facade.Option) (*running, error)) error {
 	o, err := cmd.open(inv, info)
 	if err != nil {
 		return err
 	}
 	defer o.close()
 	info.URL, info.MCP = o.urls()
-	options, closeJournal, err := cmd.clientOptions(journalPath)
+	options, closeJournal, err := cmd.clientOptions(cmd.Journal)
 	if err != nil {
 		return err
 	}
 	defer closeJournal()
-	r, err := begin(info, options)
+	kept, err := cmd.openRecords(inv)
 	if err != nil {
 		return err
 	}
+	r, err := begin(info, append(options, kept.option()))
+	if err != nil {
+		return errors.Join(err, kept.close())
+	}
+	kept.begin(r)
 	serving, closeMetrics, err := o.serve(r.client, r.served)
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 		defer cancel()
-		return errors.Join(err, r.close(ctx))
+		return errors.Join(err, r.close(ctx), kept.close())
 	}
 	defer closeMetrics()
 	err = supervise(inv, r)
-	return errors.Join(err, serving.close())
+	return errors.Join(err, serving.close(), kept.close())
 }
 
 // newInfo describes this process, before its configuration is read.

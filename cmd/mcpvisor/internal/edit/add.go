@@ -273,7 +273,7 @@ func (cmd *Remove) Run(inv *cli.Invocation) error {
 		if !f.Remove(name) {
 			hint := "it has none"
 			if names := f.Names(); len(names) > 0 {
-				hint = "it has: " + strings.Join(names, ", ")
+				hint = cli.NameOneOf(cmd.Name, names)
 			}
 			return cli.UsageError("config %s has no entry %q (%s); mcpvisor config shows which file has it", f.Path(), cmd.Name, hint)
 		}

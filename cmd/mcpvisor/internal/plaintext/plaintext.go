@@ -95,3 +95,15 @@ func Took(d time.Duration) string {
 	}
 	return Duration(d)
 }
+
+// Memory returns a number of bytes for a narrow column: "812K", "80M", "1.4G".
+func Memory(bytes int64) string {
+	const unit = 1024
+	switch {
+	case bytes < unit*unit:
+		return fmt.Sprintf("%dK", bytes/unit)
+	case bytes < unit*unit*unit:
+		return fmt.Sprintf("%dM", bytes/unit/unit)
+	}
+	return fmt.Sprintf("%.1fG", float64(bytes)/unit/unit/unit)
+}

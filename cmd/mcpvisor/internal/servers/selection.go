@@ -161,13 +161,13 @@ func (o *Opener) Specs(names ...string) ([]mcpvisor.ServerSpec, error) {
 
 func unknownServerError(file *config.File, name string) error {
 	var names []string
-	for _, s := range file.Servers {
+	for _, s := range slices.Concat(file.Servers, file.Unusable) {
 		names = append(names, s.Spec.Name)
 	}
 	if len(names) == 0 {
 		return cli.UsageError("config %s has no server %q, nor any other; add one", file.Path, name)
 	}
-	return cli.UsageError("config %s has no server %q; name one of: %s", file.Path, name, strings.Join(names, ", "))
+	return cli.UsageError("config %s has no server %q; %s", file.Path, name, cli.NameOneOf(name, names))
 }
 
 func NoServerError(file *config.File) error {

@@ -20,7 +20,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -195,16 +194,17 @@ func (c *Set) Described(ctx context.Context, name string) (api.Server, error) {
 	return server, err
 }
 
-// UnknownServer is the error about a server that `mcpvisor run` does not have.
-func (c *Set) UnknownServer(name string) error {
+// UnknownServer is the error about a server that `mcpvisor run` does not have. The user may have meant one of others, too.
+func (c *Set) UnknownServer(name string, others ...string) error {
 	if slices.Contains(c.Run.Servers, name) { // it was asked before it had registered them
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Server: name,
 			Message: fmt.Sprintf("mcpvisor run has only begun, and does not have server %s yet; try again", name)}}
 	}
-	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.Run.Servers, ", "))
-	if similar := nearest.Names(name, c.Run.Servers); len(similar) > 0 {
-		text = fmt.Sprintf("mcpvisor run has no server %q; did you mean %s?", name, strings.Join(similar, " or "))
+	names := slices.Concat(c.Run.Servers, others)
+	for _, u := range c.Run.Unusable {
+		names = append(names, u.Name)
 	}
+	text := fmt.Sprintf("mcpvisor run has no server %q; %s", name, cli.NameOneOf(name, names))
 	for _, u := range c.Run.Unusable {
 		if u.Name == name {
 			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// maxCellLength is the longest cell, in characters.
+// maxCellLength is the longest cell, in characters. In the last column of what no terminal shows it is [MaxText].
 const maxCellLength = 100
 
 // MaxText is the longest text of a line that is no table, in characters, for [OneLine].
@@ -61,7 +61,11 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 	for _, row := range rows {
 		line := make([]string, len(header))
 		for i := range header {
-			line[i] = OneLine(fmt.Sprint(cellOf(row[i]).Value), maxCellLength)
+			most := maxCellLength
+			if i == len(header)-1 && !IsTerminal(out) {
+				most = MaxText
+			}
+			line[i] = OneLine(fmt.Sprint(cellOf(row[i]).Value), most)
 		}
 		texts = append(texts, line)
 	}
@@ -80,7 +84,7 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 			b.WriteString(pad)
 			pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
 			if n > 0 && colored {
-				text = paint(text, cellOf(rows[n-1][i]).Color)
+				text = Paint(text, cellOf(rows[n-1][i]).Color)
 			}
 			b.WriteString(text)
 		}
@@ -97,7 +101,8 @@ func cellOf(value any) Cell {
 	return Cell{Value: value}
 }
 
-func paint(text string, c Color) string {
+// Paint returns a text in a colour.
+func Paint(text string, c Color) string {
 	if c == Plain || text == "" {
 		return text
 	}

@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/monitor"
@@ -117,18 +118,10 @@ func alike(a, b *monitor.CallRecord) bool {
 	return a.Server == b.Server && a.Target == b.Target && a.Method == b.Method && a.Kind == b.Kind && a.Client == b.Client && a.Outcome == b.Outcome
 }
 
+// outcomeOf says how a call has ended.
 func outcomeOf(c *monitor.CallRecord) (text string, style lipgloss.Style) {
-	switch {
-	case c.Kind == "" && c.ToolError:
-		return "the tool reports an error", warning
-	case c.Kind == "":
-		return "ok", quiet
-	case c.Outcome == mcpvisor.OutcomeUnknown:
-		return string(c.Kind) + ", may have been executed", failure
-	case c.Outcome == mcpvisor.OutcomeNotSent:
-		return string(c.Kind) + ", not sent", warning
-	}
-	return string(c.Kind) + ", answered", warning
+	text, color := facts.Outcome(c)
+	return text, styleOfColor[color]
 }
 
 // allAttentionLines are all entries of what needs attention, each with what to do.

@@ -8,6 +8,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -58,28 +59,19 @@ func (m *model) clientLines() (lines []string) {
 }
 
 func (m *model) clientLine(s *clients.SessionStatus) string {
-	name := s.Label()
-	if name == "" {
-		name = "not named yet"
-	}
-	state, style := "idle", quiet
+	style := quiet
 	switch {
 	case s.Ended != nil:
-		state = "ended"
 	case s.InFlight > 0:
-		state, style = fmt.Sprintf("%d in flight", s.InFlight), busy
+		style = busy
 	case s.Streams > 0:
-		state, style = display.Count(s.Streams, "stream"), good
+		style = good
 	}
 	last := ""
 	if s.Number > 0 {
 		last = plaintext.Duration(m.opts.Now().Sub(s.Last))
 	}
-	from := strings.Join(slices.DeleteFunc([]string{s.Principal, s.Transport, s.Protocol, s.Profile}, func(text string) bool { return text == "" }), ", ")
-	if len(s.Copies) > 0 {
-		from += ", own " + strings.Join(s.Copies, " ")
-	}
-	return m.clientRow(name, style, state, number(s.Calls), number(s.Failed), last, from)
+	return m.clientRow(facts.ClientName(s), style, facts.ClientState(s), number(s.Calls), number(s.Failed), last, facts.ClientOrigin(s))
 }
 
 const maxTaskLines = 3

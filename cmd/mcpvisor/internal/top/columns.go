@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -48,7 +49,7 @@ var allColumns = []column{
 	}},
 	{"MEMORY", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if u := m.usage(s.Name); u.MemoryBytes != nil {
-			return memory(*u.MemoryBytes)
+			return plaintext.Memory(*u.MemoryBytes)
 		}
 		return ""
 	}},
@@ -143,12 +144,12 @@ func fitColumns(used []column, longest, width int) (shown []column, gap string, 
 // causeOf is why a server is not ready, or was not a moment ago.
 func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if isIdle(s.State) || s.State == supervisor.StateWaiting {
-		return m.meaning(s)
+		return facts.Meaning(s, m.clock, "u")
 	}
 	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {
 		return ""
 	}
-	meaning, _, _ := strings.Cut(m.meaning(s), ", ")
+	meaning, _, _ := strings.Cut(facts.Meaning(s, m.clock, "u"), ", ")
 	meaning, _, _ = strings.Cut(meaning, " for ")
 	if meaning != "" {
 		meaning += ": "
@@ -164,17 +165,6 @@ func (m *model) usage(server string) api.ServerUsage {
 		}
 	}
 	return api.ServerUsage{}
-}
-
-func memory(bytes int64) string {
-	const unit = 1024
-	switch {
-	case bytes < unit*unit:
-		return fmt.Sprintf("%dK", bytes/unit)
-	case bytes < unit*unit*unit:
-		return fmt.Sprintf("%dM", bytes/unit/unit)
-	}
-	return fmt.Sprintf("%.1fG", float64(bytes)/unit/unit/unit)
 }
 
 // decimals is how many decimals a number is shown with: small ones need one.

@@ -3,12 +3,12 @@ package top
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -50,83 +50,17 @@ func (m *model) lines() []string {
 // detailLines describe one server: what it is, why it is not ready, and what came before.
 func (m *model) detailLines() (lines []string) {
 	s := &m.data.server.Status
-	now := m.opts.Now()
-	add := func(label string, style lipgloss.Style, text string) {
-		if text != "" {
-			lines = append(lines, m.factLines(fact{label, style, text})...)
-		}
-	}
-	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(s.Since)))
-	if s.DownSince != nil && s.DownSince.Before(s.Since) {
-		state = fmt.Sprintf("%s %s, not ready for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(*s.DownSince)))
-	}
-	if meaning := m.meaning(s); meaning != "" {
-		state += ": " + meaning
-	} else if s.RetryAt != nil {
-		state += fmt.Sprintf(", next attempt in %s", plaintext.Duration(s.RetryAt.Sub(now)))
-	}
-	_, stateStyle := m.stateOf(s)
-	flapping := m.flapping(s)
-	if flapping {
+	subject := facts.Subject{Server: m.data.server, Attention: m.data.status.Attention, Groups: m.data.status.Groups, Placement: m.placement(s.Name),
+		Now: m.opts.Now(), Text: m.opts.Text, Clock: m.clock, Starter: "u"}
+	state := glyph(s.State) + " " + subject.State()
+	if m.flapping(s) {
 		state = "↻ flapping: it ends again soon after each start; now " + state
 	}
-	add("state", stateStyle, state)
-	if c := s.LastCause; c != nil {
-		label, style := "last end", plain
-		if m.trouble(s) > 0 && s.State != supervisor.StateWaiting {
-			label, style = "cause", failure
-		}
-		add(label, style, m.opts.Text(c.Error()))
+	_, style := m.stateOf(s)
+	lines = m.factLines(fact{"state", style, state})
+	for _, f := range subject.List(m.trouble(s) > 0 && s.State != supervisor.StateWaiting) {
+		lines = append(lines, m.factLines(fact{f.Label, styleOfColor[f.Color], f.Text})...)
 	}
-	for _, a := range m.data.status.Attention {
-		if a.Server == s.Name || slices.Contains(a.Servers, s.Name) {
-			style, _ := severityStyle(a.Severity)
-			if c := s.LastCause; c == nil || !strings.HasPrefix(a.Text, c.Describe()) { // else it stands above
-				add("attention", style, m.opts.Text(a.Text))
-			}
-			for _, text := range a.More {
-				add("", plain, m.opts.Text(text))
-			}
-			add("do", plain, m.opts.Text(a.Action))
-		}
-	}
-	if p := m.placement(s.Name); p.Server != "" {
-		text, style := fmt.Sprintf("%s, epoch %d of its place", p.Node, p.Epoch), plain
-		if p.Node == "" {
-			text, style = "none: "+p.Reason, warning
-		}
-		if p.Exclusive {
-			text += ", exclusive"
-		}
-		add("node", style, text)
-	}
-	for _, g := range m.data.status.Groups {
-		if slices.Contains(g.Members, s.Name) {
-			add("group", plain, g.Name+", "+g.State+", "+string(g.Strategy))
-		}
-	}
-	add("target", plain, strings.TrimSpace(s.Transport+"  "+s.Target))
-	add("origin", plain, s.Origin)
-	add("session", plain, session(s.Session))
-	add("standby", plain, session(s.Standby))
-	add("copy pid", plain, strings.Trim(fmt.Sprint(s.Copies), "[]"))
-	policy := s.Policy
-	if s.MaxAttempts > 0 {
-		policy += fmt.Sprintf("; %d of %d attempts spent", s.Attempt, s.MaxAttempts)
-	}
-	add("policy", plain, policy)
-	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, plaintext.Duration(s.Totals.Uptime)))
-	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
-		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
-	calls, style := fmt.Sprintf("%d, %d failed", s.Calls.Total, s.Calls.Failed), plain
-	if n := toolErrors(m.data.server.Tools); n > 0 {
-		calls += ", " + display.Count(n, "tool error")
-	}
-	calls += fmt.Sprintf(", %d in flight", s.Calls.InFlight)
-	if s.Totals.Unknown > 0 {
-		calls, style = calls+fmt.Sprintf(", %d with unknown outcome", s.Totals.Unknown), warning
-	}
-	add("calls", style, calls)
 	lines = append(lines, m.stderrTail(8)...)
 	if flight := append(m.inFlightLines(s.Name, 20), m.unfinishedLines(s.Name, 20)...); len(flight) > 0 {
 		lines = append(append(lines, ""), flight...)
@@ -134,45 +68,7 @@ func (m *model) detailLines() (lines []string) {
 	return append(lines, m.historyLines()...)
 }
 
-// meaning says in plain words what a state means whose name does not say it.
-func (m *model) meaning(s *mcpvisor.ServerStatus) string {
-	switch {
-	case s.State == supervisor.StateEvicted:
-		return "given up, not tried again by itself"
-	case s.State == supervisor.StateParked && s.RetryAt != nil:
-		return "waits until " + m.clock(*s.RetryAt) + " for its next attempt"
-	case s.State == supervisor.StateWaiting && len(s.WaitsFor) > 0:
-		return "comes after " + strings.Join(s.WaitsFor, " ")
-	case s.State == supervisor.StateWaiting:
-		return "its group restarts"
-	case s.State == supervisor.StateAsleep:
-		return "starts when it is wanted"
-	case s.State == supervisor.StateResting:
-		return "its work is done; starts when it is wanted"
-	case s.State == supervisor.StateStopped:
-		return "by an operator; u starts it"
-	}
-	return ""
-}
-
-// toolErrors counts the calls whose tool ran and failed by itself. These are no failed calls.
-func toolErrors(tools []api.ToolStats) (n int64) {
-	for i := range tools {
-		n += tools[i].ToolErrors
-	}
-	return n
-}
-
-func session(s *mcpvisor.SessionInfo) string {
-	if s == nil {
-		return ""
-	}
-	parts := []string{strings.TrimSpace(s.ServerName + " " + s.ServerVersion), s.ProtocolVersion}
-	if s.PID != 0 {
-		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
-	}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
-}
+var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Quiet: quiet, table.Warning: warning, table.Failure: failure}
 
 func (m *model) historyLines() (lines []string) {
 	history := m.data.server.Status.History
@@ -181,12 +77,9 @@ func (m *model) historyLines() (lines []string) {
 	}
 	lines = append(lines, "", heading("HISTORY  the last end first"))
 	for _, h := range slices.Backward(history) {
-		text, style := "requested", plain
-		if h.Cause != nil {
-			text = m.opts.Text(h.Cause.Error())
-		}
+		text, style := facts.EndText(&h, m.opts.Text), plain
 		if !h.Served {
-			text, style = "never ready: "+text, warning
+			style = warning
 		}
 		row := fmt.Sprintf("%s ago  %s  ran %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(h.Ended)), 7, true),
 			cell(fmt.Sprintf("start %d", h.Epoch), 9, false), cell(plaintext.Duration(h.Ended.Sub(h.Started)), 7, true), display.Line(text))

@@ -146,6 +146,7 @@ func TestCalls_why(t *testing.T) {
 func TestCounts_of_tool_errors_and_failed_calls(t *testing.T) {
 	f := outage()
 	f.status.Servers[0].Calls.Failed = 0
+	f.status.Servers[0].Totals.ToolErrors = 4
 	f.server.Tools = []api.ToolStats{{Server: "files", OriginalName: "read", Calls: 12, ToolErrors: 3}, {Server: "files", OriginalName: "write", Calls: 5, ToolErrors: 1, Failed: map[mcpvisor.ErrorKind]int64{"crashed": 2}}}
 	for _, width := range []int{80, 120} {
 		m := shown(t, f, width, 24, "t")

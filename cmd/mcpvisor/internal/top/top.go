@@ -33,7 +33,7 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 	Calls(ctx context.Context, after uint64) (api.Calls, error)
 	Clients(ctx context.Context) (api.Clients, error)
 	Nodes(ctx context.Context) (api.Nodes, error)
-	Summaries(ctx context.Context, after uint64) (api.EventSummaries, error)
+	Summaries(ctx context.Context, after uint64, servers ...string) (api.EventSummaries, error)
 	Restart(ctx context.Context, name string) error
 	StopServer(ctx context.Context, name string, drain bool) error
 	StartServer(ctx context.Context, name string) error

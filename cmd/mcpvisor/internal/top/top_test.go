@@ -81,7 +81,7 @@ func (f *fakeSource) Usage(context.Context) (api.Usage, error)           { retur
 func (f *fakeSource) Calls(context.Context, uint64) (api.Calls, error)   { return f.calls, nil }
 func (f *fakeSource) Clients(context.Context) (api.Clients, error)       { return f.clients, nil }
 func (f *fakeSource) Nodes(context.Context) (api.Nodes, error)           { return f.nodes, nil }
-func (f *fakeSource) Summaries(context.Context, uint64) (api.EventSummaries, error) {
+func (f *fakeSource) Summaries(context.Context, uint64, ...string) (api.EventSummaries, error) {
 	return f.summaries, nil
 }
 func (f *fakeSource) Restart(_ context.Context, name string) error {

@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/records"
+)
+
+// keptRecords are the records of a client that a command keeps running; nil without a directory for them.
+type keptRecords struct {
+	inv    *servers.Opener
+	writer *records.Writer
+	whole  bool                          // the arguments of calls are wanted
+	masks  atomic.Pointer[control.Masks] // nil before there is a client
+	stop   context.CancelFunc            // of the watch
+	ended  chan struct{}                 // closed when the last event was recorded
+}
+
+// openRecords opens the directory that the options name.
+func (cmd *Serving) openRecords(inv *servers.Opener) (*keptRecords, error) {
+	if cmd.Records == "" {
+		return nil, nil //nolint:nilnil // see keptRecords
+	}
+	key, err := cli.ReadKey(cmd.RecordsKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	k := &keptRecords{inv: inv, whole: cmd.RecordsArguments != string(records.ArgumentsNone), ended: make(chan struct{})}
+	k.writer, err = records.Open(cmd.Records, records.Options{Anchor: cmd.RecordsAnchor, Key: key, Arguments: records.Arguments(cmd.RecordsArguments),
+		WhenFull: records.Full(cmd.RecordsFull), MaxBytes: int64(cmd.RecordsSize) << 20, Mask: func(server string) func(string) string {
+			if masks := k.masks.Load(); masks != nil {
+				return masks.Of(server)
+			}
+			return nil
+		}})
+	if err != nil {
+		return nil, fmt.Errorf("the records of calls and events: %w", err)
+	}
+	return k, nil
+}
+
+// option has the client report its calls; nil without records.
+func (k *keptRecords) option() facade.Option {
+	if k == nil {
+		return nil
+	}
+	return facade.WithEndedCalls(k.writer.Call, k.whole)
+}
+
+// begin records the events of a client until its end.
+func (k *keptRecords) begin(r *running) {
+	if k == nil {
+		return
+	}
+	k.masks.Store(r.served.Masks)
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	events := r.client.Watch(ctx, slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)...)
+	go func() {
+		defer close(k.ended)
+		for e := range events {
+			k.writer.Event(e)
+		}
+	}()
+}
+
+// close records the last events, and closes the records. The client has ended.
+func (k *keptRecords) close() error {
+	if k == nil {
+		return nil
+	}
+	if k.stop != nil {
+		select {
+		case <-k.ended:
+		case <-time.After(endOfReading): // the client could not be closed
+			k.stop()
+			<-k.ended
+		}
+		k.stop()
+	}
+	if err := k.writer.Close(); err != nil {
+		return fmt.Errorf("the records of calls and events: %w", err)
+	}
+	if lost := k.writer.Stats().Dropped; lost > 0 {
+		k.inv.Warn("", "%d records of calls and events found no room, and were dropped", lost)
+	}
+	return nil
+}

@@ -41,10 +41,10 @@ func TestRules_typos(t *testing.T) {
 		`{"tool": "", "do": "allow"}`:                                `"rules[1].tool" is empty`,
 		`{"tool": null, "do": "allow"}`:                              `"rules[1].tool" has no value`,
 		`{"annotations": {}, "do": "allow"}`:                         `"rules[1].annotations" has no value`,
-		`{"tool": ["x"], "do": "allow"}`:                             `"rules[1].tool" is not a string`,
+		`{"tool": ["x"], "do": "allow"}`:                             `"rules[1].tool" must be a string`,
 		`{"tool": "x", "tool": "y", "do": "allow"}`:                  `"rules[1].tool" is set twice`,
 		`{"server": "f", "do": "allow"}`:                             `no server is called "f", which a rule names; did you mean "fs"?`,
-		`"deny"`:                                                     `"rules[1]" is not an object`,
+		`"deny"`:                                                     `"rules[1]" must be an object`,
 		`{"annotations": {"readOnlyHint": true}, "do": "allow"}`:     `a rule over annotations needs "lock": "enforce"`,
 		`{"annotations": {"readOnly": true}, "do": "deny"}`:          `use one of readOnlyHint`,
 		`{"tool": "` + strings.Repeat("a", 257) + `", "do": "deny"}`: `the pattern for tool has 257 bytes`,
@@ -58,7 +58,7 @@ func TestRules_typos(t *testing.T) {
 		require.Equal(t, []rules.Rule{{Tool: "y", Do: rules.Ask, Source: "mcp.json:1"}, {Do: rules.Deny, Source: "mcp.json:1"}, {Do: rules.Allow, Source: "mcp.json:1"}}, f.Rules, rule)
 	}
 	for list, want := range map[string]string{
-		`"rules": {}`: `"rules" is not a list`, `"rules": [], "rules": []`: `"rules" is there twice`,
+		`"rules": {}`: `"rules" must be a list`, `"rules": [], "rules": []`: `"rules" is there twice`,
 		`"rules": [` + strings.Repeat(`{"do": "allow"}, `, rules.MaxRules) + `{"do": "allow"}]`: "there are more than 256 rules",
 	} {
 		f := mustParse(t, fmt.Appendf(nil, `{"servers": {"fs": {"command": "x"}}, %s}`, list), "mcp.json")

@@ -16,7 +16,7 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51600},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51700},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13830},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
 	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 23950},

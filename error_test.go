@@ -42,6 +42,7 @@ var kinds = map[ErrorKind]struct {
 	KindStart:         {ErrStart, "if not sent"},
 	KindInterrupted:   {ErrInterrupted, "never"},
 	KindJournal:       {ErrJournal, "never"},
+	KindDenied:        {ErrDenied, "never"},
 }
 
 func TestErrorKinds_lists_every_kind(t *testing.T) {

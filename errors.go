@@ -189,6 +189,8 @@ const (
 	KindInterrupted ErrorKind = "interrupted"
 	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
 	KindJournal ErrorKind = "journal"
+	// KindDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person. Nothing was sent.
+	KindDenied ErrorKind = "denied"
 )
 
 // Sentinels for errors.Is, one for each [ErrorKind]. An [Error] matches that of its Kind.
@@ -235,6 +237,8 @@ var (
 	ErrInterrupted = errors.New("interrupted by the end of the host")
 	// ErrJournal: the journal of calls with a key could not be read or written.
 	ErrJournal = errors.New("the journal of calls failed")
+	// ErrDenied: a guard did not permit the call.
+	ErrDenied = errors.New("not permitted")
 )
 
 var sentinels = map[ErrorKind]error{
@@ -258,6 +262,7 @@ var sentinels = map[ErrorKind]error{
 	KindStart:         ErrStart,
 	KindInterrupted:   ErrInterrupted,
 	KindJournal:       ErrJournal,
+	KindDenied:        ErrDenied,
 }
 
 // ErrorKinds lists every kind, in no particular order. The slice is the caller's.

@@ -1,6 +1,12 @@
 package mcpvisor
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
 
 // A CatalogGuard decides what of the offer of a server is listed; see facade.WithCatalogGuard and package lock.
 type CatalogGuard interface {
@@ -35,4 +41,36 @@ type Finding struct {
 	Text string
 	// Listed: the finding is a warning alone, and its entry is listed.
 	Listed bool
+}
+
+// A CallGuard decides whether calls of tools are sent; see facade.WithCallGuard and package rules.
+type CallGuard interface {
+	// CheckCall is asked about a call before the journal notes it and before anything is sent, and again before each further
+	// attempt to send it. An error refuses the call: it says why, and what to do, and is fit for a language model. CheckCall
+	// may take long, such as until a person has decided, and must return when ctx ends. Several goroutines call it at the same
+	// time. A panic refuses the call.
+	CheckCall(ctx context.Context, call GuardedCall) (Permit, error)
+}
+
+// GuardedCall is a call of a tool as it will be sent, after all interceptors.
+type GuardedCall struct {
+	// Principal is the authenticated client of a gateway that makes the call; empty for calls of this program, and of clients
+	// without a name.
+	Principal string
+	// Server is the name of the server, and Tool the name by which the client lists the tool.
+	Server, Tool string
+	// Arguments are the bytes of the object that will be sent. Do not change them, and keep them only as a copy.
+	Arguments json.RawMessage
+	// Definition is the tool as it is listed now; nil if the lists of the server are not known. Do not change it.
+	Definition *mcp.Tool
+	// Earlier is what CheckCall has returned for the last attempt to send this call; zero for the first one.
+	Earlier Permit
+}
+
+// Permit is what a [CallGuard] remembers of a call between two attempts to send it. The zero Permit remembers nothing.
+type Permit struct {
+	// Digest says what was approved.
+	Digest [32]byte
+	// Expires is when the approval ends.
+	Expires time.Time
 }

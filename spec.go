@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/pattern"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -630,7 +631,7 @@ func (f ToolFilter) IsZero() bool { return len(f.Allow) == 0 && len(f.Deny) == 0
 
 // Allows reports whether the tool of that name is offered.
 func (f ToolFilter) Allows(name string) bool {
-	matches := func(pattern string) bool { return matchPattern(pattern, name) }
+	matches := func(glob string) bool { return pattern.Glob(glob, name) }
 	return !slices.ContainsFunc(f.Deny, matches) && (len(f.Allow) == 0 || slices.ContainsFunc(f.Allow, matches))
 }
 
@@ -643,31 +644,4 @@ func (f ToolFilter) validate() (errs []error) {
 		errs = append(errs, errors.New("tools: a pattern is empty and matches no tool; remove it, or write \"*\" for all"))
 	}
 	return errs
-}
-
-// matchPattern reports whether a pattern with * and ? matches a whole name, in at most
-// len(pattern)·len(name) steps.
-func matchPattern(pattern, name string) bool {
-	p, n := []rune(pattern), []rune(name)
-	i, j := 0, 0
-	star, from := -1, 0 // the last *, and the end of the text that it matches so far
-	for j < len(n) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, from = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
-			i++
-			j++
-		case star >= 0: // let the last * match one more character
-			from++
-			i, j = star+1, from
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
 }

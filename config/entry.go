@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/headerauth"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/oauth"
+	"github.com/mcpvisor/mcpvisor/rules"
 )
 
 // entry is one server of the file while it is read. It belongs to the parser's
@@ -55,6 +56,7 @@ type entry struct {
 	profile        *settings.Profile // that is being read
 	serverPatterns []serverPattern
 	group          *mcpvisor.Group // of "groups"; nil elsewhere
+	rule           *rules.Rule     // of "rules"; nil elsewhere
 	prefixAt       *hujson.Value   // the value of "names.prefix", in prefixText
 	prefixText     *text
 

@@ -221,7 +221,7 @@ func gatewayTables() string {
 	for _, s := range []struct {
 		title string
 		rows  []row
-	}{{"Keys of a tool", toolSettingRows}, {"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}, {"Keys of a group", groupRows}} {
+	}{{"Keys of a tool", toolSettingRows}, {"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}, {"Keys of a group", groupRows}, {"Keys of a rule", ruleRows}} {
 		fmt.Fprintf(&b, "## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", s.title)
 		for _, k := range flatten(nil, "", s.rows) {
 			fmt.Fprintf(&b, "| `%s` | %s, as in `%s` | %s | %s |\n", k.Name, cell(k.Type), cell(k.Example), cell(k.Default), cell(k.Meaning))

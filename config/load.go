@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
+	"github.com/mcpvisor/mcpvisor/rules"
 )
 
 // maxSize is the longest file that is read, in bytes.
@@ -107,12 +108,14 @@ func parseTexts(texts []*text, opts []Option) (*File, error) {
 		p.readEntries()
 		p.readGateway(texts[i+1:])
 		p.readGroups(texts[i+1:])
+		p.readRules()
 		slices.SortStableFunc(p.file.Problems[before:], func(a, b Problem) int {
 			return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 		})
 	}
 	p.finishGroups()
 	p.finishGateway()
+	p.finishRules()
 	return p.file, nil
 }
 
@@ -148,6 +151,7 @@ func (p *parser) parse() error {
 	p.readPath(top, "journal", "file", "calls.db", &p.file.Journal)
 	p.readPath(top, "records", "directory", "records", &p.file.Records)
 	p.readLock(top)
+	t.findRules(top)
 	t.findGroups(top)
 	for i := range top.Members {
 		if m := &top.Members[i]; memberName(m) == "gateway" {
@@ -282,6 +286,9 @@ type File struct {
 	Lock string
 	// LockPath is the path of mcpvisor.lock beside the last file that has "lock"; empty without one.
 	LockPath string
+	// Rules are those of "rules" at the top of the files, in the order of the files, for package rules. One that cannot be
+	// read denies every call that no rule before it matches; a problem says why.
+	Rules []rules.Rule
 	// Gateway has the values of "gateway" at the top of the last file that has that key. nil without one.
 	Gateway *Gateway
 	// Groups are those of "groups" at the top of the files, in the order of the files. A group of a later file replaces

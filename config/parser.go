@@ -37,6 +37,7 @@ type parser struct {
 	gateway   *entry // that has read "gateway"; nil without it
 	// groupNames are the names of all groups.
 	groupNames []string
+	rulesAt    []place // of the rules of file
 	places     groupPlaces
 	// secrets are the texts that the server of the current entry must not show.
 	secrets []string

@@ -82,6 +82,7 @@ type text struct {
 	gateway  *hujson.Value // the value of "gateway" at the top; nil without it
 	gateways int           // how often the key is there
 
+	rulesAt  []*hujson.Value // the values of "rules" at the top
 	groupsAt []*hujson.Value // the values of "groups" at the top
 	groups   []string        // the names of all groups
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
+	"github.com/mcpvisor/mcpvisor/rules"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -78,6 +79,8 @@ func fileSchema() *jsonSchema {
 			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
 			"records": {Description: "The directory in which mcpvisor run keeps a record of each call and event, relative to this file.", Type: []string{"string"}},
 			"lock":    {Description: "What is done about tools that differ from mcpvisor.lock beside this file: off, warn, or enforce, which withholds them.", Type: []string{"string"}, Enum: []any{"off", "warn", "enforce"}},
+			"rules": {Description: "Which calls of tools are sent: the first rule that matches a call counts, and a call that none matches is allowed.", Type: []string{"array"},
+				Items: &jsonSchema{Ref: "#/definitions/rule"}},
 			"gateway": gatewaySchema(),
 			"groups": {Description: "Groups of servers that start in order and are restarted together, by name.", Type: []string{"object"},
 				Additional: &jsonSchema{Ref: "#/definitions/group"}},
@@ -92,6 +95,7 @@ func fileSchema() *jsonSchema {
 			"server":  serverSchema(),
 			"profile": objectSchema(profileRows),
 			"group":   objectSchema(groupRows),
+			"rule":    objectSchema(ruleRows),
 		},
 	}
 }
@@ -291,6 +295,8 @@ var typeSchemas = map[string]jsonSchema{
 	`"shared" or "client"`:                           oneOfTexts(string(settings.ShareAll), string(settings.ShareClient)),
 	`"eager" or "lazy"`:                              oneOfTexts("eager", string(mcpvisor.StartLazy)),
 	`"one_for_one", "rest_for_one" or "one_for_all"`: oneOfTexts(string(supervisor.OneForOne), string(supervisor.RestForOne), string(supervisor.OneForAll)),
+	`"allow", "ask" or "deny"`:                       oneOfTexts(string(rules.Allow), string(rules.Ask), string(rules.Deny)),
+	"pattern":                                        *patternSchema,
 	`"park", "evict" or "parent"`:                    oneOfTexts(string(supervisor.SpentPark), string(supervisor.SpentEvict), string(supervisor.SpentParent)),
 	"list of strings":                                listSchema,
 	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},

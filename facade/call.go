@@ -151,6 +151,13 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
+	if c.opts.callGuard != nil {
+		o.guarded = &guardedCall{params: params, start: start}
+		if view, offered, err = c.permit(ctx, view, name, &o); err != nil {
+			return response{}, err
+		}
+		q.listed = offered != nil
+	}
 	params = appendRound(params, o.Continuation)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, &o) {
@@ -237,11 +244,12 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 type CallOption func(*callOptions)
 
 type callOptions struct {
-	relayhook.CallSettings             // of a call alone: Timeout 0 is the server's Timeouts.Call
-	strict                 bool        // validation refuses names that the schema does not declare
-	detached               bool        // of StartTask: a task is returned, and not followed
-	keyed                  *keyedCall  // nil without a key
-	taskOrigin             *taskOrigin // of relay.WithTaskOrigin
+	relayhook.CallSettings              // of a call alone: Timeout 0 is the server's Timeouts.Call
+	strict                 bool         // validation refuses names that the schema does not declare
+	detached               bool         // of StartTask: a task is returned, and not followed
+	keyed                  *keyedCall   // nil without a key
+	taskOrigin             *taskOrigin  // of relay.WithTaskOrigin
+	guarded                *guardedCall // nil without a guard of calls
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	room         *budget.Share // of relay.WithResultRoom; nil: given back when the result is read

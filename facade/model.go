@@ -143,6 +143,12 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 			text += "; " + e.Hint
 		}
 		return text
+	case mcpvisor.KindDenied:
+		text := "The call of " + tool + " was not permitted"
+		if e.Cause != nil { // it is fit for a model: see mcpvisor.CallGuard
+			text += ": " + display.Shorten(e.Cause.Error(), maxServerReason)
+		}
+		return text
 	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == jsonrpc.CodeInvalidParams || rpc.Code == jsonrpc.CodeMethodNotFound) {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestModelErrorResult_for_every_kind(t *testing.T) {
-	correctable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true}
+	correctable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true, mcpvisor.KindDenied: true}
 	for _, kind := range mcpvisor.ErrorKinds() {
 		for _, outcome := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown, mcpvisor.OutcomeAnswered} {
 			e := &mcpvisor.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",

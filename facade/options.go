@@ -38,6 +38,7 @@ type options struct {
 	journal        journalOption
 	catalogs       mcpvisor.CatalogStore // nil: none
 	guard          mcpvisor.CatalogGuard // nil: everything is listed
+	callGuard      mcpvisor.CallGuard    // nil: every call is sent
 	dialer         *dial.Hook            // nil: none
 	era            mcpvisor.Era          // of servers whose spec leaves it open
 	err            error                 // what is wrong with the options, for New to return

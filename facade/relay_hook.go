@@ -63,13 +63,13 @@ func (relayFunctions) WithClientName(name string) CallOption {
 	return func(o *callOptions) { o.ClientName = shownName(name) }
 }
 
-func (relayFunctions) WithPrincipal(name string) CallOption {
-	return func(o *callOptions) { o.Principal = shownName(name) }
-}
-
 // shownName makes one line of at most 256 bytes of a name.
 func shownName(name string) string {
 	return display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
+}
+
+func (relayFunctions) WithPrincipal(name string) CallOption {
+	return func(o *callOptions) { o.Principal = name }
 }
 
 func (relayFunctions) WithResultRoom(share *budget.Share) CallOption {
@@ -81,6 +81,7 @@ func (f relayFunctions) WithSettings(s *relayhook.CallSettings) CallOption {
 		o.WaitReady, o.Timeout, o.WithoutTasks, o.TaskRelay = s.WaitReady, s.Timeout, s.WithoutTasks, s.TaskRelay
 		o.WithoutValidation = o.WithoutValidation || s.WithoutValidation
 		o.Progress, o.Handlers, o.Key, o.HasKey = s.Progress, s.Handlers, s.Key, s.HasKey
+		o.Principal = s.Principal
 		if s.Meta != nil {
 			WithMeta(s.Meta)(o)
 		}
@@ -92,9 +93,6 @@ func (f relayFunctions) WithSettings(s *relayhook.CallSettings) CallOption {
 		}
 		if s.ClientName != "" {
 			f.WithClientName(s.ClientName)(o)
-		}
-		if s.Principal != "" {
-			f.WithPrincipal(s.Principal)(o)
 		}
 	}
 }

@@ -174,6 +174,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		if err := c.checkListed(v, r); err != nil { // the next incarnation may offer something else
 			return response{}, err
 		}
+		if o.guarded != nil {
+			var err error
+			if v, _, err = c.permit(ctx, v, r.Target, o); err != nil {
+				return response{}, err
+			}
+		}
 	}
 }
 
@@ -299,7 +305,7 @@ func (q *tracked) end(c *Client, err error) error {
 	}
 	c.rt.RecordCall(q.view, &q.record, q.listed)
 	if c.opts.ended != nil {
-		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: q.principal, Arguments: q.arguments})
+		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments})
 	}
 	return err
 }

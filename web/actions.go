@@ -151,6 +151,8 @@ func statusOf(kind mcpvisor.ErrorKind) int {
 		return http.StatusNotFound
 	case mcpvisor.KindInvalid:
 		return http.StatusBadRequest
+	case mcpvisor.KindDenied:
+		return http.StatusForbidden
 	case mcpvisor.KindOverloaded:
 		return http.StatusTooManyRequests
 	case mcpvisor.KindTimeout:

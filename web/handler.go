@@ -133,6 +133,8 @@ func (h *Handler) operations() []route {
 		{"GET /api/tasks", h.getTasks},
 		{"POST /api/tasks/cancel", h.postTaskCancel},
 		{"POST /api/tasks/wait", h.postTaskWait},
+		{"GET /api/approvals", h.getApprovals},
+		{"POST /api/approvals", h.postApproval},
 		{"GET /healthz", h.getHealth},
 		{"GET /readyz", h.getReadiness},
 		{"GET /metrics", h.getMetrics},

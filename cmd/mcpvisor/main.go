@@ -78,6 +78,9 @@ type commandLine struct {
 	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run: all that its records keep, also while it does not run, or else what it remembers."`
 	Audit     auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
+	Approvals approvalsCmd     `cmd:"" help:"Show the calls of mcpvisor run that wait for a decision, because a rule of the configuration asks."`
+	Approve   approveCmd       `cmd:"" help:"Send calls that mcpvisor approvals shows."`
+	Deny      denyCmd          `cmd:"" help:"Refuse calls that mcpvisor approvals shows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`
 	Start     startCmd         `cmd:"" help:"Start servers of mcpvisor run that do not run, and what has failed or is stopped in groups, and wait until they are ready."`

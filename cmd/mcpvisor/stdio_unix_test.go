@@ -473,7 +473,8 @@ var asksEverything = mcptest.Script{Versions: []string{"2025-11-25"}}
 // speaks. What the host does not answer is refused, with the reason.
 func TestQuestions_through_commands(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		check := func(t *testing.T, tool string, start func() mcp.Transport) {
+		const refused, none = "no client was asked", `{"roots":[]}` // servers of many clients have no roots; a wrapped one is told of its client
+		check := func(t *testing.T, tool, roots string, start func() mcp.Transport) {
 			t.Helper()
 			session := open(t, start(), version, answering())
 			for _, q := range questionsOf {
@@ -482,23 +483,27 @@ func TestQuestions_through_commands(t *testing.T) {
 			require.NoError(t, session.Close())
 			silent := open(t, start(), version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 			for _, q := range questionsOf {
-				require.Contains(t, consult(t, silent, tool, q.method, q.params), "no client was asked", q.method)
+				want := refused
+				if q.method == "roots/list" {
+					want = roots
+				}
+				require.Contains(t, consult(t, silent, tool, q.method, q.params), want, q.method)
 			}
 			require.NoError(t, silent.Close())
 		}
 		t.Run("stdio "+version, func(t *testing.T) {
 			h := newHousehold(t, map[string]any{"fixture": entry(asksEverything)})
-			check(t, "fixture__consult", func() mcp.Transport { return &mcp.CommandTransport{Command: h.stdio()} })
+			check(t, "fixture__consult", none, func() mcp.Transport { return &mcp.CommandTransport{Command: h.stdio()} })
 		})
 		t.Run("wrap "+version, func(t *testing.T) {
-			check(t, "consult", func() mcp.Transport { return &mcp.CommandTransport{Command: wrapCommand(t, asksEverything)} })
+			check(t, "consult", refused, func() mcp.Transport { return &mcp.CommandTransport{Command: wrapCommand(t, asksEverything)} })
 		})
 		t.Run("run "+version, func(t *testing.T) {
 			t.Setenv("STATE_DIRECTORY", t.TempDir())
 			b := startRun(t, map[string]any{"fixture": entry(asksEverything)}, "run", "--mcp", "127.0.0.1:0")
 			url := mcpURL(b)
 			b.await(" ready: ")
-			check(t, "fixture__consult", func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1} })
+			check(t, "fixture__consult", none, func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1} })
 		})
 	}
 }

@@ -58,9 +58,9 @@ func WithSettings(s *CallSettings) facade.CallOption { return hook.WithSettings(
 // no name.
 func WithClientName(name string) facade.CallOption { return hook.WithClientName(name) }
 
-// WithPrincipal says for which principal, as a token or a certificate names it, the call is made: ended calls name it
-// (monitor.EndedCall.Principal). Servers are not told, and no key belongs to it: see [WithKeyOf]. It is cut as the name of
-// WithClientName is. Default: that of the key.
+// WithPrincipal says for which principal, as a token or a certificate names it, the call is made: [mcpvisor.GuardedCall] names it, and
+// ended calls do, cut as the name of WithClientName is. Servers are not told, and no key belongs to it: see [WithKeyOf].
+// Default: none; for ended calls, that of the key.
 func WithPrincipal(name string) facade.CallOption { return hook.WithPrincipal(name) }
 
 // WithKeyOf is [facade.WithKey] for a call that the host passes on for a principal: equal keys of different

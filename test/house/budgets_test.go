@@ -16,10 +16,10 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51600},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51700},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13830},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 23950},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 24100},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
 	{"config", regexp.MustCompile(`^config/`), 4380},
 	{"oauth, headers from programs", regexp.MustCompile(`^(oauth|headerauth)/`), 5500},

@@ -420,6 +420,44 @@ type CallAnswer struct {
 	Took time.Duration `json:"tookNs"`
 }
 
+// Approvals is the answer of GET api/approvals.
+type Approvals struct {
+	// Approvals are the calls that wait for a decision, the oldest first.
+	Approvals []Approval `json:"approvals"`
+}
+
+// Approval is a call of a tool that is sent if a person approves it; see package rules.
+type Approval struct {
+	// ID names the approval for POST api/approvals.
+	ID string `json:"id"`
+	// Principal is the client of the gateway that calls; left out if it has no name.
+	Principal string `json:"principal,omitempty"`
+	Server    string `json:"server"`
+	Tool      string `json:"tool"`
+	// Arguments are those that will be sent.
+	Arguments json.RawMessage `json:"arguments"`
+	// Rule says which rule asks.
+	Rule string `json:"rule"`
+	// Asked and Expires are when the call began to wait, and when it is refused without a decision.
+	Asked   time.Time `json:"asked"`
+	Expires time.Time `json:"expires"`
+}
+
+// DecisionRequest is the body of POST api/approvals, which decides about one call.
+type DecisionRequest struct {
+	ID string `json:"id"`
+	// Approve sends the call; otherwise it is refused.
+	Approve bool `json:"approve,omitempty"`
+	// Reason says why the call is refused, in at most 500 bytes; a language model sees it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// DecisionAnswer is the answer to POST api/approvals.
+type DecisionAnswer struct {
+	ID       string `json:"id"`
+	Approved bool   `json:"approved"`
+}
+
 // RestartAnswer is the answer to POST api/servers/{name}/restart and /start, which are under way then, and to /stop: the
 // server has ended. Server is the name of the server or group.
 type RestartAnswer struct {

@@ -8,6 +8,10 @@ type Program struct {
 	// Fleet is what the client knows as a node of a fleet: which nodes there are, and which of them runs each server.
 	// nil: the client is no node of one.
 	Fleet func() FleetStatus
+	// Approvals are the calls that wait for a decision, the oldest first, and Decide decides about one of them; its error says
+	// that it is not open. nil: no call waits.
+	Approvals func() []Approval
+	Decide    func(id string, approve bool, reason string) error
 	// Leaving lets /readyz answer as after the Close of the client once it returns true: a program that ends its work
 	// first says so, and should get no new one.
 	Leaving func() bool

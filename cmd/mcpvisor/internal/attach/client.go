@@ -160,6 +160,16 @@ func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer a
 	return postFor[api.CancelAnswer](ctx, c, "api/tasks/cancel", task)
 }
 
+// Approvals returns the calls that wait for a decision.
+func (c *Client) Approvals(ctx context.Context) (a api.Approvals, err error) {
+	return a, c.get(ctx, "api/approvals", &a)
+}
+
+// Decide decides about a call that waits.
+func (c *Client) Decide(ctx context.Context, decision api.DecisionRequest) (api.DecisionAnswer, error) {
+	return postFor[api.DecisionAnswer](ctx, c, "api/approvals", decision)
+}
+
 // WaitForTask waits for the call of a key, and returns its result as the server sent it.
 func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json.RawMessage, error) {
 	answer, err := postFor[api.CallAnswer](ctx, c, "api/tasks/wait", api.TaskRequest{Principal: key.Principal, Key: key.Key})

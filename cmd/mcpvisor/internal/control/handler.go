@@ -24,6 +24,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/rules"
 	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -116,10 +117,36 @@ type Served struct {
 	// Fleet is what the client's node knows of its fleet. nil: it is no node of one.
 	Attention func() []api.Attention
 	Fleet     func() api.FleetStatus
+	// Desk has the calls that wait for a person. nil: none does.
+	Desk *rules.Desk
 	// Change is an api.Program.Change. nil: it is not known how registrations differ.
 	Change func(server string, gen uint64) string
 	// Key is the session key of the MCP sessions. nil: a random one.
 	Key []byte
+}
+
+// Approvals is that of api.Program.
+func (s *Served) Approvals() func() []api.Approval {
+	if s.Desk == nil {
+		return nil
+	}
+	return func() (all []api.Approval) {
+		for _, q := range s.Desk.Open() {
+			all = append(all, api.Approval(q))
+		}
+		return all
+	}
+}
+
+// Decide is that of api.Program.
+func (s *Served) Decide() func(id string, approve bool, reason string) error {
+	if s.Desk == nil {
+		return nil
+	}
+	return func(id string, approve bool, reason string) error {
+		_, err := s.Desk.Decide(id, rules.Decision{Approve: approve, Reason: reason})
+		return err
+	}
 }
 
 // New makes a handler. The Schema of info is set here. [Handler.Update] says what has changed.
@@ -142,7 +169,7 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 		}
 	}
 	h.of, h.sessions = of, newSessions(client, &h.of)
-	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text, Change: of.Change}))
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text, Change: of.Change, Approvals: of.Approvals(), Decide: of.Decide()}))
 	if err != nil {
 		return nil, err
 	}

@@ -150,7 +150,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 		closeMetrics = func() { _ = measured.Close() }
 		p.options = append(p.options, of.pageOptions...)
 		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithGateway(o.hosts.Status), web.WithProgram(api.Program{
-			Attention: of.Attention, Fleet: of.Fleet, Leaving: of.leaving, Terms: cli.ConfigTerms, Mask: of.Masks.Text, Change: of.Change}))
+			Attention: of.Attention, Fleet: of.Fleet, Leaving: of.leaving, Terms: cli.ConfigTerms, Mask: of.Masks.Text, Change: of.Change, Approvals: of.Approvals(), Decide: of.Decide()}))
 	}
 	s = new(serving)
 	defer func() {

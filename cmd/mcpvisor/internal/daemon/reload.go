@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
+	"github.com/mcpvisor/mcpvisor/rules"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -40,6 +41,7 @@ type reloader struct {
 	turn   chan struct{}
 	info   control.Info
 	guard  *servers.LockGuard             // of the client
+	gate   *rules.Gate                    // of the client
 	paths  []string                       // of the files that were read
 	specs  map[string]mcpvisor.ServerSpec // wanted by the last reading; set before Apply
 	usable map[string]bool                // the names in specs whose entries were usable
@@ -69,8 +71,8 @@ func (r *reloader) usableConfig() float64 {
 
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
-func newReloader(inv *servers.Opener, c *facade.Client, guard *servers.LockGuard, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, guard: guard, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
+func newReloader(inv *servers.Opener, c *facade.Client, guard *servers.LockGuard, gate *rules.Gate, info control.Info, file *config.File) *reloader {
+	r := &reloader{inv: inv, client: c, guard: guard, gate: gate, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
 	r.lists = newLists(c, r.settings)
 	r.useGateway(file, nil)
 	var kept map[string]bool
@@ -184,6 +186,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		r.printer.plan(planned, all)
 	})
 	complete := r.setGroups(file)
+	servers.UseRules(r.gate, file)
 	recheck := r.guard.Use(file) // before a server starts
 	ended := r.countEnded(answer.Changes)
 	r.explained.add(r.client, answer.Changes)

@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/journal"
+	"github.com/mcpvisor/mcpvisor/rules"
 )
 
 // Command is `mcpvisor run`.
@@ -92,13 +93,15 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		guard := new(servers.LockGuard)
 		guard.Use(file)
-		c, err := facade.New(append(append(options, facade.WithCatalogGuard(guard)), keptLists(inv)...)...)
+		desk := new(rules.Desk)
+		gate := servers.NewGate(file, desk.Ask)
+		c, err := facade.New(append(append(options, facade.WithCatalogGuard(guard), facade.WithCallGuard(gate)), keptLists(inv)...)...)
 		if err != nil {
 			return nil, err
 		}
-		r := newReloader(inv, c, guard, info, file)
+		r := newReloader(inv, c, guard, gate, info, file)
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of},
+			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of, Desk: desk},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {

@@ -178,6 +178,9 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 		if m := member(&f.root, "records"); m != nil && !isNull(m) {
 			problems = append(problems, fmt.Sprintf("config %s:%d: \"records\" is a directory of one machine, and each node has its own; remove it, and start the nodes with --records DIR", path, f.line(m.Name.StartOffset)))
 		}
+		if m := member(&f.root, "rules"); m != nil && !isNull(m) {
+			problems = append(problems, fmt.Sprintf("config %s:%d: \"rules\" are applied by mcpvisor run, and not by the nodes of a fleet; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
+		}
 		if m := member(&f.root, "groups"); m != nil && len(file.Groups) > 0 {
 			problems = append(problems, fmt.Sprintf("config %s:%d: \"groups\" start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
 		}

@@ -90,6 +90,7 @@ func TestApply_refuses(t *testing.T) {
 		"parking":                {`{"mcpServers": {"a": {"command": "x", "retry": {"max_attempts": "unlimited", "park": "1m"}}}}`, []string{`server "a": "retry" bounds how often`}},
 		"an intensity":           {`{"mcpServers": {"a": {"command": "x", "retry": {"max_attempts": "unlimited", "intensity": {"restarts": 2, "window": "1m"}}}}}`, []string{`server "a": "retry" bounds how often`}},
 		"records":                {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"records\": \"r\"}", []string{`a.json:2: "records" is a directory of one machine`, "--records DIR"}},
+		"rules":                  {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"rules\": [{\"do\": \"deny\"}]}", []string{`a.json:2: "rules" are applied by mcpvisor run`}},
 		"a journal":              {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"journal\": \"calls\"}", []string{`a.json:2: "journal" is a file of one machine`, "--journal FILE"}},
 		"an unusable gateway":    {`{"mcpServers": {"a": {"command": "x"}}, "gateway": {"profiles": {"read": {"tool": ["x"]}}}}`, []string{`unknown key "gateway.profiles.read.tool"`}},
 		"no server":              {`{"mcpServers": {}}`, []string{"no usable server"}},

@@ -139,7 +139,7 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry(), false, true
 	}
 	var err error
-	if c.Client, err = facade.New(append(o.formOptions(), o.guardOption(file))...); err != nil {
+	if c.Client, err = facade.New(append(o.formOptions(), o.guardOptions(file)...)...); err != nil {
 		return nil, nil, err
 	}
 	stop := o.closer(c.Client)
@@ -347,7 +347,7 @@ func (o *Opener) Supervise() (*Set, error) {
 	for _, u := range Unusable(file) {
 		specs = append(specs, StandIn(u))
 	}
-	c, err := facade.New(o.guardOption(file))
+	c, err := facade.New(o.guardOptions(file)...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/lock"
+	"github.com/mcpvisor/mcpvisor/rules"
 )
 
 // LockGuard compares what servers offer with the lock file of a configuration. The zero value compares nothing. One
@@ -103,12 +104,29 @@ func (g *LockGuard) Changed() bool {
 // Path is the path of the lock file that the guard compares with; empty if it compares nothing.
 func (g *LockGuard) Path() string { return g.path }
 
-// guardOption has copies of the servers of a file looked at.
-func (o *Opener) guardOption(file *config.File) facade.Option {
+// guardOptions have copies of the servers of a file looked at, and their calls decided by its rules.
+func (o *Opener) guardOptions(file *config.File) []facade.Option {
+	calls := facade.WithCallGuard(NewGate(file, nil))
 	if o.Guard != nil {
-		return facade.WithCatalogGuard(o.Guard)
+		return []facade.Option{facade.WithCatalogGuard(o.Guard), calls}
 	}
 	g := new(LockGuard)
 	g.Use(file)
-	return facade.WithCatalogGuard(g)
+	return []facade.Option{facade.WithCatalogGuard(g), calls}
+}
+
+// NewGate makes the gate of the rules of a file. Without ask, calls that a rule asks about are refused.
+func NewGate(file *config.File, ask rules.Asker) *rules.Gate {
+	g := rules.NewGate(ask, rules.Options{})
+	UseRules(g, file)
+	return g
+}
+
+// UseRules makes a gate apply the rules of a file.
+func UseRules(g *rules.Gate, file *config.File) {
+	set, err := rules.Compile(file.Rules, file.Lock == string(lock.Enforce))
+	if err != nil { // package config has checked them
+		set, _ = rules.Compile([]rules.Rule{{Do: rules.Deny, Source: err.Error()}}, false)
+	}
+	g.Set(set)
 }

@@ -1,0 +1,87 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
+)
+
+type callGuardFunc func(ctx context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error)
+
+func (f callGuardFunc) CheckCall(ctx context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+	return f(ctx, call)
+}
+
+// A call that the guard refuses reaches neither the server nor the journal, however it is made.
+func TestWithCallGuard_refuses(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, row := range []struct {
+		name  string
+		guard callGuardFunc
+		is    error
+		text  string
+	}{
+		{"error", func(context.Context, mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+			return mcpvisor.Permit{}, errors.New("rule 3 denies it")
+		}, mcpvisor.ErrDenied, "not permitted; nothing was sent: rule 3 denies it"},
+		{"panic", func(context.Context, mcpvisor.GuardedCall) (mcpvisor.Permit, error) { panic("boom") }, mcpvisor.ErrDenied, "panicked: boom"},
+		{"the context ends", func(context.Context, mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+			cancel()
+			return mcpvisor.Permit{}, nil
+		}, mcpvisor.ErrCanceled, "nothing was sent"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := new(turning)
+			c := registered(t, s.spec(), facade.WithCallGuard(row.guard), facade.WithJournal(new(memoryJournal), ""))
+			for name, call := range map[string]func() error{
+				"CallTool":    func() error { _, err := c.CallTool(ctx, "s/x", nil); return err },
+				"CallToolRaw": func() error { _, err := c.CallToolRaw(ctx, "s/x", nil); return err },
+				"StartTask":   func() error { _, err := c.StartTask(ctx, "s/x", nil); return err },
+				"with a key":  func() error { _, err := c.CallTool(ctx, "s/x", nil, facade.WithKey("k")); return err },
+			} {
+				err := call()
+				require.ErrorContains(t, err, row.text, name)
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, err, row.is, name)
+				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+				require.False(t, e.Retryable())
+			}
+			require.Zero(t, s.calls.Load())
+			entries, err := c.JournalEntries(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, entries)
+		})
+	}
+}
+
+// The guard sees who calls, and the tool as it is listed.
+func TestWithCallGuard_call(t *testing.T) {
+	s := new(turning)
+	var seen []mcpvisor.GuardedCall
+	c := registered(t, s.spec(), facade.WithCallGuard(callGuardFunc(func(_ context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+		call.Arguments = append(json.RawMessage(nil), call.Arguments...)
+		seen = append(seen, call)
+		return mcpvisor.Permit{}, nil
+	})))
+	_, err := c.CallTool(t.Context(), "s/x", map[string]any{"a": 1}, relay.WithPrincipal("ci"))
+	require.NoError(t, err)
+	_, err = c.CallTool(t.Context(), "mcp__s__same", nil)
+	require.NoError(t, err)
+	require.Len(t, seen, 2)
+	tool, _ := c.Tool("s/x")
+	require.Equal(t, mcpvisor.GuardedCall{Principal: "ci", Server: "s", Tool: "x", Arguments: json.RawMessage(`{"a":1}`), Definition: tool.Definition}, seen[0])
+	require.Equal(t, "same", seen[1].Tool)
+	require.Equal(t, `{}`, string(seen[1].Arguments))
+	require.Empty(t, seen[1].Principal)
+	text := textOf(t, c.ErrorForModel("s/x", &mcpvisor.Error{Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("rule 3 denies it")}))
+	require.Equal(t, "The call of s/x was not permitted: rule 3 denies it", text)
+}

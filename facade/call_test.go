@@ -119,7 +119,7 @@ func TestCallSettings(t *testing.T) {
 		facade.WithProgress(func(mcpvisor.Progress) { reported++ }), facade.WithMeta([]byte(`{"a":1,"progressToken":3}`)),
 		facade.WithCallHandlers(&facade.CallHandlers{}), facade.WithLogMessages("info", func(mcpvisor.LogMessage) { logged++ }),
 		relay.WithRelay(relay.Continuation{RequestState: []byte(`"s"`)}), facade.WithKey("k"), relay.WithClientName("c"),
-		relay.WithTaskRelay(&relay.TaskRelay{}), relay.WithoutTasks(),
+		relay.WithTaskRelay(&relay.TaskRelay{}), relay.WithoutTasks(), relay.WithPrincipal("p"),
 	}
 	first, err := relay.SettingsOf(relay.CallSettings{}, opts...)
 	require.NoError(t, err)

@@ -55,8 +55,8 @@ func (s *TokenSet) Set(tokens ...Token) {
 		t.Expires, t.SHA256 = t.Expires.Round(0).UTC(), strings.ToLower(t.SHA256) // so that == compares them
 		held := all[t]
 		if held == nil { // a token that is listed twice has one life
-			held = &heldToken{Token: t}
-			held.ctx, held.revoke = context.WithCancel(context.Background())
+			life, revoke := context.WithCancel(context.Background())
+			held = &heldToken{Token: t, ctx: life, revoke: revoke}
 			all[t] = held
 		}
 		kept[t] = true

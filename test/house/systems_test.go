@@ -42,8 +42,8 @@ func typeErrors(t *testing.T, system string) (checked int, problems []string) {
 	t.Helper()
 	patterns := []string{}
 	for folder := range modules(t) {
-		// Adapters are not in the workspace. Measuring and the browser need Linux or macOS.
-		if !strings.HasPrefix(folder, "adapters/") && folder != "bench" && folder != "test/browser" {
+		// Adapters and the site are not in the workspace. Measuring and the browser need Linux or macOS.
+		if !strings.HasPrefix(folder, "adapters/") && folder != "docs/site" && folder != "bench" && folder != "test/browser" {
 			patterns = append(patterns, "./"+folder+"/...")
 		}
 	}

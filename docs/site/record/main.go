@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// record draws the lines of in. It is an error if they do not end with PASS: a picture of a failure is none of the demo.
+// record draws the lines of in. It is an error if they do not end with PASS, so that no failure is drawn.
 func record(in io.Reader, out io.Writer) error {
 	var lines, shown []string
 	var times []float64

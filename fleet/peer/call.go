@@ -53,7 +53,7 @@ const (
 
 // since returns the version of the protocol that a call needs.
 func (c *call) since() int {
-	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks || c.settings.Key.Principal != "" {
+	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks || c.settings.Key.Principal != "" || c.settings.Principal != "" {
 		return 2
 	}
 	return 1
@@ -88,7 +88,8 @@ type call struct {
 
 	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
 	taskRelay bool         // settings has a TaskRelay; only its TTL travels
-	principal bool         // the key in settings has a principal
+	keyOwner  bool         // the key in settings has a principal
+	principal bool         // settings has a principal
 }
 
 // flagFields returns the boolean fields of a call that travel, lowest bit first. New ones are added at
@@ -96,7 +97,7 @@ type call struct {
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
 		&c.all, &c.answers.Sample, &c.answers.SampleTools, &c.answers.ElicitForm, &c.answers.ElicitURL, &c.answers.Roots,
-		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses, &c.principal} // of version 2
+		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses, &c.keyOwner, &c.principal} // of version 2
 }
 
 func (c *call) flags() (flags uint64) {
@@ -117,7 +118,7 @@ func (c *call) setFlags(flags uint64) {
 // append encodes the call.
 func (c *call) append(b []byte) []byte {
 	s := &c.settings
-	c.taskRelay, c.principal = s.TaskRelay != nil, s.Key.Principal != ""
+	c.taskRelay, c.keyOwner, c.principal = s.TaskRelay != nil, s.Key.Principal != "", s.Principal != ""
 	b = append(b, byte(c.method))
 	b = varint.AppendText(b, c.server)
 	b = binary.AppendUvarint(b, c.epoch)
@@ -135,8 +136,11 @@ func (c *call) append(b []byte) []byte {
 	if c.taskRelay {
 		b = binary.AppendVarint(b, int64(s.TaskRelay.TTL))
 	}
-	if c.principal {
+	if c.keyOwner {
 		b = varint.AppendText(b, s.Key.Principal)
+	}
+	if c.principal {
+		b = varint.AppendText(b, s.Principal)
 	}
 	return append(b, c.args...)
 }
@@ -154,8 +158,11 @@ func (c *call) read(message []byte) error {
 	if c.taskRelay {
 		s.TaskRelay = &relay.TaskRelay{TTL: time.Duration(r.Int())}
 	}
-	if c.principal {
+	if c.keyOwner {
 		s.Key.Principal = r.Text()
+	}
+	if c.principal {
+		s.Principal = r.Text()
 	}
 	c.args = r.Rest
 	switch {

@@ -457,7 +457,7 @@ func TestRoute_result_room(t *testing.T) {
 // TestCall: a call is the same after its travel; a field that is forgotten fails.
 func TestCall(t *testing.T) {
 	settings, err := relay.SettingsOf(relay.CallSettings{}, facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
-		facade.WithLogMessages("info", nil), relay.WithRelay(relay.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), relay.WithKeyOf("alice", "k"), relay.WithClientName("c"),
+		facade.WithLogMessages("info", nil), relay.WithRelay(relay.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), relay.WithKeyOf("alice", "k"), relay.WithPrincipal("bob"), relay.WithClientName("c"),
 		relay.WithTaskRelay(&relay.TaskRelay{TTL: time.Minute}), relay.WithoutTasks())
 	require.NoError(t, err)
 	v := reflect.ValueOf(settings)

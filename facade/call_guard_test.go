@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,4 +86,48 @@ func TestWithCallGuard_call(t *testing.T) {
 	require.Empty(t, seen[1].Principal)
 	text := textOf(t, c.ErrorForModel("s/x", &mcpvisor.Error{Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("rule 3 denies it")}))
 	require.Equal(t, "The call of s/x was not permitted: rule 3 denies it", text)
+}
+
+// The guard is asked again before a call is sent that could not be sent before, and what it says then counts.
+func TestWithCallGuard_asked_before_each_attempt(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	var sent atomic.Int32
+	answer := rawOf(func(method, _ string) string {
+		switch method {
+		case "initialize":
+			return `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "tools/list":
+			return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			if sent.Add(1) == 1 {
+				close(held)
+				<-release
+			}
+			return `{"content":[]}`
+		}
+		return ""
+	})
+	var asked atomic.Int32
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: &mcpvisor.InMemory{Serve: answer.Serve}, Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}},
+		facade.WithCallGuard(callGuardFunc(func(_ context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+			if asked.Add(1) > 2 {
+				require.EqualValues(t, 2, call.Earlier.Digest[0], "what was said before the first attempt")
+				return mcpvisor.Permit{}, errors.New("the rules have changed")
+			}
+			return mcpvisor.Permit{Digest: [32]byte{byte(asked.Load())}}, nil
+		})))
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(t.Context(), "s/x", nil)
+		first <- err
+	}()
+	<-held
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
+	require.ErrorIs(t, err, mcpvisor.ErrDenied)
+	require.ErrorContains(t, err, "the rules have changed")
+	close(release)
+	require.NoError(t, <-first)
+	require.EqualValues(t, 1, sent.Load())
 }

@@ -516,7 +516,9 @@ type Limits struct {
 	MaxInFlight int
 	// MaxQueued is how many calls may queue behind MaxInFlight, first come, first
 	// served. Their timeouts run while they queue. Further calls fail at once with
-	// ErrOverloaded. Calls that wait for a server that is not ready (facade.WithWaitReady)
+	// ErrOverloaded. Principals and clients of a gateway are served in turn, and in a full
+	// queue the call of a client that has few of them takes the place of the last one of
+	// the client that has most. Calls that wait for a server that is not ready (facade.WithWaitReady)
 	// are neither counted nor bounded. Default 1,024; a negative value means no queue. (In
 	// a configuration file max_queued 0 means no queue, and no key means the default.)
 	MaxQueued int

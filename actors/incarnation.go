@@ -294,17 +294,16 @@ func (l *limiter) waitingCalls() []transport.InFlight {
 }
 
 // acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
-// full, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
+// full and no client has more calls in it, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
 	l.mu.Lock()
-	if int64(l.queue.Len()) >= l.maxQueued && !isClosed(l.closing) {
-		l.mu.Unlock()
-		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
-			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
-	}
 	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), call)
-	l.waiting.Add(1)
+	if int64(l.queue.Len()) > l.maxQueued && !isClosed(l.closing) {
+		l.queue.RefuseLast()
+	} else {
+		l.waiting.Add(1)
+	}
 	l.mu.Unlock()
 	l.admitWaiting()
 
@@ -317,6 +316,9 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	select {
 	case <-waiter.Admitted():
 		return nil
+	case <-waiter.Refused():
+		e.Kind, e.RetryAfter, e.Hint = mcpvisor.KindOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
+		return e
 	case <-ctx.Done():
 		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
 	case <-dead:
@@ -332,7 +334,7 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 		l.waiting.Add(-1)
 	}
 	l.mu.Unlock()
-	if !left { // the call was admitted at the same moment
+	if !left && !isClosed(waiter.Refused()) { // the call was admitted at the same moment
 		l.release(false)
 	}
 	return e

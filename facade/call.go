@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/internal/relayhook"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -152,6 +153,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		return response{}, err
 	}
 	if c.opts.callGuard != nil {
+		if view.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
+			return response{}, view.Unavailable()
+		}
 		o.guarded = &guardedCall{params: params, start: start}
 		if view, offered, err = c.permit(ctx, view, name, &o); err != nil {
 			return response{}, err

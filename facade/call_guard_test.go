@@ -131,3 +131,16 @@ func TestWithCallGuard_asked_before_each_attempt(t *testing.T) {
 	require.NoError(t, <-first)
 	require.EqualValues(t, 1, sent.Load())
 }
+
+// The guard is not asked about a call that cannot be sent.
+func TestWithCallGuard_server_down(t *testing.T) {
+	s := new(turning)
+	c := registered(t, s.spec(), facade.WithCallGuard(callGuardFunc(func(context.Context, mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+		t.Error("it is asked")
+		return mcpvisor.Permit{}, nil
+	})))
+	require.NoError(t, c.Stop(t.Context(), "s"))
+	_, err := c.CallTool(t.Context(), "s/x", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	require.ErrorContains(t, err, "stopped")
+}

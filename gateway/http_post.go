@@ -263,7 +263,7 @@ func (x *httpExchange) postModern(m received, header string) {
 		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
-	s := newSession(waitqueue.WithClient(x.server.ctx, x.principal), x.gateway)
+	s := newSession(waitqueue.WithClient(x.principal.inTurn(x.server.ctx), x.principal), x.gateway)
 	s.owner, s.account = x.owner, x.principal.account
 	s.peer = x.openModern(m.params.client)
 	s.introduced.Store(true)

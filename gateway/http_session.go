@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/overdue"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // nonce identifies a session over HTTP.
@@ -42,6 +43,15 @@ type principal struct {
 	unread   int // bytes of large answers that were not read
 
 	account *budget.Budget // counts what it makes the gateway hold; read only
+}
+
+// inTurn returns a context of requests of the principal: its calls queue as those of one client, however many sessions it
+// has. Without tokens, a session is a client of its own.
+func (p *principal) inTurn(ctx context.Context) context.Context {
+	if p.name == "" {
+		return ctx
+	}
+	return waitqueue.WithClient(ctx, p.name)
 }
 
 // enter returns the principal of a request. Each call needs one of leave.
@@ -198,7 +208,7 @@ func (x *httpExchange) openSession(id string) (*httpSession, error) {
 		}
 		p.sessions++
 		p.users++
-		hs = &httpSession{session: newSession(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		hs = &httpSession{session: newSession(p.inTurn(s.ctx), x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.session.keepAccount(account)
 		hs.session.declare(said.Capabilities)
 		hs.session.owner, hs.session.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // callContext is the context of a call that is executed for another node. The stream of the call ends it, and
 // watches the deadlines of all calls with one timer. Safe for concurrent use.
 type callContext struct {
-	until time.Time // the deadline; the zero time for none
+	until  time.Time // the deadline; the zero time for none
+	client string    // who the call is for: its calls queue in turn with those of others
 
 	mu    sync.Mutex
 	err   error                // nil until it ends
@@ -72,8 +75,13 @@ func (c *callContext) Err() error {
 	return c.err
 }
 
-// Value implements [context.Context]. There are none.
-func (c *callContext) Value(any) any { return nil }
+// Value implements [context.Context]. It has the client of the call.
+func (c *callContext) Value(key any) any {
+	if key == (waitqueue.ClientKey{}) {
+		return c.client
+	}
+	return nil
+}
 
 // AfterFunc calls f in a goroutine when the context has ended. [context.AfterFunc] and derived contexts
 // use it; without it, each of them would need a goroutine.

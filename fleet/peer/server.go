@@ -440,6 +440,7 @@ func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	if err := s.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}
+	e.client = cmp.Or(c.settings.Principal, s.node)
 	e.reports.stream, e.reports.call = s.Stream, e.number
 	if c.progress {
 		c.settings.Progress = func(p mcpvisor.Progress) { e.reports.send(messageProgress, p) }

@@ -33,11 +33,15 @@ type Waiter[T any] struct {
 	client   any
 	round    int
 	admitted chan struct{}
-	place    *list.Element // nil once it was admitted or removed
+	refused  chan struct{}
+	place    *list.Element // nil once it was admitted, refused or removed
 }
 
 // Admitted is closed when the waiter is admitted.
 func (w *Waiter[T]) Admitted() <-chan struct{} { return w.admitted }
+
+// Refused is closed when RefuseLast refuses the waiter.
+func (w *Waiter[T]) Refused() <-chan struct{} { return w.refused }
 
 // Len is how many waiters are in the queue.
 func (q *Queue[T]) Len() int { return q.waiters.Len() }
@@ -48,7 +52,7 @@ func (q *Queue[T]) Add(v T) *Waiter[T] { return q.AddFor(nil, v) }
 // AddFor adds a waiter of a client, a comparable value. In each round one waiter of each client is admitted, so that
 // a client waits for at most one of each other client.
 func (q *Queue[T]) AddFor(client any, v T) *Waiter[T] {
-	w := &Waiter[T]{value: v, client: client, round: q.round + 1, admitted: make(chan struct{})}
+	w := &Waiter[T]{value: v, client: client, round: q.round + 1, admitted: make(chan struct{}), refused: make(chan struct{})}
 	e := q.waiters.Back()
 	for ; e != nil; e = e.Prev() {
 		if before := e.Value.(*Waiter[T]); before.client == client {
@@ -67,18 +71,29 @@ func (q *Queue[T]) AddFor(client any, v T) *Waiter[T] {
 	return w
 }
 
-type clientKey struct{}
+// RefuseLast removes the waiter that would be admitted last. It is one of a client that has asked for most, so a client
+// that fills the queue takes no room from others.
+func (q *Queue[T]) RefuseLast() {
+	if last := q.waiters.Back(); last != nil {
+		w := last.Value.(*Waiter[T])
+		q.Remove(w)
+		close(w.refused)
+	}
+}
+
+// ClientKey is the key of a context's client, for contexts that are not made by WithClient.
+type ClientKey struct{}
 
 // WithClient returns a context of requests of that client, unless ctx is of one already.
 func WithClient(ctx context.Context, client any) context.Context {
 	if ClientOf(ctx) != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, clientKey{}, client)
+	return context.WithValue(ctx, ClientKey{}, client)
 }
 
 // ClientOf returns the client of a context; nil: the program itself.
-func ClientOf(ctx context.Context) any { return ctx.Value(clientKey{}) }
+func ClientOf(ctx context.Context) any { return ctx.Value(ClientKey{}) }
 
 // Admit removes waiters from the head of the queue and admits them, as long as take
 // returns true. It stops at the first one for which there is no room: later ones do not
@@ -107,7 +122,7 @@ func (q *Queue[T]) All() iter.Seq[T] {
 }
 
 // Remove takes a waiter out of the queue that gives up. It reports false if the waiter
-// was admitted before.
+// was admitted or refused before.
 func (q *Queue[T]) Remove(w *Waiter[T]) bool {
 	if w.place == nil {
 		return false

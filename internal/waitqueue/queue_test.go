@@ -86,3 +86,23 @@ func TestQueue_admits_clients_in_turn(t *testing.T) {
 	}
 	require.Equal(t, []string{"a1", "c1", "a2", "b2", "d", "a3", "d", "a4", "d", "d"}, admitted)
 }
+
+// A queue that one client fills keeps room for others: the one that has asked for most is refused.
+func TestQueue_RefuseLast(t *testing.T) {
+	var q Queue[string]
+	waiting := map[string]*Waiter[string]{}
+	for _, v := range []string{"a1", "a2", "a3", "b1"} {
+		waiting[v] = q.AddFor(v[:1], v)
+	}
+	q.RefuseLast()
+	require.Equal(t, []string{"a1", "b1", "a2"}, slices.Collect(q.All()))
+	<-waiting["a3"].Refused()
+	require.False(t, q.Remove(waiting["a3"]), "it was refused")
+	q.AddFor("a", "a3")
+	q.RefuseLast()
+	require.Equal(t, []string{"a1", "b1", "a2"}, slices.Collect(q.All()), "the one that comes is of the client that has most")
+	for range 4 {
+		q.RefuseLast()
+	}
+	require.Zero(t, q.Len())
+}

@@ -46,7 +46,8 @@ type Finding struct {
 // A CallGuard decides whether calls of tools are sent; see facade.WithCallGuard and package rules.
 type CallGuard interface {
 	// CheckCall is asked about a call before the journal notes it and before anything is sent, and again before each further
-	// attempt to send it. An error refuses the call: it says why, and what to do, and is fit for a language model. CheckCall
+	// attempt to send it. An error refuses the call with ErrDenied: it says why, and what to do, and is fit for a language
+	// model. One that is an *Error with KindOverloaded refuses it for its RetryAfter, with ErrOverloaded. CheckCall
 	// may take long, such as until a person has decided, and must return when ctx ends. Several goroutines call it at the same
 	// time. A panic refuses the call.
 	CheckCall(ctx context.Context, call GuardedCall) (Permit, error)

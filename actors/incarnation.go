@@ -89,6 +89,13 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 		if e != nil {
 			return 0, e
 		}
+		if r.Waited != nil {
+			if err := r.Waited(); err != nil {
+				i.limiter.release(false)
+				i.checkIdle()
+				return 0, i.ownError(err)
+			}
+		}
 		queued = time.Since(began)
 	}
 	i.stats.calls.begin()

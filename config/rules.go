@@ -30,6 +30,15 @@ var ruleRows = []row{
 		Name: "tool", Default: "all tools", Example: `"write_*"`,
 		Meaning: "A pattern for the tool, by the name by which it is listed, without the server."}),
 	{
+		Key: configkeys.Key{Name: "per_minute", Type: "number", Default: "no bound", Example: `10`,
+			Meaning: "The most calls that match, in a minute, of each client by itself. Further ones are refused for some time. Not with \"deny\"."},
+		read: func(e *entry, v *hujson.Value) {
+			if e.readCount(v, &e.rule.PerMinute); e.rule.PerMinute == 0 {
+				e.fail(v, "%q is no bound; write a number from 1, or deny the calls", e.key)
+			}
+		},
+	},
+	{
 		Key: configkeys.Key{Name: "annotations", Type: "object", Example: `{"destructiveHint": true}`,
 			Meaning: "What the annotations of the tool must say. It needs \"lock\": \"enforce\", because a server can write there what it likes."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"destructiveHint": true}`, annotationRows) }, nested: annotationRows,

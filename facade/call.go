@@ -156,8 +156,8 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		if view.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
 			return response{}, view.Unavailable()
 		}
-		o.guarded = &guardedCall{params: params, start: start}
-		if view, offered, err = c.permit(ctx, view, name, &o); err != nil {
+		o.guarded = &guardedCall{params: params, start: start, principal: o.Principal}
+		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
 			return response{}, err
 		}
 		q.listed = offered != nil

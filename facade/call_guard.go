@@ -1,8 +1,10 @@
 package facade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
@@ -21,18 +23,23 @@ func WithCallGuard(guard mcpvisor.CallGuard) Option {
 
 // guardedCall is what the guard was asked about. The goroutine of the call owns it.
 type guardedCall struct {
-	params json.RawMessage // with the arguments as the caller has given them, from start to before the last byte
+	params json.RawMessage // with the arguments as the caller has given them, from start to before the last byte, which others change
 	start  int
+	// principal makes the call.
+	principal string
+
 	permit mcpvisor.Permit
+	gen    uint64 // of the registration that permit is for
 }
 
 // arguments are those that will be sent: the settings of the tool may add some.
 func (g *guardedCall) arguments(v *actors.View, name string) (arguments json.RawMessage, err error) {
-	arguments = g.params[g.start : len(g.params)-1]
+	last := len(g.params) - 1
+	arguments = g.params[g.start:last]
 	if len(v.Spec.ToolSettings) == 0 {
 		return arguments, nil
 	}
-	_, mapped, err := catalog.Settings(v.Spec.ToolSettings).MapCall(name, g.params)
+	_, mapped, err := catalog.Settings(v.Spec.ToolSettings).MapCall(name, append(bytes.Clone(g.params[:last]), '}'))
 	if err != nil {
 		return nil, err
 	}
@@ -46,26 +53,14 @@ func (g *guardedCall) arguments(v *actors.View, name string) (arguments json.Raw
 
 // permit asks the guard about a call. What the server lists may have changed while the guard waited for a person, so permit
 // returns the present server and tool. If their definition is another one, the guard is asked again.
-func (c *Client) permit(ctx context.Context, v *actors.View, name string, o *callOptions) (*actors.View, *mcpvisor.Tool, error) {
+func (c *Client) permit(ctx context.Context, v *actors.View, name string, g *guardedCall) (*actors.View, *mcpvisor.Tool, error) {
 	for {
-		offered, err := c.checkTool(v, mcpvisor.Qualify(v.Name, name), name)
-		if err != nil {
-			return nil, nil, err
-		}
-		g := o.guarded
-		call := mcpvisor.GuardedCall{Principal: o.Principal, Server: v.Name, Tool: name, Earlier: g.permit}
-		if call.Arguments, err = g.arguments(v, name); err != nil {
-			return nil, nil, err
-		}
-		if offered != nil {
-			call.Definition = offered.Definition
-		}
-		g.permit, err = hostcall.ValueHere("CallGuard", func() (mcpvisor.Permit, error) { return c.opts.callGuard.CheckCall(ctx, call) })
+		offered, err := c.askGuard(ctx, v, name, g)
 		if ctx.Err() != nil {
-			return nil, nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+			return nil, nil, canceledBeforeSent(ctx, v)
 		}
 		if err != nil {
-			return nil, nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+			return nil, nil, err
 		}
 		now := c.rt.Snapshot().Server(v.Name)
 		if now == nil || now == v || now.Gen != v.Gen { // the next attempt to send finds out
@@ -76,4 +71,63 @@ func (c *Client) permit(ctx context.Context, v *actors.View, name string, o *cal
 			return v, offered, nil
 		}
 	}
+}
+
+// askGuard asks the guard about a call once.
+func (c *Client) askGuard(ctx context.Context, v *actors.View, name string, g *guardedCall) (*mcpvisor.Tool, error) {
+	offered, err := c.checkTool(v, mcpvisor.Qualify(v.Name, name), name)
+	if err != nil {
+		return nil, err
+	}
+	if g.gen != v.Gen { // another server, of the same name
+		g.gen, g.permit = v.Gen, mcpvisor.Permit{}
+	}
+	call := mcpvisor.GuardedCall{Principal: g.principal, Server: v.Name, Tool: name, Earlier: g.permit}
+	if call.Arguments, err = g.arguments(v, name); err != nil {
+		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	}
+	if offered != nil {
+		call.Definition = offered.Definition
+	}
+	permit, err := hostcall.ValueHere("CallGuard", func() (mcpvisor.Permit, error) { return c.opts.callGuard.CheckCall(ctx, call) })
+	if err == nil {
+		g.permit = permit
+		return offered, nil
+	}
+	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	if later := (*mcpvisor.Error)(nil); errors.As(err, &later) && later.Kind == mcpvisor.KindOverloaded {
+		e.Kind, e.RetryAfter, e.Cause = later.Kind, later.RetryAfter, later.Cause
+	}
+	return nil, e
+}
+
+func canceledBeforeSent(ctx context.Context, v *actors.View) error {
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+}
+
+// errAskAgain is the cause of a call that was not sent because the guard needs time to decide about it again.
+var errAskAgain = errors.New("the guard of calls has to decide again")
+
+// endedContext is that of a guard that has to decide at once.
+var endedContext = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// recheck decides about a request that has waited for its turn, in which it is in the way of others: what the guard cannot say at
+// once is errAskAgain. What was listed and permitted before the wait may be so no longer.
+func (c *Client) recheck(v *actors.View, method, target string, g *guardedCall) error {
+	now := c.rt.Snapshot().Server(v.Name)
+	if now == nil || now.Gen != v.Gen { // its session ends
+		return nil
+	}
+	if err := c.checkListed(now, method, target); err != nil || g == nil {
+		return err
+	}
+	_, err := c.askGuard(endedContext, now, target, g)
+	if errors.Is(err, context.Canceled) {
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errAskAgain}
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -143,4 +144,132 @@ func TestWithCallGuard_server_down(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	require.ErrorContains(t, err, "stopped")
+}
+
+// A call that waited in the queue of its server is sent only if it is listed and permitted when its turn comes.
+func TestWithCallGuard_asked_after_the_wait_in_the_queue(t *testing.T) {
+	var strict, evil atomic.Bool
+	for _, row := range []struct {
+		name   string
+		change func(c *facade.Client)
+		asked  int32
+		is     error
+	}{
+		{"nothing", func(*facade.Client) {}, 2, nil},
+		{"rules", func(*facade.Client) { strict.Store(true) }, 2, mcpvisor.ErrDenied},
+		{"lock", func(c *facade.Client) { evil.Store(true); require.NoError(t, c.Refresh(t.Context(), "s")) }, 1, mcpvisor.ErrUnknownTool},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			strict.Store(false)
+			evil.Store(false)
+			held, release := make(chan struct{}), make(chan struct{})
+			server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+			var sent, asked atomic.Int32
+			for _, name := range []string{"x", "slow"} {
+				mcp.AddTool(server, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+					if sent.Add(1); name == "slow" {
+						close(held)
+						<-release
+					}
+					return &mcp.CallToolResult{}, nil, nil
+				})
+			}
+			c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: facade.ServeInMemory(server), Limits: mcpvisor.Limits{MaxInFlight: 1}},
+				facade.WithCatalogGuard(guardFunc(func(server string, offer mcpvisor.Offer) (all []mcpvisor.Finding) {
+					if evil.Load() {
+						all = append(all, mcpvisor.Finding{List: "tools", Name: "x", Text: "evil"})
+					}
+					return all
+				})),
+				facade.WithCallGuard(callGuardFunc(func(_ context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+					if call.Tool == "x" {
+						asked.Add(1)
+						if strict.Load() {
+							return mcpvisor.Permit{}, errors.New("the rules have changed")
+						}
+					}
+					return mcpvisor.Permit{}, nil
+				})))
+			slow, queued := make(chan error, 1), make(chan error, 1)
+			go func() { _, err := c.CallTool(t.Context(), "s/slow", nil); slow <- err }()
+			<-held
+			go func() { _, err := c.CallTool(t.Context(), "s/x", nil); queued <- err }()
+			until(t, func() bool { status, _ := c.ServerStatus("s"); return status.Calls.Queued == 1 })
+			row.change(c)
+			close(release)
+			require.NoError(t, <-slow)
+			require.ErrorIs(t, <-queued, row.is)
+			require.Equal(t, row.asked, asked.Load())
+			if row.is != nil {
+				require.EqualValues(t, 1, sent.Load())
+			}
+		})
+	}
+}
+
+// What takes a guard long is decided while the call is not in the way of others.
+func TestWithCallGuard_asked_again_out_of_the_queue(t *testing.T) {
+	held, release, approve := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+	var sent, asked atomic.Int32
+	for _, name := range []string{"x", "slow", "other"} {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			if sent.Add(1); name == "slow" {
+				close(held)
+				<-release
+			}
+			return &mcp.CallToolResult{}, nil, nil
+		})
+	}
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: facade.ServeInMemory(server), Limits: mcpvisor.Limits{MaxInFlight: 1}},
+		facade.WithCallGuard(callGuardFunc(func(ctx context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+			if call.Tool != "x" || asked.Add(1) == 1 || call.Earlier.Digest[0] == 1 {
+				return mcpvisor.Permit{}, nil
+			}
+			select {
+			case <-ctx.Done():
+				return mcpvisor.Permit{}, context.Cause(ctx)
+			case <-approve:
+				return mcpvisor.Permit{Digest: [32]byte{1}}, nil
+			}
+		})))
+	slow, queued := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := c.CallTool(t.Context(), "s/slow", nil); slow <- err }()
+	<-held
+	go func() { _, err := c.CallTool(t.Context(), "s/x", nil, facade.WithWaitReady()); queued <- err }()
+	until(t, func() bool { status, _ := c.ServerStatus("s"); return status.Calls.Queued == 1 })
+	close(release)
+	require.NoError(t, <-slow)
+	until(t, func() bool { return asked.Load() == 3 })
+	_, err := c.CallTool(t.Context(), "s/other", nil)
+	require.NoError(t, err, "the only place is free")
+	close(approve)
+	require.NoError(t, <-queued)
+	require.EqualValues(t, 3, sent.Load())
+}
+
+// What was permitted for a server is not permitted for another one that has taken its name.
+func TestWithCallGuard_permit_of_another_server(t *testing.T) {
+	old, latest := new(turning), new(turning)
+	specOf := func(s *turning, tag string) mcpvisor.ServerSpec {
+		spec := s.spec()
+		spec.Tools.Deny = []string{tag}
+		return spec
+	}
+	asked := make(chan mcpvisor.GuardedCall)
+	answers := make(chan error)
+	c := registered(t, specOf(old, "a"), facade.WithCallGuard(callGuardFunc(func(_ context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+		asked <- call
+		return mcpvisor.Permit{Digest: [32]byte{1}}, <-answers
+	})))
+	ended := make(chan error, 1)
+	go func() { _, err := c.CallTool(t.Context(), "s/x", nil, facade.WithWaitReady()); ended <- err }()
+	<-asked
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{specOf(latest, "b")}))
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
+	answers <- nil
+	require.Zero(t, (<-asked).Earlier, "it is another call")
+	answers <- errors.New("not this one")
+	require.ErrorIs(t, <-ended, mcpvisor.ErrDenied)
+	require.Zero(t, old.calls.Load()+latest.calls.Load())
 }

@@ -351,7 +351,13 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		}
 		return response{}, journalError(ctx, err)
 	}
-	got, err := k.c.sendWhenReady(ctx, q, v, r, o)
+	var got response
+	if o.guarded != nil { // the store may have taken long
+		v, _, err = k.c.permit(ctx, v, r.Target, o.guarded)
+	}
+	if err == nil {
+		got, err = k.c.sendWhenReady(ctx, q, v, r, o)
+	}
 	switch {
 	case k.entry.TaskID != "": // the follower writes the end
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:

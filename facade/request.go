@@ -49,7 +49,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
-	if err = c.checkListed(view, &r); err != nil {
+	if err = c.checkListed(view, r.Method, r.Target); err != nil {
 		return response{}, err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
@@ -132,6 +132,10 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return response{}, invalidRequest(errEarlierVersion)
 		}
 		r.Began = time.Now()
+		if o.guarded != nil || c.opts.guard != nil {
+			v, method, target, g := v, r.Method, r.Target, o.guarded
+			r.Waited = func() error { return c.recheck(v, method, target, g) }
+		}
 		raw, spent, err := c.rt.Request(ctx, v, *r, o.Timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
 		switch err {
@@ -148,7 +152,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		}
 		var next *actors.View
 		var waitErr error
+		again := errors.Is(err, errAskAgain)
 		switch {
+		case again:
+			if next = c.rt.Snapshot().Server(v.Name); next == nil {
+				return response{}, err
+			}
 		case o.WaitReady:
 			next, waitErr = c.rt.AwaitReady(ctx, v.Name)
 		case v.FellAsleep(): // in this moment
@@ -162,7 +171,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			}
 			return response{}, waitErr
 		}
-		if next.Gen == v.Gen && next.Epoch == v.Epoch { // ready, and unreachable nevertheless
+		if next.Gen == v.Gen && next.Epoch == v.Epoch && !again { // ready, and unreachable nevertheless
 			if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
 				return response{}, err
 			}
@@ -171,12 +180,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			}
 		}
 		v = next
-		if err := c.checkListed(v, r); err != nil { // the next incarnation may offer something else
+		if err := c.checkListed(v, r.Method, r.Target); err != nil { // the next incarnation may offer something else
 			return response{}, err
 		}
 		if o.guarded != nil {
 			var err error
-			if v, _, err = c.permit(ctx, v, r.Target, o); err != nil {
+			if v, _, err = c.permit(ctx, v, r.Target, o.guarded); err != nil {
 				return response{}, err
 			}
 		}
@@ -184,12 +193,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 }
 
 // checkListed refuses a request for a tool that a server does not list, or for a prompt that is withheld.
-func (c *Client) checkListed(v *actors.View, r *transport.Request) (err error) {
-	switch r.Method {
+func (c *Client) checkListed(v *actors.View, method, target string) (err error) {
+	switch method {
 	case "tools/call":
-		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, r.Target), r.Target)
+		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, target), target)
 	case "prompts/get":
-		if text := v.Catalog.WithheldPrompt(r.Target); text != "" {
+		if text := v.Catalog.WithheldPrompt(target); text != "" {
 			return withheld(v.Name, text)
 		}
 	}

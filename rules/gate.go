@@ -108,19 +108,26 @@ func (g *Gate) CheckCall(ctx context.Context, call mcpvisor.GuardedCall) (mcpvis
 			return mcpvisor.Permit{}, nil
 		}
 		rule, number := s.Match(&call)
-		switch rule.Do {
-		case Allow:
-			return mcpvisor.Permit{}, nil
-		case Ask:
-		case Deny:
+		switch {
+		case rule.Do == Deny:
 			return mcpvisor.Permit{}, fmt.Errorf("%s denies calls of %s; do not repeat it: the owner of the rules can change that", describe(rule, number), name(&call))
+		case rule.Do == Allow && rule.PerMinute == 0:
+			return mcpvisor.Permit{}, nil
 		}
-		digest := digestOf(&call)
+		digest := digestOf(&call, rule.Do)
 		if call.Earlier.Digest == digest && time.Now().Before(call.Earlier.Expires) {
 			return call.Earlier, nil
 		}
-		if err := g.approve(ctx, &call, describe(rule, number)); err != nil {
-			return mcpvisor.Permit{}, err
+		if rule.PerMinute > 0 {
+			if after := s.limits[number-1].take(call.Principal, time.Now()); after > 0 {
+				return mcpvisor.Permit{}, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: after,
+					Cause: fmt.Errorf("%s lets a client make %d calls a minute", describe(rule, number), rule.PerMinute)}
+			}
+		}
+		if rule.Do == Ask {
+			if err := g.approve(ctx, &call, describe(rule, number)); err != nil {
+				return mcpvisor.Permit{}, err
+			}
 		}
 		call.Earlier = mcpvisor.Permit{Digest: digest, Expires: time.Now().Add(g.options.Valid)}
 		if g.set.Load() == s {
@@ -140,10 +147,10 @@ func name(call *mcpvisor.GuardedCall) string {
 	return display.Shorten(display.Line(mcpvisor.Qualify(call.Server, call.Tool)), maxReasonBytes)
 }
 
-// digestOf is the digest of what a person approves.
-func digestOf(call *mcpvisor.GuardedCall) (sum [32]byte) {
+// digestOf is the digest of what a rule has let pass: a call that was only counted is not approved.
+func digestOf(call *mcpvisor.GuardedCall, by Action) (sum [32]byte) {
 	h := sha256.New()
-	for _, text := range []string{call.Principal, call.Server, call.Tool, fmt.Sprint(hintsOf(call.Definition))} {
+	for _, text := range []string{string(by), call.Principal, call.Server, call.Tool, fmt.Sprint(hintsOf(call.Definition))} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
 		h.Write(length[:])

@@ -33,6 +33,10 @@ type Rule struct {
 	Server, Tool string
 	// Annotations are conditions on what the server says of the tool.
 	Annotations Annotations
+	// PerMinute bounds the calls that the rule allows, or asks about, in a minute: of each principal by itself, and of all
+	// tools that the rule matches together. A call beyond it is refused with mcpvisor.ErrOverloaded, which says when to
+	// call again. Further attempts to send one call count once. 0: no bound.
+	PerMinute int
 	// Do is what is done. It must be set.
 	Do Action
 	// Source says where the rule is written, as in ".mcp.json:12". Errors repeat it.
@@ -75,10 +79,11 @@ func (a Annotations) match(h hints) bool {
 	return is(a.ReadOnly, h.readOnly) && is(a.Destructive, h.destructive) && is(a.Idempotent, h.idempotent) && is(a.OpenWorld, h.openWorld)
 }
 
-// MaxRules is the most rules of a set, and MaxPatternBytes the length of the longest pattern.
+// MaxRules is the most rules of a set, MaxPatternBytes the length of the longest pattern, and MaxPerMinute the largest bound.
 const (
 	MaxRules        = 256
 	MaxPatternBytes = 256
+	MaxPerMinute    = 1_000_000
 )
 
 // Validate returns what is wrong with a rule; nil if it can be used.
@@ -88,6 +93,12 @@ func (r *Rule) Validate() error {
 	default:
 		return fmt.Errorf("the rule does %.40q; it is one of %q, %q and %q", string(r.Do), Allow, Ask, Deny)
 	}
+	switch {
+	case r.PerMinute < 0 || r.PerMinute > MaxPerMinute:
+		return fmt.Errorf("%d calls a minute are no bound; it is between 1 and %d, or 0 for none", r.PerMinute, MaxPerMinute)
+	case r.PerMinute > 0 && r.Do == Deny:
+		return fmt.Errorf("the rule denies all calls, so there is nothing to count in a minute; use %q or %q", Allow, Ask)
+	}
 	for _, p := range []struct{ name, text string }{{"principal", r.Principal}, {"server", r.Server}, {"tool", r.Tool}} {
 		if len(p.text) > MaxPatternBytes {
 			return fmt.Errorf("the pattern for %s has %d bytes; at most %d are accepted: use *", p.name, len(p.text), MaxPatternBytes)
@@ -96,9 +107,10 @@ func (r *Rule) Validate() error {
 	return nil
 }
 
-// Set is a list of rules. It does not change. The first rule that matches a call counts; a call that none matches is allowed.
+// Set is a list of rules. It does not change, but it counts calls for its bounds. The first rule that matches a call counts; a call that none matches is allowed.
 type Set struct {
 	rules   []Rule
+	limits  []*limit // of each rule; nil for one without a bound
 	trusted bool
 }
 
@@ -108,12 +120,16 @@ func Compile(rules []Rule, trusted bool) (*Set, error) {
 	if len(rules) > MaxRules {
 		return nil, fmt.Errorf("there are %d rules; at most %d are accepted: use patterns", len(rules), MaxRules)
 	}
+	made := &Set{rules: append([]Rule(nil), rules...), limits: make([]*limit, len(rules)), trusted: trusted}
 	for i := range rules {
 		if err := rules[i].Validate(); err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i+1, err)
 		}
+		if n := rules[i].PerMinute; n > 0 {
+			made.limits[i] = &limit{perMinute: n}
+		}
 	}
-	return &Set{append([]Rule(nil), rules...), trusted}, nil
+	return made, nil
 }
 
 // Match returns the first rule that matches a call, and its number from 1; 0 if the call is allowed because none does.

@@ -77,6 +77,7 @@ func TestCompile_refuses_typos(t *testing.T) {
 	}{
 		{Rule{}, `the rule does ""`}, {Rule{Do: "Deny"}, `the rule does "Deny"; it is one of "allow", "ask" and "deny"`},
 		{Rule{Do: Deny, Tool: strings.Repeat("a", 257)}, "the pattern for tool has 257 bytes"},
+		{Rule{Do: Deny, PerMinute: 1}, "nothing to count"}, {Rule{Do: Allow, PerMinute: -1}, "-1 calls a minute"}, {Rule{Do: Ask, PerMinute: 1_000_001}, "between 1 and 1000000"},
 	} {
 		_, err := Compile([]Rule{row.rule}, true)
 		require.ErrorContains(t, err, row.want)

@@ -217,6 +217,9 @@ type Request struct {
 	// Progress, if set, gets the progress notifications of a request with Track, in order.
 	// It is called in the goroutine that called Request, before Request returns.
 	Progress func(mcpvisor.Progress)
+	// Waited, if set, is called before a request is sent that had to wait for its turn. Its error, a
+	// *mcpvisor.Error, refuses the request. It must not block.
+	Waited func() error
 	// Caller is the caller that the request is made for; nil: the host itself.
 	Caller *Caller
 	// Held, if set, gets the share of Limits.MaxBufferBytes that a large result holds; the

@@ -168,7 +168,7 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	}
 	switch {
 	case g.ask == nil:
-		return refused("there is no one to ask; mcpvisor run asks on its page and by mcpvisor approvals")
+		return refused("there is no one to ask; in mcpvisor run a person decides on the page or with mcpvisor approvals")
 	case len(call.Arguments) > MaxArgumentBytes:
 		return refused("its arguments have %d bytes, of at most %d that a person is shown; send less at once", len(call.Arguments), MaxArgumentBytes)
 	}

@@ -1,22 +1,40 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 func (h *Handler) getApprovals(w http.ResponseWriter, r *http.Request) {
-	answerValue(h, w, r, func() (a api.Approvals) {
-		if h.opts.program.Approvals != nil {
-			a.Approvals = h.opts.program.Approvals()
-		}
-		a.Approvals = orEmpty(a.Approvals)
-		return a
-	})
+	answerValue(h, w, r, func() api.Approvals { return api.Approvals{Approvals: orEmpty(h.approvals())} })
+}
+
+// approvals returns the calls that wait for a decision, the oldest first, without secrets.
+func (h *Handler) approvals() []api.Approval {
+	if h.opts.program.Approvals == nil {
+		return nil
+	}
+	all := h.opts.program.Approvals()
+	for i := range all {
+		a := &all[i]
+		a.Arguments, _ = json.Marshal(h.masked(a.Server, a.Arguments)) // it is JSON already
+	}
+	return all
+}
+
+// awaited says that calls wait for a decision.
+func (h *Handler) awaited() (all []api.Attention) {
+	if open := h.approvals(); len(open) > 0 {
+		all = append(all, api.Attention{Kind: api.AttentionApproval, Severity: api.SeverityWarning, Since: &open[0].Asked,
+			Text: display.Count(len(open), "call") + " of tools must be approved or denied, the oldest of " + mcpvisor.Qualify(open[0].Server, open[0].Tool), Action: "approve or deny it: mcpvisor approvals shows the calls, and so does the page"})
+	}
+	return all
 }
 
 // errNoApprovals is the error of a decision where no rule asks.

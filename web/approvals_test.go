@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,9 +16,12 @@ import (
 )
 
 func TestApprovals(t *testing.T) {
-	open := []api.Approval{{ID: "1a", Server: "fs", Tool: "write", Arguments: json.RawMessage(`{"a":1}`), Rule: "rule 2"}}
+	open := []api.Approval{{ID: "1a", Server: "fs", Tool: "write", Arguments: json.RawMessage(`{"a":1,"token":"s3cret-s3cret"}`), Rule: "rule 2", Asked: time.Now()}}
 	var decided []any
-	program := api.Program{Approvals: func() []api.Approval { return open }, Decide: func(id string, approve bool, reason string) error {
+	program := api.Program{Approvals: func() []api.Approval { return slices.Clone(open) }, Mask: func(server, text string) string {
+		require.Equal(t, "fs", server)
+		return strings.ReplaceAll(text, "s3cret-s3cret", "***")
+	}, Decide: func(id string, approve bool, reason string) error {
 		if id != "1a" {
 			return errors.New("no such question is open")
 		}
@@ -24,7 +30,15 @@ func TestApprovals(t *testing.T) {
 	}}
 	_, s := serveOne(t, "fs", web.WithControls(), web.WithProgram(program))
 	_, body := s.do(http.MethodGet, "/api/approvals", "", nil)
-	require.Contains(t, body, `"arguments":{"a":1}`)
+	require.Contains(t, body, `"arguments":{"a":1,"token":"***"}`)
+	_, body = s.do(http.MethodGet, "/api/calls", "", nil)
+	require.Contains(t, body, `"arguments":{"a":1,"token":"***"}`)
+	_, body = s.do(http.MethodGet, "/api/status", "", nil)
+	require.Contains(t, body, "1 call of tools must be approved or denied, the oldest of fs/write")
+	require.NotContains(t, body, "s3cret")
+	open = nil
+	_, body = s.do(http.MethodGet, "/api/status", "", nil)
+	require.NotContains(t, body, "must be approved")
 	response, body := s.do(http.MethodPost, "/api/approvals", `{"id":"1a","approve":true}`, nil)
 	require.Equal(t, http.StatusOK, response.StatusCode, body)
 	response, body = s.do(http.MethodPost, "/api/approvals", `{"id":"1a","reason":"no"}`, nil)

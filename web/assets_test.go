@@ -15,8 +15,8 @@ import (
 const (
 	// Keys, filters, small lines of usage, the search for tools, the login and the nodes of a fleet made
 	// the page grow.
-	maxAssetBytes      = 122 << 10
-	maxCompressedBytes = 44 << 10
+	maxAssetBytes      = 125 << 10
+	maxCompressedBytes = 45 << 10
 )
 
 // The page stays small: it is embedded in every program that serves it.

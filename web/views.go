@@ -52,7 +52,7 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 	unfinished := h.unfinished.read(r.Context(), h.client)
 	answerValue(h, w, r, func() api.Calls {
 		recent, missed := h.client.History().Calls(after)
-		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.History().UnknownCalls()), Missed: missed}
+		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Approvals: h.approvals(), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.History().UnknownCalls()), Missed: missed}
 		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
 		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
 		return calls
@@ -115,13 +115,18 @@ func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 		jsonanswer.List(e, "tools", h.toolsOf(name), func(tool mcpvisor.Tool) any {
 			one := api.Tool{Tool: tool, Tokens: tool.TokenEstimate()}
 			tokens += one.Tokens
-			if h.opts.program.Mask == nil {
-				return one
-			}
-			return secret.MaskJSON(func(text string) string { return h.opts.program.Mask(name, text) }, one)
+			return h.masked(name, one)
 		})
 		e.Field("tokens", tokens)
 	})
+}
+
+// masked returns a value of a server without secrets of the configuration.
+func (h *Handler) masked(server string, value any) any {
+	if h.opts.program.Mask == nil {
+		return value
+	}
+	return secret.MaskJSON(func(text string) string { return h.opts.program.Mask(server, text) }, value)
 }
 
 func (h *Handler) toolsOf(server string) iter.Seq[mcpvisor.Tool] {

@@ -33,7 +33,7 @@ func (cmd *approvalsCmd) Run(inv *invocation) error {
 	}
 	rows := make([][]any, 0, len(open.Approvals))
 	for _, a := range open.Approvals {
-		rows = append(rows, []any{a.ID, a.Principal, mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Line(string(a.Arguments))})
+		rows = append(rows, []any{a.ID, a.Principal, mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
 	}
 	return table.Write(inv.Out, table.Colored(inv.Out), []string{"ID", "CLIENT", "TOOL", "LEFT", "ASKED BY", "ARGUMENTS"}, rows)
 }

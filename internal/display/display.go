@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -69,6 +70,24 @@ func WithoutColors(text string) string {
 // which is invisible on a terminal and visible to a model.
 func IsUnsafe(r rune) bool {
 	return unicode.IsControl(r) || isLineBreak(r) || unicode.Is(unicode.Bidi_Control, r) || r >= 0xE0000 && r <= 0xE007F
+}
+
+// Escaped returns JSON in which each character that a reader would not see, or that changes how others are seen, is
+// an escape, as in \u202e.
+func Escaped(json string) string {
+	var b strings.Builder
+	for _, r := range json {
+		switch {
+		case unicode.IsPrint(r) && !isIgnorable(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // isLineBreak reports whether a character ends a line.

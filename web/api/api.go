@@ -103,6 +103,8 @@ const (
 	// AttentionFleet: this node has no lease in its fleet, or no node of the fleet runs the server.
 	// Hosts report it; see Program.
 	AttentionFleet AttentionKind = "fleet"
+	// AttentionApproval: calls wait for a decision of a person.
+	AttentionApproval AttentionKind = "approval"
 	// AttentionGroup: a group has failed, and is parked or was given up as one. Group names it.
 	AttentionGroup AttentionKind = "group"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.
@@ -215,6 +217,8 @@ type FoundTool struct {
 type Calls struct {
 	// InFlight are the requests that have not ended.
 	InFlight []monitor.CallInFlight `json:"inFlight"`
+	// Approvals are the calls that wait for a decision, oldest first; nothing of them was sent.
+	Approvals []Approval `json:"approvals,omitempty"`
 	// Tasks are the calls that servers execute as tasks and that have not ended.
 	Tasks []mcpvisor.OpenTask `json:"tasks,omitempty"`
 	// Unfinished are calls with a key that an earlier process has made, oldest first, at most 20:
@@ -434,7 +438,7 @@ type Approval struct {
 	Principal string `json:"principal,omitempty"`
 	Server    string `json:"server"`
 	Tool      string `json:"tool"`
-	// Arguments are those that will be sent.
+	// Arguments are those that will be sent, without secrets of the configuration.
 	Arguments json.RawMessage `json:"arguments"`
 	// Rule says which rule asks.
 	Rule string `json:"rule"`

@@ -3,6 +3,7 @@
 import { fill, h, head } from "./dom.js";
 import { at, count, fits, plural, rests, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
+import { showApprovals } from "./approvals.js";
 import { showClients } from "./clients.js";
 import { showNodes } from "./nodes.js";
 import { showEvents, takeSummaries } from "./events.js";
@@ -15,7 +16,7 @@ import { takeUsage } from "./usage.js";
 function none() { return { of: new Map(), seq: 0, started: null, dropped: 0 }; }
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), groups: [], attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), groups: [], attention: [], approvals: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -139,6 +140,10 @@ async function poll() {
 		app.recent = app.recent.concat(c.recent).slice(-keptCalls);
 		app.inFlight = c.inFlight;
 		app.tasks = c.tasks ?? [];
+		const decided = app.approvals.length;
+		app.approvals = c.approvals ?? [];
+		if (decided !== app.approvals.length) refresh(); // what needs attention
+		if (decided || app.approvals.length) render();
 		app.unknown = c.unknown;
 		const before = app.unfinished.length;
 		app.unfinished = c.unfinished ?? [];
@@ -327,6 +332,7 @@ function paint() {
 	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
 	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
 	else if (app.loaded) showAttention($("attention"), attention, app.controls && !lostSince, servers, lostSince > 0);
+	showApprovals($("approvals"), app.approvals, app.controls && !lostSince);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage, app.placed);
 	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
 	$("show-all").hidden = !filtered;
@@ -430,6 +436,16 @@ async function start(name) {
 	refresh();
 }
 
+// decide approves or denies a call that waits.
+async function decide(id, approve) {
+	const got = await post("approvals", JSON.stringify({ id, approve })).catch((error) => ({ error }));
+	if (got.error) answer("bad", "The decision failed: " + got.error.message);
+	else answer("good", "The call is " + (approve ? "approved." : "denied."), 8);
+	app.approvals = app.approvals.filter((a) => a.id !== id);
+	render();
+	poll();
+}
+
 function operate(name, what) { return post("servers/" + encodeURIComponent(name) + "/" + what, "{}").catch((error) => ({ error })); }
 
 // endedCalls says which calls a restart or stop of servers would end; empty if none.
@@ -498,6 +514,7 @@ document.addEventListener("click", (e) => {
 	if (!button) return;
 	if (button.dataset.act === "restart") askRestart(button.dataset.sure, button.dataset.server);
 	else if (button.dataset.act === "start") start(button.dataset.server);
+	else if (button.dataset.act === "approve" || button.dataset.act === "deny") decide(button.dataset.id, button.dataset.act === "approve");
 	else if (button.dataset.act === "stop") askStop(button.dataset.sure, button.dataset.server);
 	else if (button.dataset.act === "restart-all") askRestart(button.dataset.sure, ...JSON.parse(button.dataset.servers));
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {

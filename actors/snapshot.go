@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
@@ -417,6 +418,10 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	if st.Session = v.Session(); st.Session != nil && v.State != supervisor.StateReady {
 		st.Session.Stderr = v.current.session.Stderr()
+	}
+	if st.Session != nil && st.Session.Instructions != "" { // a status is for people, and not for the model that they instruct
+		text, _ := json.Marshal(st.Session.Instructions)
+		_ = json.Unmarshal(v.Redact(text), &st.Session.Instructions)
 	}
 	if v.standby != nil && v.standby.session.Cause() == nil {
 		info := v.standby.session.Info()

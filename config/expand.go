@@ -64,6 +64,9 @@ func (p *parser) variable(expr string) (string, error) {
 	if entry, ok := strings.CutPrefix(expr, "keyring:"); ok {
 		return p.storedSecret(p.keyringValue(entry))
 	}
+	if line, ok := strings.CutPrefix(expr, "command:"); ok {
+		return p.storedSecret(p.commandValue(line))
+	}
 	expr = strings.TrimPrefix(expr, "env:")
 	name, def, hasDefault := strings.Cut(expr, ":-")
 	if n := variableLen(name); n == 0 || n < len(name) {
@@ -414,4 +417,38 @@ func (p *parser) keyringValue(entry string) (string, error) {
 		return "", fmt.Errorf("${keyring:%s}: %w", entry, err)
 	}
 	return value, nil
+}
+
+// commandValue returns what the program of ${command:program and arguments} prints. It runs once for all places that name it.
+func (p *parser) commandValue(line string) (string, error) {
+	words := strings.Fields(line)
+	switch {
+	case len(words) == 0:
+		return "", errors.New("${command:} names no program; write ${command:program and arguments}")
+	case p.commands == nil:
+		return "", fmt.Errorf("${command:%s} cannot be read, because this program runs no commands; use ${VAR} or ${file:…}", line)
+	}
+	key := p.text.workspace + "\x00" + strings.Join(words, "\x00")
+	printed, known := p.printed[key]
+	if !known {
+		output, err := p.commands(words, p.text.workspace)
+		printed = commandOutput{strings.TrimRight(output, "\r\n"), err}
+		if p.printed == nil {
+			p.printed = map[string]commandOutput{}
+		}
+		p.printed[key] = printed
+	}
+	switch {
+	case printed.err != nil:
+		return "", fmt.Errorf("${command:%s}: %w", line, printed.err)
+	case printed.value == "":
+		return "", fmt.Errorf("${command:%s}: it printed nothing; run it by hand", line)
+	}
+	return printed.value, nil
+}
+
+// commandOutput is what a program of ${command:…} has printed.
+type commandOutput struct {
+	value string
+	err   error
 }

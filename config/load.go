@@ -223,6 +223,13 @@ func WithKeyring(lookup func(service, account string) (string, error)) Option {
 	return func(p *parser) { p.keyring = lookup }
 }
 
+// WithCommands sets how the program of ${command:program and arguments} is run, in the folder of the file, for what it prints. A
+// program runs once for each reading of the files. The error of run becomes part of a problem, so it must not hold the value.
+// Without WithCommands such a value is a problem: this package runs no program by itself.
+func WithCommands(run func(command []string, dir string) (string, error)) Option {
+	return func(p *parser) { p.commands = run }
+}
+
 // WithFiles sets how ${file:path} is found, by the path as it is written. The error of lookup becomes
 // part of a problem, so it must not hold the value. The default, also for nil, reads the file. A
 // program that only checks a configuration, which another machine uses, needs it.

@@ -16,12 +16,14 @@ type parser struct {
 
 	// Set by options.
 	lookup    func(string) (string, bool)
-	ask       func(Input) (string, error)                   // nil if the user cannot be asked
-	keyring   func(service, account string) (string, error) // nil without a keyring
-	files     func(path string) (string, error)             // nil: they are read
-	webSocket func(WebSocket) *mcpvisor.Transport           // nil if WebSockets are not reached
-	workspace string                                        // empty for the directory of each file
-	only      []string                                      // the servers or entries to read, if limited
+	ask       func(Input) (string, error)                        // nil if the user cannot be asked
+	keyring   func(service, account string) (string, error)      // nil without a keyring
+	commands  func(command []string, dir string) (string, error) // nil: none is run
+	printed   map[string]commandOutput                           // by folder and command
+	files     func(path string) (string, error)                  // nil: they are read
+	webSocket func(WebSocket) *mcpvisor.Transport                // nil if WebSockets are not reached
+	workspace string                                             // empty for the directory of each file
+	only      []string                                           // the servers or entries to read, if limited
 	limited   bool
 	others    bool // "after" may name servers that the files do not have
 

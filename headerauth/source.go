@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/program"
 )
 
 // Source says where the headers come from. They are kept, for all sessions of a registration,
@@ -43,9 +44,6 @@ type Source struct {
 	// process group on Unix. Default 10 s. A negative value is an error.
 	Timeout time.Duration
 }
-
-// maxOutput is the longest output of a program that is read, in bytes.
-const maxOutput = 64 << 10
 
 // Validate implements mcpvisor.Auth.
 func (s *Source) Validate() error {
@@ -85,7 +83,7 @@ func (s *Source) fetch(ctx context.Context) (http.Header, error) {
 		}
 		return checkHeaders(headers)
 	}
-	output, err := s.run(ctx)
+	output, err := program.Output(ctx, s.Command, s.Dir, s.Env)
 	if err != nil {
 		return nil, fmt.Errorf("program %s: %w", s.Command[0], err)
 	}

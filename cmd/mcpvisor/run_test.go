@@ -64,10 +64,16 @@ func shortDir(t *testing.T) string {
 // startRunIn is startRun with a directory for the socket.
 func startRunIn(t *testing.T, runtimeDir string, servers map[string]any, args ...string) *background {
 	t.Helper()
+	return startRunOf(t, runtimeDir, serversFile(t, servers), args...)
+}
+
+// startRunOf is startRunIn with a configuration that is there.
+func startRunOf(t *testing.T, runtimeDir, config string, args ...string) *background {
+	t.Helper()
 	before := goleak.IgnoreCurrent() // servers of the test
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
-	b := &background{t: t, config: serversFile(t, servers), lines: make(chan string)}
+	b := &background{t: t, config: config, lines: make(chan string)}
 	ctx, interrupt := context.WithCancel(t.Context())
 	b.interrupt = interrupt
 	r, w := io.Pipe()

@@ -89,7 +89,7 @@ func place(f *configfile.File, name string) string {
 // warnEntry reports what the loader says about an entry that was changed.
 func warnEntry(inv *cli.Invocation, f *configfile.File, name string) {
 	file, err := config.Parse(f.Bytes(), f.Path(), config.WithInput(func(config.Input) (string, error) { return "", nil }),
-		config.WithKeyring(func(string, string) (string, error) { return "", nil }), websocket.Option)
+		config.WithKeyring(func(string, string) (string, error) { return "", nil }), config.WithCommands(func([]string, string) (string, error) { return "", nil }), websocket.Option)
 	if err != nil {
 		inv.Warn(name, "%v", err)
 		return

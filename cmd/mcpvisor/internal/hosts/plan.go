@@ -220,7 +220,7 @@ func check(entry object, item *Item) error {
 	}
 	set := func(string) (string, bool) { return "https://example.com", true }
 	f, err := config.Parse(text, "x.json", config.WithLookup(set), config.WithInput(func(config.Input) (string, error) { return "x", nil }),
-		config.WithKeyring(func(string, string) (string, error) { return "x", nil }), websocket.Option)
+		config.WithKeyring(func(string, string) (string, error) { return "x", nil }), config.WithCommands(func([]string, string) (string, error) { return "x", nil }), websocket.Option)
 	if err != nil {
 		return errors.New("mcpvisor cannot read it")
 	}

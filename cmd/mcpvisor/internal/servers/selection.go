@@ -1,15 +1,19 @@
 package servers
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/program"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -17,7 +21,7 @@ import (
 // the user is asked for nothing that other servers need. The problems of the file are left to
 // the caller.
 func (o *Opener) LoadConfig(names ...string) (*config.File, error) {
-	options := append(o.inputOptions(), config.WithKeyring(lookUpSecret))
+	options := append(o.inputOptions(), config.WithKeyring(lookUpSecret), o.runCommands())
 	if len(names) > 0 {
 		options = append(options, config.WithServers(names...))
 	}
@@ -27,7 +31,7 @@ func (o *Opener) LoadConfig(names ...string) (*config.File, error) {
 // ReloadConfig reads the configuration again, for a command that continues. The user is asked
 // nothing: what was answered is known, and what was not is a problem of the file.
 func (o *Opener) ReloadConfig() (*config.File, error) {
-	return o.loadFiles(config.WithKeyring(lookUpSecret), config.WithInput(func(i config.Input) (string, error) {
+	return o.loadFiles(config.WithKeyring(lookUpSecret), o.runCommands(), config.WithInput(func(i config.Input) (string, error) {
 		if answer, known := o.answers[i.ID]; known {
 			return answer, nil
 		}
@@ -36,6 +40,22 @@ func (o *Opener) ReloadConfig() (*config.File, error) {
 		}
 		return "", errors.New("the user is asked only when the command starts")
 	}))
+}
+
+// secretTimeout bounds the run of a program of ${command:…}.
+const secretTimeout = 30 * time.Second
+
+// runCommands runs the programs of ${command:…}. A program has no terminal: it cannot ask.
+func (o *Opener) runCommands() config.Option {
+	return config.WithCommands(func(command []string, dir string) (string, error) {
+		ctx, cancel := context.WithTimeout(o.Context, secretTimeout)
+		defer cancel()
+		output, err := program.Output(ctx, command, dir, nil)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("it did not end within %v", secretTimeout)
+		}
+		return string(output), err
+	})
 }
 
 func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {

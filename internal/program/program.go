@@ -1,4 +1,5 @@
-package headerauth
+// Package program runs a program for what it prints, such as a token, within bounds.
+package program
 
 import (
 	"bytes"
@@ -15,11 +16,15 @@ import (
 // pipeTimeout is how long a program that ended, or was killed, may leave its pipes open to others.
 const pipeTimeout = time.Second
 
-// run runs the program and returns what it printed.
-func (s *Source) run(ctx context.Context) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = s.Dir, os.Environ(), pipeTimeout
-	for name, value := range s.Env {
+// maxOutput is the longest output that is read, in bytes.
+const maxOutput = 64 << 10
+
+// Output runs command in dir, with the variables of this process and those of env, and returns what it has printed, at most 64
+// KiB. The end of ctx kills the program and, on Unix, what it has started. An error has the last line of its stderr.
+func Output(ctx context.Context, command []string, dir string, env map[string]string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user has written the command
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, os.Environ(), pipeTimeout
+	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	output, problem := &bounded{}, &tail{}

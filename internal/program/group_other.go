@@ -1,6 +1,6 @@
 //go:build !unix
 
-package headerauth
+package program
 
 import "os/exec"
 

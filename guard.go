@@ -16,7 +16,8 @@ type CatalogGuard interface {
 	Check(server string, offer Offer) []Finding
 }
 
-// Offer is what a server offers, as it sent it. The guard must not change it.
+// Offer is what a server offers, as it sent it, but for secrets of its [ServerSpec], which are masked: then an entry is in
+// canonical form. The guard must not change it.
 type Offer struct {
 	// Instructions is the server's advice to a language model, shortened to 64 KiB.
 	Instructions string
@@ -27,7 +28,7 @@ type Offer struct {
 // OfferEntry is one entry of a list. Name identifies it in its list: the server's own name, or the URI template.
 type OfferEntry struct {
 	Name string
-	// Raw is the entry as the server sent it, byte for byte.
+	// Raw is the entry as the server sent it; see [Offer].
 	Raw json.RawMessage
 }
 

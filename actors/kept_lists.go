@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/encodedlists"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
@@ -48,6 +50,7 @@ func (rt *Runtime) ReadLists(spec *mcpvisor.ServerSpec, body *encodedlists.Body)
 func (rt *Runtime) offered(spec *mcpvisor.ServerSpec, found *catalog.Catalog, instructions string, read catalog.Lists) *catalog.Catalog {
 	if guard := rt.opts.Guard; guard != nil {
 		found = found.Guarded(func(offer mcpvisor.Offer) ([]mcpvisor.Finding, error) {
+			offer = withoutSecrets(spec, offer)
 			return hostcall.Value("CatalogGuard", func() ([]mcpvisor.Finding, error) { return guard.Check(spec.Name, offer), nil })
 		}, instructions, read)
 	}
@@ -55,6 +58,30 @@ func (rt *Runtime) offered(spec *mcpvisor.ServerSpec, found *catalog.Catalog, in
 		return found
 	}
 	return found.Offered(spec.Tools)
+}
+
+// withoutSecrets returns an offer in which the secrets of the server are masked: a guard may keep it where they do not belong,
+// and another secret is no other offer.
+func withoutSecrets(spec *mcpvisor.ServerSpec, offer mcpvisor.Offer) mcpvisor.Offer {
+	var secrets secret.List
+	secrets.Add(spec.Secrets...)
+	if spec.Stdio != nil {
+		secrets.AddProcess(spec.Stdio.Env, spec.Stdio.Args)
+	}
+	if spec.HTTP != nil {
+		secrets.AddRemote(spec.HTTP.URL, spec.HTTP.Headers)
+	}
+	if secrets.Empty() {
+		return offer
+	}
+	mask := secrets.Replacer().Replace
+	offer.Instructions = mask(offer.Instructions)
+	for _, list := range [][]mcpvisor.OfferEntry{offer.Tools, offer.Prompts, offer.Templates} { // made for the guard
+		for i := range list {
+			list[i].Raw = canonical.Masked(mask, list[i].Raw)
+		}
+	}
+	return offer
 }
 
 // listedInstructions returns the instructions of a session, unless a guard withholds them.

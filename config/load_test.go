@@ -186,6 +186,30 @@ func TestExpand_keyring(t *testing.T) {
 	}
 }
 
+// A program runs once for all places that name it, and its output is a secret.
+func TestExpand_command(t *testing.T) {
+	load := func(expression string, opts ...Option) *File {
+		return mustParse(t, []byte(`{"servers": {"s": {"command": "x", "env": {"KEY": "${`+expression+`}", "TWO": "a ${`+expression+`}"}}}}`), "/w/mcp.json", opts...)
+	}
+	ran := 0
+	run := func(output string, err error) Option {
+		return WithCommands(func(command []string, dir string) (string, error) {
+			ran++
+			require.Equal(t, []string{"pass", "show", "mcp/github"}, command)
+			require.Equal(t, "/w", dir)
+			return output, err
+		})
+	}
+	f := load("command:pass  show mcp/github", run("s3cret-key\r\n\n", nil))
+	require.Equal(t, 1, ran)
+	require.Equal(t, "a s3cret-key", f.Servers[0].Spec.Stdio.Env["TWO"])
+	require.Equal(t, []string{"s3cret-key", "s3cret-key"}, f.Servers[0].Spec.Secrets)
+	require.Contains(t, load("command:pass show mcp/github").Problems[0].Message, "this program runs no commands")
+	require.Contains(t, load("command:pass show mcp/github", run("", errors.New("exit status 1: no such entry"))).Problems[0].Message, `in "env.KEY": ${command:pass show mcp/github}: exit status 1: no such entry`)
+	require.Contains(t, load("command:pass show mcp/github", run("\n", nil)).Problems[0].Message, "it printed nothing")
+	require.Contains(t, load("command: ", run("", nil)).Problems[0].Message, "names no program")
+}
+
 // The JSON parser is recursive, and a stack overflow ends the process. So text that
 // is nested too deep never reaches it. Brackets in strings and comments do not count.
 func TestParse_nesting(t *testing.T) {

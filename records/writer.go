@@ -408,33 +408,11 @@ func (w *Writer) prepare(e entry) Record {
 	for _, text := range []*string{&r.Target, &r.Client, &r.Principal, &r.Text} {
 		*text = display.Shorten(display.Line(mask(*text)), maxTextBytes)
 	}
-	r.Details = maskJSON(mask, r.Details)
-	if r.Arguments = maskJSON(mask, r.Arguments); r.Arguments != nil && w.options.Arguments == ArgumentsDigest {
+	r.Details = canonical.Masked(mask, r.Details)
+	if r.Arguments = canonical.Masked(mask, r.Arguments); r.Arguments != nil && w.options.Arguments == ArgumentsDigest {
 		m := hmac.New(sha256.New, w.options.Key)
 		m.Write(r.Arguments)
 		r.Arguments, r.ArgumentsDigest = nil, "hmac-sha256:"+hex.EncodeToString(m.Sum(nil))
 	}
 	return r
-}
-
-// maskJSON returns the canonical form of a JSON text without secrets. If a mask is inside a number, it is no longer JSON, and
-// becomes a text.
-func maskJSON(mask func(string) string, text json.RawMessage) json.RawMessage {
-	if text == nil {
-		return nil
-	}
-	form := canonical.Append(nil, text)
-	if bytes.Contains(bytes.ToLower(form), []byte(`\ud`)) { // half a surrogate pair: such a text keeps all its escapes, which hide secrets
-		var value any
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		if d.Decode(&value) == nil {
-			form, _ = json.Marshal(value) // it was decoded
-		}
-	}
-	masked := []byte(mask(string(form)))
-	if !json.Valid(masked) {
-		masked, _ = json.Marshal(string(masked)) // a string always marshals
-	}
-	return masked
 }

@@ -208,3 +208,23 @@ func unquote(value string) string {
 	}
 	return value
 }
+
+// AddProcess adds the secrets in the variables and arguments of a process.
+func (l *List) AddProcess(variables map[string]string, args []string) {
+	env := make([]string, 0, len(variables))
+	for name, value := range variables {
+		env = append(env, name+"="+value)
+	}
+	l.AddEnv(env)
+	l.AddArgs(args)
+}
+
+// AddRemote adds the secrets in the address and the headers of a server.
+func (l *List) AddRemote(address string, headers map[string]string) {
+	if u, err := url.Parse(address); err == nil {
+		l.AddEndpoint(u)
+	}
+	for name, value := range headers {
+		l.AddHeader(name, value)
+	}
+}

@@ -3,7 +3,6 @@ package control
 import (
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -180,20 +179,10 @@ func (m *Masks) Update(specs ...mcpvisor.ServerSpec) {
 		}
 		found.Add(spec.Secrets...)
 		if spec.Stdio != nil {
-			env := make([]string, 0, len(spec.Stdio.Env))
-			for name, value := range spec.Stdio.Env {
-				env = append(env, name+"="+value)
-			}
-			found.AddEnv(env)
-			found.AddArgs(spec.Stdio.Args)
+			found.AddProcess(spec.Stdio.Env, spec.Stdio.Args)
 		}
 		if spec.HTTP != nil {
-			if u, err := url.Parse(spec.HTTP.URL); err == nil {
-				found.AddEndpoint(u)
-			}
-			for name, value := range spec.HTTP.Headers {
-				found.AddHeader(name, value)
-			}
+			found.AddRemote(spec.HTTP.URL, spec.HTTP.Headers)
 		}
 	}
 	masks := make(map[string]*strings.Replacer, len(lists))

@@ -32,9 +32,8 @@ func toolErrorText(v *actors.View, result json.RawMessage) (text string) {
 		return ""
 	}
 	cut := display.Prefix(text, maxErrorText)
-	quoted, _ := json.Marshal(cut) // a string always marshals
 	var shown string
-	if json.Unmarshal(v.Redact(quoted), &shown) != nil {
+	if json.Unmarshal(v.Redact(jsonscan.Quote(cut)), &shown) != nil {
 		return secret.Mask
 	}
 	if masked := strings.LastIndex(shown, secret.Mask); len(cut) < len(text) && masked >= 0 {

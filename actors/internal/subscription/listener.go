@@ -87,23 +87,18 @@ func (l *Listener) listen(ctx context.Context, uris []string, gap bool, stopped 
 // for it: it may have left out resources of a stream. Failures stay for awaitAcks.
 func (l *Listener) takeAcks() {
 	l.resources = slices.DeleteFunc(l.resources, func(s *stream) bool {
-		ack, ok := l.takeAck(s)
-		return ok && !l.keepHonored(s, ack.honored)
-	})
-}
-
-func (l *Listener) takeAck(s *stream) (ack ackResult, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case ack = <-s.ack:
-		if ack.err != nil {
-			s.ack <- ack // there is room: who reports holds mu
+		l.mu.Lock()
+		ack, taken := ackResult{}, false
+		select {
+		case ack = <-s.ack:
+			if taken = ack.err == nil; !taken {
+				s.ack <- ack // there is room: who reports holds mu
+			}
+		default:
 		}
-		return ack, ack.err == nil
-	default:
-		return ack, false
-	}
+		l.mu.Unlock()
+		return taken && !l.keepHonored(s, ack.honored)
+	})
 }
 
 // afterEnds sees to the stream about the lists if others have ended in this run.

@@ -39,7 +39,7 @@ type Spent struct{ Took, Queued time.Duration }
 // Op, or [transport.ErrTask]; then call [View.TaskTaken]. Beside a [transport.TaskFailure] the result is what the server said about the task.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
 	if v.State != supervisor.StateReady && (v.current == nil || !v.current.limiter.isOpenFor(r.Method)) {
-		return nil, spent, v.unavailable()
+		return nil, spent, v.Unavailable()
 	}
 	inc := v.current
 	if r.Method == "tools/call" {
@@ -126,11 +126,8 @@ func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total tim
 	return max(idle, 0), max(t.CallTotal, 0)
 }
 
-// Unavailable is the error of a request that is not made while the server is as it is.
-func (v *View) Unavailable() error { return v.unavailable() }
-
-// unavailable explains why a server accepts no calls now, and when a call may succeed.
-func (v *View) unavailable() *mcpvisor.Error {
+// Unavailable explains why a server accepts no calls now, and when a call may succeed.
+func (v *View) Unavailable() *mcpvisor.Error {
 	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	if v.Cause != nil {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
@@ -192,7 +189,7 @@ const startingRetryAfter = 100 * time.Millisecond
 // bounds it.
 func (rt *Runtime) Ping(ctx context.Context, v *View) error {
 	if v.State != supervisor.StateReady {
-		return v.unavailable()
+		return v.Unavailable()
 	}
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
@@ -266,7 +263,7 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, eno
 			return v, nil
 		case v.replaced: // the next registration follows
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping, v.State == supervisor.StateStopped:
-			return nil, v.unavailable()
+			return nil, v.Unavailable()
 		}
 		if wanted {
 			rt.wake(v)
@@ -282,7 +279,7 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, eno
 				continue
 			case <-last:
 			}
-			e := v.unavailable()
+			e := v.Unavailable()
 			hint := "the server is " + string(v.State)
 			if v.State == supervisor.StateWaiting {
 				hint += ": " + e.Cause.Error()
@@ -667,7 +664,7 @@ func (rt *Runtime) logTimeout(r monitor.CallRecord) {
 // Monitor returns a context that ends with the incarnation in service, with its cause, or with ctx.
 func (v *View) Monitor(ctx context.Context) (context.Context, error) {
 	if v.State != supervisor.StateReady {
-		return nil, v.unavailable()
+		return nil, v.Unavailable()
 	}
 	session := v.current.session
 	monitored, cancel := context.WithCancelCause(ctx)

@@ -182,7 +182,7 @@ func (h *harness) events() func() []mcpvisor.Event {
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
 	var got []mcpvisor.Event
-	events := h.rt.Watch(ctx)
+	events := h.rt.Events().Watch(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -220,7 +220,7 @@ func TestCloseStopsServersInParallel(t *testing.T) {
 
 func TestOperationsAfterCloseFail(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
-		events := h.rt.Watch(context.Background())
+		events := h.rt.Events().Watch(context.Background())
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		v := h.rt.Snapshot().Server("fs")
@@ -240,7 +240,7 @@ func TestOperationsAfterCloseFail(t *testing.T) {
 				list = append(list, e)
 			}
 			require.Equal(t, mcpvisor.EventUnregistered, list[len(list)-1].Kind)
-			_, open := <-h.rt.Watch(context.Background())
+			_, open := <-h.rt.Events().Watch(context.Background())
 			require.False(t, open)
 		}))
 		require.Len(t, h.rt.inbox.messages, unread, "messages that no manager will handle are not kept")

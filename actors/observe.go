@@ -184,12 +184,9 @@ func (r *portRef) observeServerRequest(ctx context.Context, method string, param
 }
 
 // metaOf returns the _meta member of params; nil if it is no object.
-func metaOf(params json.RawMessage) (meta json.RawMessage) {
-	_ = jsonscan.EachMember(params, func(name string, value []byte) error {
-		if name == "_meta" && len(value) > 0 && value[0] == '{' {
-			meta = value
-		}
-		return nil
-	})
-	return meta
+func metaOf(params json.RawMessage) json.RawMessage {
+	if meta := jsonscan.Member(params, "_meta"); len(meta) > 0 && meta[0] == '{' {
+		return meta
+	}
+	return nil
 }

@@ -265,7 +265,7 @@ func (rt *Runtime) notifyPorts(v *View) {
 // reply, the end of the session, or the end of ctx.
 func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply chan<- error) messages.Message) error {
 	if v.State != supervisor.StateReady || v.current.port == nil {
-		return v.unavailable()
+		return v.Unavailable()
 	}
 	reply := make(chan error, 1)
 	rt.send(v.current.port, message(reply))

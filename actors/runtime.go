@@ -103,29 +103,8 @@ func New(opts Options) *Runtime {
 // Snapshot is the registries as they are now.
 func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
 
-// Watch subscribes to the events of the given kinds from now on; no kinds means all. The
-// channel is closed when ctx ends, or when the runtime is closed and everything was
-// delivered. A watcher that does not keep up loses the oldest events and receives their
-// number.
-func (rt *Runtime) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
-	return rt.hub.Watch(ctx, kinds...)
-}
-
-// WatchFrom is Watch that first delivers the kept events with a higher Seq than after.
-func (rt *Runtime) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
-	return rt.hub.WatchFrom(ctx, after, kinds...)
-}
-
-// RecentEvents returns the kept events with a higher Seq than after, in order, and how many
-// such events are no longer kept.
-func (rt *Runtime) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
-	return rt.hub.After(after)
-}
-
-// EventSummaries returns the summaries that have changed since the event of a number.
-func (rt *Runtime) EventSummaries(after uint64) (all []monitor.EventSummary, dropped uint64) {
-	return rt.hub.Summaries(after)
-}
+// Events returns what has happened, and happens. Only the runtime publishes there.
+func (rt *Runtime) Events() *events.Hub { return rt.hub }
 
 // Stale counts reports that were dropped because their registration has ended.
 func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }

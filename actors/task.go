@@ -77,7 +77,7 @@ var noSession = func() <-chan struct{} { c := make(chan struct{}); close(c); ret
 // or of the session.
 func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if v.State != supervisor.StateReady {
-		return nil, v.unavailable()
+		return nil, v.Unavailable()
 	}
 	return v.current.session.AnswerInputs(ctx, caller, requests)
 }

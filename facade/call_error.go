@@ -24,28 +24,16 @@ func recordedText(failure *mcpvisor.Error) string {
 // toolErrorText is the first text in the result of a tool that has failed by itself, without
 // secrets of the server.
 func toolErrorText(v *actors.View, result json.RawMessage) (text string) {
-	_ = jsonscan.EachMember(result, func(name string, content []byte) error {
-		if name != "content" {
-			return nil
-		}
-		jsonscan.EachItem(content, func(item []byte) bool {
-			_ = jsonscan.EachMember(item, func(name string, value []byte) error {
-				if name == "text" {
-					text, _ = jsonscan.ReadString(value)
-				}
-				return nil
-			})
-			return text == ""
-		})
-		return nil
+	jsonscan.EachItem(jsonscan.Member(result, "content"), func(item []byte) bool {
+		text, _ = jsonscan.ReadString(jsonscan.Member(item, "text"))
+		return text == ""
 	})
 	if text == "" {
 		return ""
 	}
 	cut := display.Prefix(text, maxErrorText)
-	quoted, _ := json.Marshal(cut) // a string always marshals
 	var shown string
-	if json.Unmarshal(v.Redact(quoted), &shown) != nil {
+	if json.Unmarshal(v.Redact(jsonscan.Quote(cut)), &shown) != nil {
 		return secret.Mask
 	}
 	if masked := strings.LastIndex(shown, secret.Mask); len(cut) < len(text) && masked >= 0 {

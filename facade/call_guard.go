@@ -43,12 +43,7 @@ func (g *guardedCall) arguments(v *actors.View, name string) (arguments json.Raw
 	if err != nil {
 		return nil, err
 	}
-	return arguments, jsonscan.EachMember(mapped, func(member string, value []byte) error {
-		if member == "arguments" {
-			arguments = value
-		}
-		return nil
-	})
+	return jsonscan.Member(mapped, "arguments"), nil // MapCall has set them
 }
 
 // permit asks the guard about a call. What the server lists may have changed while the guard waited for a person, so permit

@@ -140,7 +140,7 @@ func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	})
 	if o.catalogs != nil && original == nil {
 		c.keeping, c.saved = make(chan struct{}), map[string]string{}
-		go c.keepLists(c.rt.Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged, mcpvisor.EventUnregistered))
+		go c.keepLists(c.rt.Events().Watch(context.Background(), mcpvisor.EventReady, mcpvisor.EventChanged, mcpvisor.EventUnregistered))
 	}
 	return c
 }
@@ -412,7 +412,7 @@ func (c relayed) Closed() bool { return c.closing.Load() }
 // EventMissed is always delivered. A slow watcher delays nothing else.
 func (c *Client) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
-	return c.rt.Watch(ctx, kinds...)
+	return c.rt.Events().Watch(ctx, kinds...)
 }
 
 // withOp returns a copy of an error of ours that says what was attempted. The original

@@ -61,21 +61,21 @@ func (h History) UnknownCalls() []monitor.CallRecord { return h.rt.UnknownCalls(
 // of servers, and as many that servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed counts the
 // events after that Seq that are no longer kept.
 func (h History) Events(after uint64) (events []mcpvisor.Event, missed uint64) {
-	return h.rt.RecentEvents(after)
+	return h.rt.Events().After(after)
 }
 
 // Summaries returns what has happened to the servers in short, in the order of the last events: similar events of one
 // server are one summary, so that a crash loop takes one place. The client keeps 2000, up to 4 MiB, and at most 20 of one
-// sort for each server; dropped counts those that made room. after selects those that have changed since the event with
+// kind for each server; dropped counts those that made room. after selects those that have changed since the event with
 // that Seq: the number to pass next is the greatest Updated that you have seen.
 func (h History) Summaries(after uint64) (all []monitor.EventSummary, dropped uint64) {
-	return h.rt.EventSummaries(after)
+	return h.rt.Events().Summaries(after)
 }
 
 // WatchFrom implements relay.Methods.
 func (c relayed) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
-	return c.rt.WatchFrom(ctx, after, kinds...)
+	return c.rt.Events().WatchFrom(ctx, after, kinds...)
 }
 
 // Stderr returns what the latest incarnation of a server has written to stderr, dead or

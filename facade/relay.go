@@ -57,15 +57,11 @@ func readMeta(meta json.RawMessage) (members, capabilities json.RawMessage, err 
 	case meta[0] != '{' || !jsonscan.ValidWithin(meta, maxArgumentDepth):
 		return nil, nil, errors.New("the _meta of WithMeta is not a JSON object")
 	}
-	err = jsonscan.EachMember(meta, func(name string, value []byte) error {
-		if name == mcp.MetaKeyClientCapabilities {
-			if capabilities = value; value[0] != '{' {
-				return fmt.Errorf("the member %s of WithMeta is not a JSON object", name)
-			}
-		}
-		return nil
-	})
-	return withoutMembers(meta, isOwnMeta), capabilities, err
+	capabilities = jsonscan.Member(meta, mcp.MetaKeyClientCapabilities)
+	if len(capabilities) > 0 && capabilities[0] != '{' {
+		return nil, nil, fmt.Errorf("the member %s of WithMeta is not a JSON object", mcp.MetaKeyClientCapabilities)
+	}
+	return withoutMembers(meta, isOwnMeta), capabilities, nil
 }
 
 // isOwnMeta reports whether the client sets this member of _meta itself.
@@ -80,33 +76,23 @@ func isOwnMeta(name string) bool {
 // withoutMembers returns a valid JSON object without the members that drop names; object itself
 // if there are none. The others keep their bytes.
 func withoutMembers(object json.RawMessage, drop func(name string) bool) json.RawMessage {
-	var kept []byte
-	dropped := false
-	s := jsonscan.Scanner{Text: object}
-	s.SkipSpace()
-	s.Consume('{')
-	for s.SkipSpace(); !s.Consume('}'); s.SkipSpace() {
-		begin := s.Pos
-		quoted, escaped, _ := s.MemberName()
-		if _, ok := s.Value(); !ok {
-			return nil // the object is valid, so this does not happen
-		}
-		if drop(jsonscan.UnquoteShared(quoted, escaped)) {
-			dropped = true
-		} else {
-			kept = append(append(kept, ','), object[begin:s.Pos]...)
-		}
-		s.SkipSpace()
-		s.Consume(',')
-	}
+	kept, dropped := false, false
+	_ = jsonscan.EachMember(object, func(name string, _ []byte) error {
+		kept, dropped = kept || !drop(name), dropped || drop(name)
+		return nil
+	})
 	switch {
 	case !dropped:
 		return object
-	case len(kept) == 0:
+	case !kept:
 		return nil
 	}
-	kept[0] = '{'
-	return append(kept, '}')
+	return jsonscan.Edit(object, func(name string, value []byte) []byte {
+		if drop(name) {
+			return nil
+		}
+		return value
+	})
 }
 
 // mergeMeta returns one object of the members of own, which the client's observer has set, and of

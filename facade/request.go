@@ -346,7 +346,7 @@ var isErrorMember = []byte(`"isError"`)
 
 // isToolError reports whether the result of a tool has isError. Most results do not have
 // the member, or have it once and false, so they are not parsed.
-func isToolError(result json.RawMessage) (failed bool) {
+func isToolError(result json.RawMessage) bool {
 	at := bytes.Index(result, isErrorMember)
 	if at < 0 {
 		return false
@@ -355,13 +355,7 @@ func isToolError(result json.RawMessage) (failed bool) {
 	if bytes.HasPrefix(rest, []byte("false")) && !bytes.Contains(rest, isErrorMember) {
 		return false
 	}
-	_ = jsonscan.EachMember(result, func(name string, value []byte) error {
-		if name == "isError" {
-			failed = string(value) == "true"
-		}
-		return nil
-	})
-	return failed
+	return string(jsonscan.Member(result, "isError")) == "true"
 }
 
 // WithObserver reports the start and the end of each request to observer, for traces and metrics;

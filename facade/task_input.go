@@ -210,7 +210,7 @@ func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
 		return nil
 	}
 	in := &f.inputs
-	var fresh []byte
+	var fresh jsonscan.Object
 	var keys, sending []string
 	err := eachInput(requests, func(key string, value []byte) error {
 		switch {
@@ -224,7 +224,8 @@ func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
 			if len(in.asked)+len(keys) == maxTaskInputs {
 				return errManyInputs
 			}
-			fresh, keys = appendMember(fresh, key, value), append(keys, strings.Clone(key))
+			fresh.Add(key, value)
+			keys = append(keys, strings.Clone(key))
 		}
 		return nil
 	})
@@ -232,7 +233,7 @@ func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
 		return badInputs(err)
 	}
 	if len(keys) > 0 && in.answers == nil {
-		f.askHost(ctx, keys, append(fresh, '}'))
+		f.askHost(ctx, keys, fresh.Close())
 	}
 	return f.deliver(ctx, sending)
 }
@@ -244,11 +245,11 @@ func (f *follower) deliver(ctx context.Context, keys []string) error {
 		return nil
 	}
 	in := &f.inputs
-	var send []byte
+	var send jsonscan.Object
 	for _, key := range keys {
-		send = appendMember(send, key, in.ready[key])
+		send.Add(key, in.ready[key])
 	}
-	_, err := f.request(ctx, "tasks/update", task.UpdateParams(f.id(), append(send, '}')), nil)
+	_, err := f.request(ctx, "tasks/update", task.UpdateParams(f.id(), send.Close()), nil)
 	if err != nil && asError(err).Kind != mcpvisor.KindRPC {
 		return f.asked(ctx, err)
 	}
@@ -260,17 +261,6 @@ func (f *follower) deliver(ctx context.Context, keys []string) error {
 }
 
 func (f *follower) incarnation() incarnationID { return incarnationID{f.view.Gen, f.view.Epoch} }
-
-// appendMember appends a member to the text of an object that is not closed.
-func appendMember(b []byte, key string, value []byte) []byte {
-	if len(b) == 0 {
-		b = append(b, '{')
-	} else {
-		b = append(b, ',')
-	}
-	name, _ := json.Marshal(key) // a string always marshals
-	return append(append(append(b, name...), ':'), value...)
-}
 
 // askHost has the handlers of the host answer requests, an object of these keys.
 func (f *follower) askHost(ctx context.Context, keys []string, requests json.RawMessage) {

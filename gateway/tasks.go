@@ -274,7 +274,7 @@ func (h *taskHandle) state(ctx context.Context, answer relay.TaskAnswer, asked *
 	}
 	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
-		b := message.OpenObject(state)
+		b := jsonscan.OpenObject(state)
 		if held := h.awaitQuestions(h.answers); held != nil {
 			b.Add("inputRequests", held.Requests(ctx))
 		} else {

@@ -50,7 +50,8 @@ func (s Settings) MapCall(offered string, params json.RawMessage) (own string, m
 	if own == offered && len(setting.Fixed) == 0 && len(setting.Defaults) == 0 {
 		return own, params, nil
 	}
-	b := appendMember([]byte{'{'}, "name", quote(own))
+	var b jsonscan.Object
+	b.Add("name", jsonscan.Quote(own))
 	arguments := []byte("{}")
 	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
 		switch key {
@@ -58,20 +59,22 @@ func (s Settings) MapCall(offered string, params json.RawMessage) (own string, m
 		case "arguments":
 			arguments = value
 		default:
-			b = appendMember(b, key, value)
+			b.Add(key, value)
 		}
 		return nil
 	})
 	if arguments, err = withArguments(arguments, setting); err != nil {
 		return "", nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
-	return own, append(appendMember(b, "arguments", arguments), '}'), nil
+	b.Add("arguments", arguments)
+	return own, b.Close(), nil
 }
 
 // withArguments adds the arguments of a setting to those of a call. A fixed one in another case counts as the same,
 // because some servers read it as the same.
 func withArguments(arguments []byte, setting mcpvisor.ToolSetting) ([]byte, error) {
-	b, has := []byte{'{'}, map[string]bool{}
+	var b jsonscan.Object
+	has := map[string]bool{}
 	err := jsonscan.EachMember(arguments, func(key string, value []byte) error {
 		for fixed := range setting.Fixed {
 			if strings.EqualFold(fixed, key) {
@@ -79,18 +82,18 @@ func withArguments(arguments []byte, setting mcpvisor.ToolSetting) ([]byte, erro
 			}
 		}
 		has[key] = true
-		b = appendMember(b, key, value)
+		b.Add(key, value)
 		return nil
 	})
 	for _, name := range slices.Sorted(maps.Keys(setting.Defaults)) {
 		if !has[name] {
-			b = appendMember(b, name, setting.Defaults[name])
+			b.Add(name, setting.Defaults[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(setting.Fixed)) {
-		b = appendMember(b, name, setting.Fixed[name])
+		b.Add(name, setting.Fixed[name])
 	}
-	return append(b, '}'), err
+	return b.Close(), err
 }
 
 // Adapted returns the catalog with its tools as settings offer them, and with warnings about settings that change
@@ -150,38 +153,35 @@ func adapt(t mcpvisor.Tool, setting mcpvisor.ToolSetting) (adapted mcpvisor.Tool
 	if schema, ok := def.InputSchema.(json.RawMessage); ok && len(setting.Fixed)+len(setting.Defaults) > 0 {
 		def.InputSchema, undeclared = adaptSchema(schema, setting)
 	}
-	b := appendMember([]byte{'{'}, "name", quote(def.Name))
+	var b jsonscan.Object
+	b.Add("name", jsonscan.Quote(def.Name))
 	if setting.Description != "" {
-		b = appendMember(b, "description", quote(def.Description))
+		b.Add("description", jsonscan.Quote(def.Description))
 	}
 	if schema, ok := def.InputSchema.(json.RawMessage); ok {
-		b = appendMember(b, "inputSchema", schema)
+		b.Add("inputSchema", schema)
 	}
 	_ = jsonscan.EachMember(t.Raw, func(key string, value []byte) error {
 		if key != "name" && key != "inputSchema" && (key != "description" || setting.Description == "") {
-			b = appendMember(b, key, value)
+			b.Add(key, value)
 		}
 		return nil
 	})
-	t.Definition, t.Raw = &def, append(b, '}')
+	t.Definition, t.Raw = &def, b.Close()
 	return t, undeclared
 }
 
 // adaptSchema removes fixed arguments from an input schema, and states the defaults of others.
 func adaptSchema(schema json.RawMessage, setting mcpvisor.ToolSetting) (adapted json.RawMessage, undeclared []string) {
 	declared := map[string]bool{}
-	b := []byte{'{'}
-	err := jsonscan.EachMember(schema, func(key string, value []byte) error {
-		switch key {
-		case "properties":
-			value = adaptProperties(value, setting, declared)
-		case "required":
-			if value = optional(value, setting); value == nil {
-				return nil
-			}
+	adapted = jsonscan.Edit(schema, func(key string, value []byte) []byte {
+		switch {
+		case key == "properties" && value[0] == '{':
+			return adaptProperties(value, setting, declared)
+		case key == "required":
+			return optional(value, setting)
 		}
-		b = appendMember(b, key, value)
-		return nil
+		return value
 	})
 	for _, arguments := range []map[string]json.RawMessage{setting.Fixed, setting.Defaults} {
 		for _, name := range slices.Sorted(maps.Keys(arguments)) {
@@ -190,38 +190,30 @@ func adaptSchema(schema json.RawMessage, setting mcpvisor.ToolSetting) (adapted 
 			}
 		}
 	}
-	if err != nil { // true, or not a schema
-		return schema, undeclared
-	}
-	return append(b, '}'), undeclared
+	return adapted, undeclared
 }
 
 // adaptProperties is adaptSchema for "properties". It notes those that are declared.
 func adaptProperties(properties []byte, setting mcpvisor.ToolSetting, declared map[string]bool) []byte {
-	b := []byte{'{'}
-	err := jsonscan.EachMember(properties, func(name string, value []byte) error {
+	return jsonscan.Edit(properties, func(name string, value []byte) []byte {
 		declared[strings.Clone(name)] = true
 		if _, fixed := setting.Fixed[name]; fixed {
 			return nil
 		}
-		if preset, ok := setting.Defaults[name]; ok {
-			with := appendMember([]byte{'{'}, "default", preset)
-			if jsonscan.EachMember(value, func(key string, value []byte) error {
-				if key != "default" {
-					with = appendMember(with, key, value)
-				}
-				return nil
-			}) == nil {
-				value = append(with, '}')
-			}
+		preset, ok := setting.Defaults[name]
+		if !ok || value[0] != '{' {
+			return value
 		}
-		b = appendMember(b, name, value)
-		return nil
+		var with jsonscan.Object
+		with.Add("default", preset)
+		_ = jsonscan.EachMember(value, func(key string, value []byte) error {
+			if key != "default" {
+				with.Add(key, value)
+			}
+			return nil
+		})
+		return with.Close()
 	})
-	if err != nil {
-		return properties
-	}
-	return append(b, '}')
 }
 
 // optional returns "required" without the arguments that a setting has; nil if nothing is left.
@@ -240,18 +232,4 @@ func optional(required []byte, setting mcpvisor.ToolSetting) []byte {
 	}
 	text, _ := json.Marshal(kept) // strings always marshal
 	return text
-}
-
-// appendMember appends a member to the object that b begins.
-func appendMember(b []byte, name string, value []byte) []byte {
-	if len(b) > 1 {
-		b = append(b, ',')
-	}
-	b = append(append(b, quote(name)...), ':')
-	return append(b, value...)
-}
-
-func quote(text string) []byte {
-	quoted, _ := json.Marshal(text) // a string always marshals
-	return quoted
 }

@@ -201,15 +201,9 @@ func (b *Body) Answer(method string, params json.RawMessage) (result json.RawMes
 		result, err := b.greeting(method)
 		return result, err == nil
 	}
-	cursor := false
-	if len(params) > 0 {
-		_ = jsonscan.EachMember(params, func(key string, value []byte) error {
-			cursor = cursor || key == "cursor" && !bytes.Equal(value, []byte("null"))
-			return nil
-		})
-	}
+	cursor := jsonscan.Member(params, "cursor")
 	result, ok = b.results[method]
-	return result, ok && !cursor
+	return result, ok && (cursor == nil || string(cursor) == "null")
 }
 
 // greeting is the result of initialize (legacy), or of server/discover (since 2026-07-28).

@@ -229,15 +229,13 @@ func (t *Task) Pause(n int) time.Duration {
 
 // Params returns the params of tasks/get, tasks/result and tasks/cancel.
 func Params(id string) json.RawMessage {
-	quoted, _ := json.Marshal(id) // a string always marshals
-	return append(append([]byte(`{"taskId":`), quoted...), '}')
+	return append(append([]byte(`{"taskId":`), jsonscan.Quote(id)...), '}')
 }
 
 // ListenParams returns the params of subscriptions/listen for notifications about a task
 // (2026-07-28).
 func ListenParams(id string) json.RawMessage {
-	quoted, _ := json.Marshal(id) // a string always marshals
-	return append(append([]byte(`{"notifications":{"taskIds":[`), quoted...), `]}}`...)
+	return append(append([]byte(`{"notifications":{"taskIds":[`), jsonscan.Quote(id)...), `]}}`...)
 }
 
 // UpdateParams returns the params of tasks/update. responses is the JSON of an object.

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,15 +92,12 @@ func isOpenMember(key string) bool {
 
 // withoutLargeMembers returns an entry without the open members that exceed memberLimits.
 func withoutLargeMembers(item []byte) []byte {
-	var kept []byte
-	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // slim has read it without an error
-		if !isOpenMember(key) || exceeds(value, memberLimits) == nil {
-			name, _ := json.Marshal(key) // a string always marshals
-			kept = append(append(append(append(kept, ','), name...), ':'), value...)
+	return jsonscan.Edit(item, func(key string, value []byte) []byte {
+		if isOpenMember(key) && exceeds(value, memberLimits) != nil {
+			return nil
 		}
-		return nil
+		return value
 	})
-	return append(append([]byte{'{'}, bytes.TrimPrefix(kept, []byte{','})...), '}')
 }
 
 // exceeds returns why a value must not be decoded; nil if it may be.

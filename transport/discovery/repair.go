@@ -3,7 +3,6 @@ package discovery
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -13,65 +12,39 @@ const maxRepairDepth = 16
 
 // repairSchemas returns an entry of tools/list in whose schemas each map that is an empty list is an empty object. PHP
 // writes an empty map so, and a schema with it means nothing else. An entry without one is returned as it is.
-func repairSchemas(item json.RawMessage) (repaired json.RawMessage, changed bool) {
-	if !bytes.Contains(item, []byte("[]")) {
-		return item, false
-	}
-	return repairMembers(item, func(key string, value []byte) ([]byte, bool) {
+func repairSchemas(item json.RawMessage) json.RawMessage {
+	return jsonscan.Edit(item, func(key string, value []byte) []byte {
 		if key == "inputSchema" || key == "outputSchema" {
 			return repairSchema(value, 0)
 		}
-		return value, false
+		return value
 	})
 }
 
 // repairSchema repairs one schema and those in it.
-func repairSchema(schema []byte, depth int) (repaired []byte, changed bool) {
-	if depth > maxRepairDepth || !bytes.Contains(schema, []byte("[]")) {
-		return schema, false
+func repairSchema(schema []byte, depth int) []byte {
+	if depth > maxRepairDepth || schema[0] != '{' || !bytes.Contains(schema, []byte("[]")) {
+		return schema
 	}
-	return repairMembers(schema, func(keyword string, value []byte) ([]byte, bool) {
+	each := func(value []byte) []byte {
+		return jsonscan.Edit(value, func(_ string, inner []byte) []byte { return repairSchema(inner, depth+1) })
+	}
+	return jsonscan.Edit(schema, func(keyword string, value []byte) []byte {
 		switch keyword {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 			if string(value) == "[]" {
-				return []byte("{}"), true
+				return []byte("{}")
 			}
-			return repairMembers(value, func(_ string, member []byte) ([]byte, bool) { return repairSchema(member, depth+1) })
+			if value[0] == '{' {
+				return each(value)
+			}
 		case "items", "additionalProperties":
 			return repairSchema(value, depth+1)
 		case "anyOf", "allOf", "oneOf":
-			var items [][]byte
-			some := false
-			jsonscan.EachItem(value, func(item []byte) bool {
-				item, changed := repairSchema(item, depth+1)
-				items, some = append(items, item), some || changed
-				return true
-			})
-			if some {
-				value = slices.Concat([]byte{'['}, bytes.Join(items, []byte{','}), []byte{']'})
+			if value[0] == '[' {
+				return each(value)
 			}
-			return value, some
 		}
-		return value, false
+		return value
 	})
-}
-
-// repairMembers returns an object with each value as repair returns it; what is no object, and an object that repair does
-// not change, as it is.
-func repairMembers(object []byte, repair func(key string, value []byte) ([]byte, bool)) (repaired []byte, changed bool) {
-	b := []byte{'{'}
-	err := jsonscan.EachMember(object, func(key string, value []byte) error {
-		value, one := repair(key, value)
-		changed = changed || one
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		name, _ := json.Marshal(key) // a string always marshals
-		b = append(append(append(b, name...), ':'), value...)
-		return nil
-	})
-	if err != nil || !changed {
-		return object, false
-	}
-	return append(b, '}'), true
 }

@@ -25,7 +25,7 @@ type toolDecoder struct {
 // add decodes one entry. Schemas stay the bytes that the server sent.
 func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 	def, tasks := new(mcp.Tool), ""
-	if fixed, changed := repairSchemas(item); changed {
+	if fixed := repairSchemas(item); &fixed[0] != &item[0] {
 		*b.decoded += len(fixed)
 		item = fixed
 		b.repaired++
@@ -99,19 +99,14 @@ func readTool(item json.RawMessage, def *mcp.Tool, tasks *string, b *bounds) err
 
 // readTaskSupport reads the member execution of a tool. What is neither "required" nor
 // "optional" does not require tasks.
-func readTaskSupport(execution []byte) (support string) {
-	_ = jsonscan.EachMember(execution, func(key string, value []byte) error {
-		if key == "taskSupport" {
-			switch string(value) {
-			case `"required"`:
-				support = "required"
-			case `"optional"`:
-				support = "optional"
-			}
-		}
-		return nil
-	})
-	return support
+func readTaskSupport(execution []byte) string {
+	switch string(jsonscan.Member(execution, "taskSupport")) {
+	case `"required"`:
+		return "required"
+	case `"optional"`:
+		return "optional"
+	}
+	return ""
 }
 
 // readSchema returns the bytes of a schema; nil for null.

@@ -34,7 +34,7 @@ const (
 // has ended. Servers made with the go-sdk need both on a pipe: they keep one
 // listener for each resource, and forget the listener of the lists when any stream
 // ends, even a rejected one. There the stream of the lists is opened again after
-// that (see lists).
+// that (see listsStream).
 //
 // On a pipe the end of a stream is known from the server's answer, which many servers
 // leave out (see CancelGrace). So only a new stream about the same resource waits for it,
@@ -42,14 +42,14 @@ const (
 type Listener struct {
 	config  *Config
 	results *results
-	lists   lists
 
 	// Owned by the goroutine that runs [Subscriber.Reconcile].
 	resources   []*stream // each about its own resources
 	ending      []*stream // stopped, and not known to have ended
 	streamEnded bool      // a stream was stopped or rejected in this run
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	lists listsStream // guarded by mu
 	// open are the streams by the id of their request. Guarded by mu, as are the
 	// fields of a stream that its comment says so of: the goroutines of the streams
 	// and the reader of the session use them.
@@ -65,7 +65,7 @@ func newListener(config *Config, results *results) *Listener {
 // acknowledged the new ones, or their time is over. gap: changes of the resources without a
 // stream may have been missed.
 func (l *Listener) listen(ctx context.Context, uris []string, gap bool, stopped func()) {
-	first := l.lists.get() == nil
+	first := l.aboutLists() == nil
 	if first {
 		l.openLists(false)
 	}
@@ -76,7 +76,7 @@ func (l *Listener) listen(ctx context.Context, uris []string, gap bool, stopped 
 	l.openResources(ctx, fresh, gap)
 	l.afterEnds(ctx, first)
 	if first {
-		l.awaitAck(ctx, l.lists.get())
+		l.awaitAck(ctx, l.aboutLists())
 	}
 	for _, s := range l.resources {
 		l.results.retryNeeded = l.results.retryNeeded || !l.isAcked(s)
@@ -87,23 +87,18 @@ func (l *Listener) listen(ctx context.Context, uris []string, gap bool, stopped 
 // for it: it may have left out resources of a stream. Failures stay for awaitAcks.
 func (l *Listener) takeAcks() {
 	l.resources = slices.DeleteFunc(l.resources, func(s *stream) bool {
-		ack, ok := l.takeAck(s)
-		return ok && !l.keepHonored(s, ack.honored)
-	})
-}
-
-func (l *Listener) takeAck(s *stream) (ack ackResult, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case ack = <-s.ack:
-		if ack.err != nil {
-			s.ack <- ack // there is room: who reports holds mu
+		l.mu.Lock()
+		ack, taken := ackResult{}, false
+		select {
+		case ack = <-s.ack:
+			if taken = ack.err == nil; !taken {
+				s.ack <- ack // there is room: who reports holds mu
+			}
+		default:
 		}
-		return ack, ack.err == nil
-	default:
-		return ack, false
-	}
+		l.mu.Unlock()
+		return taken && !l.keepHonored(s, ack.honored)
+	})
 }
 
 // afterEnds sees to the stream about the lists if others have ended in this run.

@@ -1,54 +1,22 @@
 package subscription
 
-import (
-	"context"
-	"sync"
-)
+import "context"
 
-// lists holds the stream about the lists. On a shared pipe the stream is replaced after
-// streams about resources have ended, in a goroutine of its own: that waits for the
-// server, and no caller should. At most one such goroutine runs. It ends with the session,
-// as all streams do.
-//
-// mu guards all fields.
-type lists struct {
-	mu      sync.Mutex
+// listsStream is the stream about the lists. On a shared pipe it is replaced after streams about resources have
+// ended, in a goroutine of its own: that waits for the server, and no caller should. At most one such goroutine runs.
+// It ends with the session, as all streams do. Listener.mu guards all fields.
+type listsStream struct {
 	stream  *stream   // nil before the first run
 	after   []*stream // the next replacement waits until these have ended
-	reopen  bool      // a replacement is due
+	due     bool      // a replacement is due
 	running bool      // the goroutine that replaces the stream runs
 }
 
-func (l *lists) get() *stream {
+// aboutLists returns the stream about the lists; nil before the first run.
+func (l *Listener) aboutLists() *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stream
-}
-
-func (l *lists) set(s *stream) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stream = s
-}
-
-// request notes that the stream is to be replaced after others have ended. It reports
-// whether the caller must start the goroutine.
-func (l *lists) request(after []*stream) (start bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	start = !l.running
-	l.after, l.reopen, l.running = append(l.after, after...), true, true
-	return start
-}
-
-// next returns the streams to wait for, if a replacement is due. Otherwise the goroutine
-// must end.
-func (l *lists) next() (after []*stream, due bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	after, due = l.after, l.reopen
-	l.after, l.reopen, l.running = nil, false, due
-	return after, due
+	return l.lists.stream
 }
 
 // openLists opens the stream about the lists whose changes the server announces.
@@ -60,7 +28,10 @@ func (l *Listener) openLists(gap bool) {
 		about.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
 		about.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
 	}
-	l.lists.set(l.openStream(about, nil, gap))
+	s := l.openStream(about, nil, gap)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists.stream = s
 }
 
 // reopenLists replaces the stream about the lists when the streams that are ending have
@@ -78,29 +49,38 @@ func (l *Listener) reopenLists(ctx context.Context, starting bool) {
 // replaceListsAfter has the stream about the lists replaced after others have ended. done is
 // closed when that has happened; nil if a replacement is at work already.
 func (l *Listener) replaceListsAfter(others []*stream) (done <-chan struct{}) {
-	if !l.lists.request(others) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists.after, l.lists.due = append(l.lists.after, others...), true
+	if l.lists.running {
 		return nil
 	}
+	l.lists.running = true
 	ended := make(chan struct{})
 	l.config.Go(func() {
 		defer close(ended)
-		l.replaceLists()
+		for l.replaceLists() {
+		}
 	})
 	return ended
 }
 
-// replaceLists replaces the stream about the lists until no replacement is due.
-func (l *Listener) replaceLists() {
-	for after, due := l.lists.next(); due; after, due = l.lists.next() {
-		for _, s := range after {
-			<-s.ended
-		}
-		old := l.lists.get()
-		if old.isRejected() || l.config.Session.Cause() != nil {
-			continue
-		}
+// replaceLists replaces the stream about the lists, if that is due. Otherwise it reports false, and the goroutine ends.
+func (l *Listener) replaceLists() bool {
+	l.mu.Lock()
+	after, old, due := l.lists.after, l.lists.stream, l.lists.due
+	l.lists.after, l.lists.due, l.lists.running = nil, false, due
+	l.mu.Unlock()
+	if !due {
+		return false
+	}
+	for _, s := range after {
+		<-s.ended
+	}
+	if !old.isRejected() && l.config.Session.Cause() == nil {
 		old.stop()
 		<-old.ended
 		l.openLists(true)
 	}
+	return true
 }

@@ -127,7 +127,7 @@ func (s *Subscriber) OnAck(n transport.Notice) { s.listener.onAck(n) }
 // OtherStreamEnded opens the stream about the lists again, if the server may have forgotten
 // it because a stream that the subscriber did not open has ended (see [Listener]).
 func (s *Subscriber) OtherStreamEnded() {
-	if s.config.SharedPipe && s.listener.lists.get() != nil {
+	if s.config.SharedPipe && s.listener.aboutLists() != nil {
 		s.listener.replaceListsAfter(nil)
 	}
 }

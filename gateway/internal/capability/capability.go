@@ -3,6 +3,7 @@
 package capability
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -81,16 +82,9 @@ func Answers(bits uint16) facade.Declared {
 // Check refuses a request that needs a detail that the client has not declared, such as a mode of
 // elicitation.
 func Check(declared uint16, r relay.ServerRequest) error {
-	mode, tools := "form", false
-	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
-		switch key {
-		case "mode":
-			mode, err = jsonscan.ReadString(value)
-		case "tools", "toolChoice":
-			tools = true
-		}
-		return err
-	})
+	mode, _ := jsonscan.ReadString(jsonscan.Member(r.Params, "mode"))
+	mode = cmp.Or(mode, "form")
+	tools := jsonscan.Member(r.Params, "tools") != nil || jsonscan.Member(r.Params, "toolChoice") != nil
 	missing := ""
 	switch {
 	case r.Method == "sampling/createMessage" && tools && declared&canSampleWithTools == 0:

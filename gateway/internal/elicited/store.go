@@ -18,7 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -79,17 +78,10 @@ type Store struct {
 // readID returns the id in the params of an elicitation by URL; empty if they have none that is
 // remembered.
 func readID(params json.RawMessage) (id string) {
-	byURL := false
-	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) { // the engine has read it
-		switch key {
-		case "mode":
-			byURL = string(value) == `"url"`
-		case "elicitationId":
-			id, err = jsonscan.ReadString(value)
-		}
-		return err
-	})
-	if !byURL || len(id) > MaxIDBytes {
+	if string(jsonscan.Member(params, "mode")) != `"url"` { // the engine has read it
+		return ""
+	}
+	if id, _ = jsonscan.ReadString(jsonscan.Member(params, "elicitationId")); len(id) > MaxIDBytes {
 		return ""
 	}
 	return id
@@ -115,7 +107,7 @@ func (s *Store) Begin(session *Session, server string, params, shown json.RawMes
 		}
 		before.session, before.expires = session, time.Now().Add(WaitTime)
 		if before.id != id {
-			return message.ReplaceMember(shown, "elicitationId", message.JSON(before.id)), undo
+			return jsonscan.ReplaceMember(shown, "elicitationId", jsonscan.Quote(before.id)), undo
 		}
 		return shown, undo
 	}
@@ -124,7 +116,7 @@ func (s *Store) Begin(session *Session, server string, params, shown json.RawMes
 	for _, other := range s.open {
 		if other.session.Key == session.Key && other.id == id {
 			made.id = rand.Text()
-			shown = message.ReplaceMember(shown, "elicitationId", message.JSON(made.id))
+			shown = jsonscan.ReplaceMember(shown, "elicitationId", jsonscan.Quote(made.id))
 			break
 		}
 	}

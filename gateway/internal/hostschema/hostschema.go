@@ -252,12 +252,7 @@ func (c *schemaCheck) find(schema []byte, target string, scanned *int) (found, k
 func child(value []byte, name string) (found []byte) {
 	switch value[0] {
 	case '{':
-		_ = jsonscan.EachMember(value, func(key string, member []byte) error {
-			if key == name {
-				found = member
-			}
-			return nil
-		})
+		return jsonscan.Member(value, name)
 	case '[':
 		left, err := strconv.Atoi(name)
 		if err != nil || left < 0 {

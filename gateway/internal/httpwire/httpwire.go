@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Limits bound what one request may cost. All of them must be set.
@@ -134,7 +135,7 @@ func (x *Exchange) Event(m jsonrpc.Message, id string) bool {
 	if id != "" {
 		head += "id: " + id + "\n"
 	}
-	return x.write([]byte(head+"data: "), encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
+	return x.write([]byte(head+"data: "), encoded.Head, jsonscan.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
 }
 
 // KeepAlive writes a comment to the stream.

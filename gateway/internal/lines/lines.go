@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
@@ -162,7 +163,7 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 		return ctx.Err()
 	}
 	encoded := message.Encode(m)
-	for _, part := range [][]byte{encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
+	for _, part := range [][]byte{encoded.Head, jsonscan.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
 		_, _ = c.buffer.Write(part) // Flush has the error
 	}
 	err := c.buffer.Flush()

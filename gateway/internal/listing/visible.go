@@ -83,7 +83,7 @@ func encodeAsSent(listed any, raw json.RawMessage) (text json.RawMessage, err er
 		switch key {
 		case "_meta":
 			if compact, err := message.Result(json.RawMessage(value), false); err == nil {
-				text = message.ReplaceMember(text, key, compact)
+				text = jsonscan.ReplaceMember(text, key, compact)
 			}
 		case "annotations":
 			more = decodeObject(value)
@@ -95,14 +95,10 @@ func encodeAsSent(listed any, raw json.RawMessage) (text json.RawMessage, err er
 			return nil
 		}
 		dropHidden(more)
-		return jsonscan.EachMember(text, func(of string, known []byte) error {
-			if of == key {
-				maps.Copy(more, decodeObject(known))
-				all, _ := message.Result(more, false) // it was decoded from JSON
-				text = message.ReplaceMember(text, key, all)
-			}
-			return nil
-		})
+		maps.Copy(more, decodeObject(jsonscan.Member(text, key)))
+		all, _ := message.Result(more, false) // it was decoded from JSON
+		text = jsonscan.ReplaceMember(text, key, all)
+		return nil
 	})
 	return text, nil
 }

@@ -192,14 +192,11 @@ func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 	if total <= limit {
 		return result
 	}
-	short := make([]byte, 0, len(result)-total+limit+1024)
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error { // the client has checked it
-		short = appendMember(short, key)
+	return jsonscan.Edit(result, func(key string, value []byte) []byte { // the client has checked it
 		if key != "content" {
-			short = append(short, value...)
-			return nil
+			return value
 		}
-		short = append(short, '[')
+		short := append(make([]byte, 0, max(len(value)-total, 0)+limit+1024), '[')
 		jsonscan.EachItem(value, func(item []byte) bool {
 			text := textLiteral(item)
 			if n := len(text) - len(`""`); text == nil || n <= limit {
@@ -214,27 +211,23 @@ func (s *Store) Shorten(c Cut, result json.RawMessage) json.RawMessage {
 			}
 			if head := cutLiteral(text, limit); head != nil {
 				limit = 0
-				short = appendComma(short)
-				short = appendWithText(short, item, head)
+				short = append(appendComma(short), jsonscan.ReplaceMember(item, "text", head)...)
 			}
 			short = append(appendComma(short), c.linkTo(id, text)...)
 			return true
 		})
-		short = append(short, ']')
-		return nil
+		return append(short, ']')
 	})
-	return append(short, '}')
 }
 
-// appendMember begins the next member of an object. The first one opens the object.
-func appendMember(b []byte, key string) []byte {
-	if len(b) == 0 {
-		b = append(b, '{')
-	} else {
-		b = append(b, ',')
-	}
-	name, _ := json.Marshal(key)
-	return append(append(b, name...), ':')
+// eachText calls f for each text in the content of a result.
+func eachText(result []byte, f func(text []byte)) {
+	jsonscan.EachItem(jsonscan.Member(result, "content"), func(item []byte) bool { // the client has checked it
+		if text := textLiteral(item); text != nil {
+			f(text)
+		}
+		return true
+	})
 }
 
 // appendComma separates an item of a list from the one before it.
@@ -245,49 +238,10 @@ func appendComma(b []byte) []byte {
 	return append(b, ',')
 }
 
-// appendWithText appends an item with its text replaced.
-func appendWithText(b, item, text []byte) []byte {
-	var made []byte
-	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // textLiteral has read it
-		if made = appendMember(made, key); key == "text" {
-			value = text
-		}
-		made = append(made, value...)
-		return nil
-	})
-	return append(append(b, made...), '}')
-}
-
-// eachText calls f for each text in the content of a result.
-func eachText(result []byte, f func(text []byte)) {
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error { // the client has checked it
-		if key == "content" {
-			jsonscan.EachItem(value, func(item []byte) bool {
-				if text := textLiteral(item); text != nil {
-					f(text)
-				}
-				return true
-			})
-		}
-		return nil
-	})
-}
-
 // textLiteral returns the JSON string of a text item of the content; nil if the item is no text.
 func textLiteral(item []byte) (text []byte) {
-	isText := false
-	err := jsonscan.EachMember(item, func(key string, value []byte) error {
-		switch key {
-		case "type":
-			isText = string(value) == `"text"`
-		case "text":
-			if text = nil; value[0] == '"' {
-				text = value
-			}
-		}
-		return nil
-	})
-	if err != nil || !isText {
+	text = jsonscan.Member(item, "text")
+	if string(jsonscan.Member(item, "type")) != `"text"` || len(text) == 0 || text[0] != '"' {
 		return nil
 	}
 	return text

@@ -105,20 +105,6 @@ func Encode(m jsonrpc.Message) Encoded {
 // stalled.
 const PieceBytes = 64 << 10
 
-// OneLine returns JSON without line ends. In valid JSON they occur only between values.
-func OneLine(text []byte) []byte {
-	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
-		return text
-	}
-	line := bytes.Clone(text)
-	for i, b := range line {
-		if b == '\n' || b == '\r' {
-			line[i] = ' '
-		}
-	}
-	return line
-}
-
 // MaxBatch bounds the messages of a batch.
 const MaxBatch = 1000
 
@@ -267,93 +253,6 @@ func WithResultType(result json.RawMessage) json.RawMessage {
 // none.
 func Modern(result []byte) []byte {
 	return slices.Concat([]byte(`{"resultType":"complete",`), bytes.TrimPrefix(result, []byte("{")))
-}
-
-// ReplaceMember replaces the value of a member in a valid JSON object that has it. All other bytes are
-// kept.
-func ReplaceMember(object json.RawMessage, name string, value []byte) json.RawMessage {
-	return Edit(object, func(member string, old []byte) []byte {
-		if member == name {
-			return value
-		}
-		return old
-	})
-}
-
-// Edit replaces values of a valid JSON object or array by those that edit returns for them; items of an array have no
-// name. All other bytes are kept. If edit returns each value as it is, so does Edit, and it does with any other text.
-func Edit(text json.RawMessage, edit func(name string, value []byte) []byte) json.RawMessage {
-	var b []byte
-	copied := 0
-	s := jsonscan.Scanner{Text: text}
-	s.SkipSpace()
-	isArray := s.Consume('[')
-	if !isArray && !s.Consume('{') {
-		return text
-	}
-	for s.SkipSpace(); !s.Consume('}') && !s.Consume(']'); s.SkipSpace() {
-		var name string
-		if !isArray {
-			quoted, escaped, ok := s.MemberName()
-			if !ok {
-				return text
-			}
-			name = jsonscan.UnquoteShared(quoted, escaped)
-			s.SkipSpace()
-		}
-		begin := s.Pos
-		value, ok := s.Value()
-		if !ok {
-			return text
-		}
-		if made := edit(name, value); len(made) > 0 && &made[0] != &value[0] {
-			b = append(append(b, text[copied:begin]...), made...)
-			copied = s.Pos
-		}
-		s.SkipSpace()
-		s.Consume(',')
-	}
-	if copied == 0 {
-		return text
-	}
-	return append(b, text[copied:]...)
-}
-
-// Object is the text of a JSON object that is being made.
-type Object struct{ text []byte }
-
-// OpenObject continues a complete object. It reuses the memory of made.
-func OpenObject(made json.RawMessage) Object { return Object{made[:len(made)-1]} }
-
-// Add appends a member.
-func (o *Object) Add(name string, value []byte) {
-	if len(o.text) == 0 {
-		o.text = append(o.text, '{')
-	} else {
-		o.text = append(o.text, ',')
-	}
-	o.text = append(append(append(o.text, JSON(name)...), ':'), value...)
-}
-
-// AddAll appends the members of another object.
-func (o *Object) AddAll(other Object) {
-	if len(other.text) > 0 {
-		o.text = append(append(o.text, ','), other.text[1:]...)
-	}
-}
-
-// Close returns the complete object.
-func (o *Object) Close() json.RawMessage {
-	if len(o.text) == 0 {
-		return json.RawMessage("{}")
-	}
-	return append(o.text, '}')
-}
-
-// JSON returns a text as a JSON string.
-func JSON(text string) []byte {
-	b, _ := json.Marshal(text) // a string always marshals
-	return b
 }
 
 // Notification returns a notification; it encodes the params.

@@ -318,8 +318,8 @@ var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the t
 
 // Ask keeps a question until it is answered or withdrawn, and returns the answer. So long it counts for the principal.
 func (w *Waiting) Ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
-	var b message.Object
-	b.Add("method", message.JSON(r.Method))
+	var b jsonscan.Object
+	b.Add("method", jsonscan.Quote(r.Method))
 	if len(r.Params) > 0 {
 		b.Add("params", tasktext.Text{Modern: true}.Result(r.Params))
 	}
@@ -367,7 +367,7 @@ func (w *Waiting) Requests(ctx context.Context) json.RawMessage {
 		timer.Stop()
 		w.mu.Lock()
 	}
-	var b message.Object
+	var b jsonscan.Object
 	for key, one := range w.open {
 		b.Add(key, one.text)
 	}

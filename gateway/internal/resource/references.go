@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -25,7 +24,7 @@ func (shown References) InResult(result json.RawMessage) json.RawMessage {
 			if value[0] != '[' {
 				return edit(value)
 			}
-			return message.Edit(value, func(_ string, item []byte) []byte { return edit(item) })
+			return jsonscan.Edit(value, func(_ string, item []byte) []byte { return edit(item) })
 		}
 	}
 	inMessage := func(value []byte) []byte { return shown.edit(value, map[string]editor{"content": each(shown.inBlock)}) }
@@ -45,7 +44,7 @@ func (References) edit(object []byte, members map[string]editor) []byte {
 	if !MayRefer(object) {
 		return object
 	}
-	return message.Edit(object, func(name string, value []byte) []byte {
+	return jsonscan.Edit(object, func(name string, value []byte) []byte {
 		if edit := members[name]; edit != nil {
 			return edit(value)
 		}
@@ -78,7 +77,7 @@ func (shown References) uri(value []byte) []byte {
 		return value
 	}
 	if uri := shown(own); uri != own {
-		return message.JSON(uri)
+		return jsonscan.Quote(uri)
 	}
 	return value
 }

@@ -425,20 +425,18 @@ func (call *Call) releaseLocked() {
 
 // requiredLocked returns the result with the questions of the call.
 func (call *Call) requiredLocked(state string) json.RawMessage {
-	b := []byte(`{"resultType":"input_required","inputRequests":{`)
-	for i, q := range call.asked {
-		if i > 0 {
-			b = append(b, ',')
+	var requests, required jsonscan.Object
+	for _, q := range call.asked {
+		var one jsonscan.Object
+		if one.Add("method", jsonscan.Quote(q.method)); len(q.params) > 0 {
+			one.Add("params", q.params)
 		}
-		method, _ := json.Marshal(q.method) // text always marshals
-		b = append(append(append(append(b, '"'), q.key...), `":{"method":`...), method...)
-		if len(q.params) > 0 {
-			b = append(append(b, `,"params":`...), q.params...)
-		}
-		b = append(b, '}')
+		requests.Add(q.key, one.Close())
 	}
-	b = append(append(append(b, `},"requestState":"`...), state...), `"}`...)
-	return b
+	required.Add("resultType", []byte(`"input_required"`))
+	required.Add("inputRequests", requests.Close())
+	required.Add("requestState", jsonscan.Quote(state))
+	return required.Close()
 }
 
 // Resume continues the held call that a requestState names, with the next request of its owner. See

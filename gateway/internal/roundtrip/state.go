@@ -1,7 +1,6 @@
 package roundtrip
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -91,16 +90,16 @@ func (s *Store) open(owner string, r *Request, raw json.RawMessage) (*state, err
 // digestOf returns a digest of what is the same in all requests of one exchange. The order of members
 // and the white space do not count.
 func digestOf(r *Request) string {
-	var members []byte
+	var members jsonscan.Object
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error { // they are an object: they name a target
 		if !slices.Contains([]string{"_meta", "inputResponses", "requestState"}, key) {
-			members = append(append(append(append(members, ','), message.JSON(key)...), ':'), value...)
+			members.Add(key, value)
 		}
 		return nil
 	})
 	hash := sha256.New()
 	hash.Write([]byte(r.Method + "\x00"))
-	hash.Write(canonical.Append(nil, append(append([]byte{'{'}, bytes.TrimPrefix(members, []byte(","))...), '}')))
+	hash.Write(canonical.Append(nil, members.Close()))
 	return string(hash.Sum(nil))
 }
 
@@ -128,7 +127,7 @@ func (s *Store) SealResult(owner string, r *Request, server string, result json.
 	}
 	sealed := statePrefix + seal.Seal(s.key, stateKind, owner, server, digestOf(r), seal.Time(time.Now().Add(StateTime)),
 		string(required.RequestState))
-	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
+	return jsonscan.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 
 // errGatewayEnded is the error of a call whose gateway has ended while its client answered.

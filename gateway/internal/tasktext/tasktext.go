@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -33,7 +32,7 @@ const relatedTask = "io.modelcontextprotocol/related-task"
 
 // Created returns the answer to a tool call that has become a task.
 func (t Text) Created(text []byte) json.RawMessage {
-	made, rest := text, message.Object{}
+	made, rest := text, jsonscan.Object{}
 	if inner := jsonscan.Member(text, "task"); len(inner) > 0 && inner[0] == '{' { // task.Read has read it
 		made = inner
 		_ = jsonscan.EachMember(text, func(key string, value []byte) error {
@@ -43,12 +42,12 @@ func (t Text) Created(text []byte) json.RawMessage {
 			return nil
 		})
 	}
-	var b message.Object
+	var b jsonscan.Object
 	if t.Modern {
 		b.Add("resultType", []byte(`"task"`))
 		t.addState(&b, made, false)
 	} else {
-		var state message.Object
+		var state jsonscan.Object
 		t.addState(&state, made, false)
 		b.Add("task", state.Close())
 	}
@@ -59,7 +58,7 @@ func (t Text) Created(text []byte) json.RawMessage {
 // State returns the answer to tasks/get. result and failure are the outcome of a task of 2025-11-25, for
 // a client of 2026-07-28; otherwise nil.
 func (t Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
-	b := message.Object{}
+	b := jsonscan.Object{}
 	if t.Modern {
 		b.Add("resultType", []byte(`"complete"`))
 	}
@@ -75,14 +74,14 @@ func (t Text) State(text []byte, result, failure json.RawMessage) json.RawMessag
 
 // Notice returns the params of a notification. If detailed, they include the outcome of the task.
 func (t Text) Notice(text []byte, detailed bool) json.RawMessage {
-	var b message.Object
+	var b jsonscan.Object
 	t.notify = true
 	t.addState(&b, text, detailed && t.Modern)
 	return b.Close()
 }
 
 // addState adds the state of a task to an object. If detailed, it includes the outcome of the task.
-func (t Text) addState(b *message.Object, text []byte, detailed bool) {
+func (t Text) addState(b *jsonscan.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
 	if t.Modern {
@@ -96,7 +95,7 @@ func (t Text) addState(b *message.Object, text []byte, detailed bool) {
 		}
 		switch key {
 		case "taskId":
-			b.Add(key, message.JSON(t.Sealed))
+			b.Add(key, jsonscan.Quote(t.Sealed))
 		case "resultType", "requestState", "task":
 		case "statusMessage":
 			b.Add(key, t.hide(value))
@@ -135,7 +134,7 @@ func (t Text) withTaskID(raw json.RawMessage) json.RawMessage {
 	if t.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}
-	var b message.Object
+	var b jsonscan.Object
 	named := false
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
 		if key == "resultType" && !t.Modern {
@@ -167,7 +166,7 @@ func (t Text) meta(key string, value []byte) []byte {
 
 // metaObject returns a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
 func (t Text) metaObject(meta []byte) json.RawMessage {
-	var b message.Object
+	var b jsonscan.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
 		if key != relatedTask {
 			b.Add(key, value)
@@ -189,28 +188,23 @@ func (t Text) hide(value []byte) []byte {
 	if len(t.ID) < minSecretTask {
 		return value
 	}
-	own := message.JSON(t.ID)
+	own := jsonscan.Quote(t.ID)
 	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(t.Sealed))
 }
 
 // Question returns the params of a question of a server. The id of a task in them is replaced by the one
 // that sealed returns; if that is empty, the task is left out.
 func Question(params json.RawMessage, sealed func(id string) string) json.RawMessage {
-	if !bytes.Contains(params, []byte(relatedTask)) {
-		return bytes.Clone(params)
-	}
-	var b message.Object
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // the engine has read it
-		if key == "_meta" && value[0] == '{' {
-			x := Text{Modern: true}
-			if related := jsonscan.Member(value, relatedTask); related != nil {
-				x.Sealed = sealed(task.ReadID(related))
-				x.Modern = x.Sealed == ""
-			}
-			value = x.metaObject(value)
+	return bytes.Clone(jsonscan.Edit(params, func(key string, value []byte) []byte { // the engine has read it
+		if key != "_meta" || value[0] != '{' {
+			return value
 		}
-		b.Add(key, value)
-		return nil
-	})
-	return b.Close()
+		related := jsonscan.Member(value, relatedTask)
+		if related == nil {
+			return value
+		}
+		x := Text{Sealed: sealed(task.ReadID(related))}
+		x.Modern = x.Sealed == ""
+		return x.metaObject(value)
+	}))
 }

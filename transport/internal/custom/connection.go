@@ -6,7 +6,6 @@ package custom
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,18 +192,8 @@ func (p *Connection) write(conn mcp.Connection, stdin io.Reader, stdout io.Write
 
 // rejection is the answer to a request that could not be written; empty for other messages.
 func rejection(line []byte, err error) []byte {
-	var id []byte
-	request := false
-	_ = jsonscan.EachMember(line, func(name string, value []byte) error {
-		switch name {
-		case "id":
-			id = value
-		case "method":
-			request = true
-		}
-		return nil
-	})
-	if !request || id == nil {
+	id := jsonscan.Member(line, "id")
+	if id == nil || jsonscan.Member(line, "method") == nil {
 		return nil
 	}
 	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
@@ -336,15 +325,7 @@ func appendMessage(b []byte, message sdkrpc.Message) ([]byte, error) {
 	default:
 		return b, errNoMessage
 	}
-	// In JSON a line feed is white space; within a string it is not valid.
-	for line := b[start:]; ; {
-		i := bytes.IndexByte(line, '\n')
-		if i < 0 {
-			return append(b, "}\n"...), nil
-		}
-		line[i] = ' '
-		line = line[i+1:]
-	}
+	return append(append(b[:start], jsonscan.OneLine(b[start:])...), "}\n"...), nil
 }
 
 func appendID(b []byte, id sdkrpc.ID) []byte {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // Who answers a request of the server:
@@ -105,7 +104,7 @@ func (h *Handler) answerRaw(ctx context.Context, by answerer, method string, par
 	if text = bytes.TrimSpace(*res); len(text) == 0 || text[0] != '{' || !jsonscan.Valid(text) {
 		return nil, h.hideError(zerolog.WarnLevel, method, errors.New("what the handler returned is not a JSON object"))
 	}
-	return jsonrpc.OneLine(text), nil
+	return jsonscan.OneLine(text), nil
 }
 
 // errAmbiguous refuses a request that may belong to calls of several answerers.

@@ -99,15 +99,11 @@ func readInputRequests(text []byte) (requests []inputRequest, err error) {
 
 // appendResponses appends inputResponses.
 func appendResponses(b []byte, requests []inputRequest, responses [][]byte) []byte {
-	b = append(b, '{')
+	var all jsonscan.Object
 	for i, r := range requests {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		key, _ := json.Marshal(r.key) // a string always marshals
-		b = append(append(append(b, key...), ':'), responses[i]...)
+		all.Add(r.key, responses[i])
 	}
-	return append(b, '}')
+	return append(b, all.Close()...)
 }
 
 // nextParams returns the parameters of the next round: those of the first request, the

@@ -176,23 +176,6 @@ func TestAppendRequest_one_line(t *testing.T) {
 	}
 }
 
-// Some servers end a line at U+2028 and U+2029. Other characters with the same first byte
-// stay as they are, and cost nothing.
-func TestOneLine_separators(t *testing.T) {
-	for text, want := range map[string]string{
-		"{\"a\":\"\u2028\u2029\"}":               `{"a":"\u2028\u2029"}`,
-		"{\"\u2029\":\n\"x\u2028\u2026\"}\u2028": `{"\u2029": "x\u2028` + "\u2026" + `"}\u2028`,
-		"\xe2\x80":                               "\xe2\x80",
-		"\xe2\xe2\x80\xa8":                       "\xe2" + `\u2028`,
-	} {
-		given := json.RawMessage(text)
-		require.Equal(t, want, string(OneLine(given)))
-		require.Equal(t, text, string(given), "the slice of the caller is not changed")
-	}
-	plain := json.RawMessage(strings.Repeat("\u2026 \u2014", 100))
-	require.Zero(t, testing.AllocsPerRun(10, func() { OneLine(plain) }))
-}
-
 func TestAppendRequest(t *testing.T) {
 	meta := json.RawMessage(`{"v":"2026-07-28"}`)
 	for name, c := range map[string]struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -53,7 +54,7 @@ func trimBraces(object json.RawMessage) json.RawMessage {
 	if len(object) == 0 {
 		return nil
 	}
-	members := bytes.TrimPrefix(bytes.TrimSpace(OneLine(object)), []byte("{"))
+	members := bytes.TrimPrefix(bytes.TrimSpace(jsonscan.OneLine(object)), []byte("{"))
 	return bytes.TrimSpace(bytes.TrimSuffix(members, []byte("}")))
 }
 
@@ -66,7 +67,7 @@ func AppendRequest(b []byte, id int64, r *transport.Request, meta json.RawMessag
 	b = append(b, `,"method":"`...)
 	b = append(b, r.Method...)
 	b = append(b, '"')
-	params := OneLine(bytes.TrimSpace(r.Params))
+	params := jsonscan.OneLine(bytes.TrimSpace(r.Params))
 	switch {
 	case len(meta) > 0 || r.Track || len(trimBraces(r.Meta)) > 0:
 		b = append(b, `,"params":{"_meta":`...)
@@ -83,33 +84,6 @@ func AppendRequest(b []byte, id int64, r *transport.Request, meta json.RawMessag
 	}
 	return append(b, '}', '\n')
 }
-
-// OneLine replaces line breaks in JSON text by spaces: messages "MUST NOT contain embedded
-// newlines" (MCP, transports, stdio). Valid JSON has line breaks between tokens only, so
-// its meaning does not change. Invalid JSON becomes one line as well. The separators U+2028
-// and U+2029, which valid JSON has in strings only, are escaped: some servers end a line
-// there. The argument is not changed.
-func OneLine(text json.RawMessage) json.RawMessage {
-	separated := bytes.IndexByte(text, lineSeparator[0]) >= 0 &&
-		(bytes.Contains(text, lineSeparator) || bytes.Contains(text, paragraphSeparator))
-	if !separated && bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
-		return text
-	}
-	line := bytes.Clone(text)
-	for i, c := range line {
-		if c == '\n' || c == '\r' {
-			line[i] = ' '
-		}
-	}
-	if separated {
-		line = bytes.ReplaceAll(line, lineSeparator, []byte(`\u2028`))
-		line = bytes.ReplaceAll(line, paragraphSeparator, []byte(`\u2029`))
-	}
-	return line
-}
-
-// The separators U+2028 and U+2029. Both begin with the same byte.
-var lineSeparator, paragraphSeparator = []byte("\u2028"), []byte("\u2029")
 
 // NotifySent passes the id of a request that is about to be sent to Request.ID and
 // Stream.Sent, as far as they are set.

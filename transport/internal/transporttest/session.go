@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -206,7 +207,7 @@ const (
 )
 
 // SingleLine replaces the line breaks of a JSON text.
-func SingleLine(text string) string { return string(jsonrpc.OneLine(json.RawMessage(text))) }
+func SingleLine(text string) string { return string(jsonscan.OneLine([]byte(text))) }
 
 // Secret is in the Secrets of the specifications of this package, so it is redacted.
 const Secret = "hunter22"

@@ -80,36 +80,22 @@ func parseObject(text []byte) (message, error) {
 
 // withCursor returns the line of a request for the first page of a list as one for another page.
 func withCursor(line, cursor []byte) []byte {
-	params := append([]byte(`{"cursor":`), cursor...)
+	var params jsonscan.Object
+	params.Add("cursor", cursor)
 	first := jsonscan.Member(line, "params")
 	_ = jsonscan.EachMember(first, func(key string, value []byte) error {
-		quoted, _ := json.Marshal(key) // a string always marshals
-		params = append(append(append(append(params, ','), quoted...), ':'), value...)
+		params.Add(key, value)
 		return nil
 	})
-	params = append(params, '}')
-	if first == nil {
-		return append(append(append(bytes.TrimSuffix(bytes.TrimSpace(line), []byte("}")), `,"params":`...), params...), '}', '\n')
+	if first != nil {
+		return jsonscan.ReplaceMember(line, "params", params.Close())
 	}
-	return withMember(line, "params", params)
+	whole := jsonscan.OpenObject(bytes.Clone(line))
+	whole.Add("params", params.Close())
+	return append(whole.Close(), '\n')
 }
 
-func (m *message) withID(id []byte) []byte { return withMember(m.line, "id", id) }
-
-// withMember returns a line with another value of one of its members.
-func withMember(line []byte, name string, other []byte) []byte {
-	var out []byte
-	_ = jsonscan.EachMember(line, func(key string, value []byte) error { // it was read before
-		if key == name {
-			value = other
-		}
-		quoted, _ := json.Marshal(key) // a string always marshals
-		out = append(append(append(append(out, ','), quoted...), ':'), value...)
-		return nil
-	})
-	out[0] = '{'
-	return append(out, '}', '\n')
-}
+func (m *message) withID(id []byte) []byte { return jsonscan.ReplaceMember(m.line, "id", id) }
 
 // canceledKey returns the key of the id that notifications/cancelled names; empty without one.
 func canceledKey(params []byte) string { return envelope.Key(jsonscan.Member(params, "requestId")) }

@@ -175,18 +175,11 @@ func (e *entry) within(suffix string, read func()) {
 // warnUnknown warns of a key that the table does not have. The warning gives the
 // closest name.
 func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
-	hint := "remove it"
 	if e.strict {
-		hint = "use one of " + strings.Join(rowNames(rows), ", ")
-	}
-	if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", near[0])
-	}
-	if e.strict {
-		e.fail(at, "unknown key %q; %s", e.key, hint)
+		e.fail(at, "unknown key %q; %s", e.key, didYouMean(name, rowNames(rows), "use one of "+strings.Join(rowNames(rows), ", ")))
 		return
 	}
-	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)
+	e.warn(at, "unknown key %q is ignored; %s", e.key, didYouMean(name, rowNames(rows), "remove it"))
 	if near := nearest.Names(name, rowNames(rows)); e.key == name && len(near) > 0 && slices.Contains(transportKeys, near[0]) {
 		e.misspelt = misspeltKey{at, name, near[0], len(e.p.file.Problems) - 1}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -64,12 +63,8 @@ func (p *parser) finishGateway() {
 	names := p.servers()
 	for _, pattern := range e.serverPatterns {
 		if !slices.Contains(names, pattern.name) {
-			hint := "remove it, or add the server"
-			if near := nearest.Names(pattern.name, names); len(near) > 0 {
-				hint = fmt.Sprintf("did you mean %q?", near[0])
-			}
 			p.text = pattern.text
-			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, hint)
+			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, didYouMean(pattern.name, names, "remove it, or add the server"))
 		}
 	}
 	if e.gateway.Names.Prefix == settings.PrefixNever {
@@ -112,16 +107,8 @@ func (e *entry) checkCollisions() {
 
 // readPrefix reads "names.prefix" of the gateway.
 func (e *entry) readPrefix(v *hujson.Value) {
-	text, ok := e.readString(v)
-	if !ok {
-		return
-	}
-	switch prefix := settings.Prefix(text); prefix {
-	case settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever:
-		e.gateway.Names.Prefix, e.prefixAt, e.prefixText = prefix, v, e.p.text
-	default:
-		e.fail(v, "%q is %q; use \"always\", \"conflict\" or \"never\"", e.key, text)
-	}
+	readChoice(e, v, &e.gateway.Names.Prefix, settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever)
+	e.prefixAt, e.prefixText = v, e.p.text
 }
 
 // maxHostPrefix is how much of a host's prefix counts, in bytes.
@@ -151,20 +138,6 @@ func (e *entry) readOnDown(v *hujson.Value, into **settings.OnDown) {
 		policy = settings.OnDown(grace)
 	}
 	*into = &policy
-}
-
-// readShare reads "share" of an entry.
-func (e *entry) readShare(v *hujson.Value) {
-	text, ok := e.readString(v)
-	if !ok {
-		return
-	}
-	switch share := settings.Share(text); share {
-	case settings.ShareAll, settings.ShareClient:
-		e.share = share
-	default:
-		e.fail(v, "%q is %q; use \"shared\" or \"client\"", e.key, text)
-	}
 }
 
 // readProfiles reads the profiles of the gateway.

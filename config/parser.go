@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/tailscale/hujson"
@@ -134,6 +135,17 @@ func entryNames(lists []serverList) (names []string) {
 		}
 	}
 	return names
+}
+
+// membersNamed yields the members of an object that have a name, which may be several.
+func membersNamed(object *hujson.Object, name string) iter.Seq[*hujson.ObjectMember] {
+	return func(yield func(*hujson.ObjectMember) bool) {
+		for i := range object.Members {
+			if m := &object.Members[i]; memberName(m) == name && !yield(m) {
+				return
+			}
+		}
+	}
 }
 
 // memberName returns the name of a member of an object.

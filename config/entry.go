@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,9 +101,7 @@ func startOf(object *hujson.Object) json.RawMessage {
 	for i := range object.Members {
 		m := &object.Members[i]
 		if name := memberName(m); name == "args" || name == "socket" || slices.Contains(transportKeys, name) {
-			v := m.Value.Clone()
-			v.Standardize()
-			start[name] = bytes.TrimSpace(v.Pack())
+			start[name] = plainJSON(&m.Value)
 		}
 	}
 	text, err := json.Marshal(start)

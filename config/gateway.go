@@ -142,28 +142,14 @@ func (e *entry) readOnDown(v *hujson.Value, into **settings.OnDown) {
 
 // readProfiles reads the profiles of the gateway.
 func (e *entry) readProfiles(v *hujson.Value) {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		e.failType(v, "an object", `{"review": {"tools": ["read_*"]}}`)
-		return
-	}
-	e.gateway.Profiles = make(map[string]settings.Profile, len(object.Members))
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
-		e.within("."+name, func() {
-			if _, twice := e.gateway.Profiles[name]; twice {
-				e.fail(&m.Name, "%q is there twice; rename or remove one", e.key)
-				return
-			}
-			if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
-				e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
-			}
-			e.profile = &settings.Profile{}
-			e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
-			e.gateway.Profiles[name] = *e.profile
-		})
-	}
+	e.gateway.Profiles = readMapOf(e, v, "an object", `{"review": {"tools": ["read_*"]}}`, func(m *hujson.ObjectMember) settings.Profile {
+		if name := memberName(m); name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+			e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
+		}
+		e.profile = &settings.Profile{}
+		e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
+		return *e.profile
+	})
 }
 
 // maxPattern is the longest pattern of a profile, in bytes.
@@ -222,11 +208,9 @@ func (e *entry) readPatterns(v *hujson.Value, never string, into *[]string) {
 
 // readExtensions reads the extensions of MCP that are declared to servers.
 func (e *entry) readExtensions(v *hujson.Value) {
-	value := v.Clone()
-	value.Standardize()
-	value.Minimize()
+	text := plainJSON(v)
 	var read map[string]map[string]any
-	err := json.Unmarshal(value.Pack(), &read)
+	err := json.Unmarshal(text, &read)
 	for name, settings := range read {
 		if settings == nil || !strings.Contains(name, "/") || name == task.Extension {
 			err = errors.New(name)
@@ -237,7 +221,7 @@ func (e *entry) readExtensions(v *hujson.Value) {
 		return
 	}
 	e.gateway.Extensions = make(map[string]json.RawMessage, len(read))
-	_ = json.Unmarshal(value.Pack(), &e.gateway.Extensions) // it was read before
+	_ = json.Unmarshal(text, &e.gateway.Extensions) // it was read before
 }
 
 // readSites reads a list of web sites or hosts.

@@ -148,6 +148,14 @@ func membersNamed(object *hujson.Object, name string) iter.Seq[*hujson.ObjectMem
 	}
 }
 
+// plainJSON is a value without comments and spaces.
+func plainJSON(v *hujson.Value) []byte {
+	plain := v.Clone()
+	plain.Standardize()
+	plain.Minimize()
+	return plain.Pack()
+}
+
 // memberName returns the name of a member of an object.
 func memberName(m *hujson.ObjectMember) string {
 	if lit, ok := m.Name.Value.(hujson.Literal); ok {

@@ -62,8 +62,8 @@ func (e *entry) readToolSetting(tool string, object *hujson.Object) {
 
 // readArguments reads an object of JSON values, and replaces the variables in their texts.
 func (e *entry) readArguments(v *hujson.Value) map[string]json.RawMessage {
-	return readMapOf(e, v, "an object", `{"argument": "value"}`, func(v *hujson.Value) json.RawMessage {
-		text, _ := json.Marshal(e.expandedJSON(v)) // what was parsed can be encoded
+	return readMapOf(e, v, "an object", `{"argument": "value"}`, func(m *hujson.ObjectMember) json.RawMessage {
+		text, _ := json.Marshal(e.expandedJSON(&m.Value)) // what was parsed can be encoded
 		return text
 	})
 }

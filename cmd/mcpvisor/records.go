@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/records"
 )
@@ -151,7 +150,7 @@ func (cmd *callsCmd) Run(inv *invocation) error {
 		}
 		rows = append(rows, []any{shownTime(r.Time), r.Server, target, cmp.Or(r.Principal, r.Client, "-"), callResult(r), plaintext.Took(r.Took), r.Text})
 	}
-	return table.Write(inv.Out, table.Colored(inv.Out), []string{"TIME", "SERVER", "TOOL", "CLIENT", "RESULT", "TOOK", "ERROR"}, rows)
+	return inv.Table("TIME\tSERVER\tTOOL\tCLIENT\tRESULT\tTOOK\tERROR", rows)
 }
 
 // callResult says how a call ended, in one or two words.
@@ -198,7 +197,7 @@ func (cmd *eventsCmd) Run(inv *invocation) error {
 	for _, r := range found {
 		rows = append(rows, []any{shownTime(r.Time), cmp.Or(string(r.Event), string(r.Kind)), eventText(r)})
 	}
-	return table.Write(inv.Out, table.Colored(inv.Out), []string{"TIME", "EVENT", "WHAT"}, rows)
+	return inv.Table("TIME\tEVENT\tWHAT", rows)
 }
 
 // eventText describes a record that is no call.

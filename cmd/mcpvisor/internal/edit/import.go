@@ -54,12 +54,8 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 	if err != nil {
 		return err
 	}
-	if inv.JSON {
-		err = cli.PrintJSON(inv.Out, map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items),
-			"variables": listOf(plan.Variables), "unreadable": listOf(plan.Unreadable)})
-	} else {
-		err = printPlan(inv, plan, target.Path(), cmd.Write)
-	}
+	answer := map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items), "variables": listOf(plan.Variables), "unreadable": listOf(plan.Unreadable)}
+	err = inv.Answer(answer, func() error { return printPlan(inv, plan, target.Path(), cmd.Write) })
 	if cmd.Write {
 		tellRun(inv)
 	}

@@ -36,12 +36,7 @@ type restarted struct {
 // Run implements kong's command. It restarts all servers, and then waits for all.
 func (cmd *restartCmd) Run(inv *invocation, c *servers.Set) error {
 	slices.Sort(cmd.Servers)
-	restart := func(name string) error {
-		if cmd.Drain {
-			return c.RestartDrained(inv.Context, name)
-		}
-		return c.Restart(inv.Context, name)
-	}
+	restart := func(name string) error { return c.Restart(inv.Context, name, cmd.Drain) }
 	return inv.operate(c, "restart", "restarted", slices.Compact(cmd.Servers), !cmd.Drain, restart, func(s supervisor.State) bool { return s == supervisor.StateReady })
 }
 

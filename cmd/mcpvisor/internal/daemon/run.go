@@ -100,8 +100,10 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 			return nil, err
 		}
 		r := newReloader(inv, c, guard, gate, info, file)
+		program := control.Approvals(desk)
+		program.Attention, program.Change = r.attention, r.explained.of
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of, Desk: desk},
+			served: served{Served: control.Served{Program: program, Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Masks: r.masks},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {

@@ -34,7 +34,7 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 	Clients(ctx context.Context) (api.Clients, error)
 	Nodes(ctx context.Context) (api.Nodes, error)
 	Summaries(ctx context.Context, after uint64, servers ...string) (api.EventSummaries, error)
-	Restart(ctx context.Context, name string) error
+	Restart(ctx context.Context, name string, drain bool) error
 	StopServer(ctx context.Context, name string, drain bool) error
 	StartServer(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
@@ -397,7 +397,8 @@ func (m *model) show(s screen) tea.Cmd {
 }
 
 func (m *model) restart(names ...string) tea.Cmd {
-	return m.operate("restarting", m.source.Restart, names)
+	source := m.source
+	return m.operate("restarting", func(ctx context.Context, name string) error { return source.Restart(ctx, name, false) }, names)
 }
 
 func (m *model) stop(names ...string) tea.Cmd {

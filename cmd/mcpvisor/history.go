@@ -104,7 +104,7 @@ func (cmd *eventsCmd) printRemembered(inv *invocation) error {
 	}
 	var rows [][]any
 	for _, s := range happened.Summaries {
-		rows = append(rows, []any{s.Last.Time.Local().Format(time.DateTime), table.Cell{Value: s.Text, Color: facts.ColorOf(api.Severity(s.Last.Severity))}})
+		rows = append(rows, []any{s.Last.Time.Local().Format(time.DateTime), table.Cell{Value: s.Text, Color: facts.ColorOf(s.Last.Severity)}})
 	}
 	return inv.Table("TIME\tEVENT", rows)
 }

@@ -147,8 +147,8 @@ func (s *Subject) About() []api.Attention {
 }
 
 // ColorOf is the colour of a severity.
-func ColorOf(s api.Severity) table.Color {
-	switch s {
+func ColorOf[T api.Severity | mcpvisor.Severity](s T) table.Color {
+	switch api.Severity(s) {
 	case api.SeverityError:
 		return table.Failure
 	case api.SeverityWarning:
@@ -156,6 +156,39 @@ func ColorOf(s api.Severity) table.Color {
 	default:
 		return table.Plain
 	}
+}
+
+// StateColor is the colour of a state: trouble is loud, the rest is calm.
+func StateColor(s supervisor.State) table.Color {
+	switch s {
+	case supervisor.StateReady:
+		return table.Good
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
+		return table.Busy
+	case supervisor.StateBackoff, supervisor.StateParked:
+		return table.Warning
+	case supervisor.StateEvicted, supervisor.StateUnauthorized:
+		return table.Failure
+	default:
+		return table.Quiet
+	}
+}
+
+// GroupState is the state of a server that is like that of a group.
+func GroupState(group string) supervisor.State {
+	if like, known := map[string]supervisor.State{"starting": supervisor.StateConnecting, "ending": supervisor.StateClosing, "blocked": supervisor.StateStopped,
+		"failed": supervisor.StateEvicted, "given up": supervisor.StateEvicted}[group]; known {
+		return like
+	}
+	return supervisor.State(group) // the others are states of servers, too
+}
+
+// FailedCalls counts the calls of a tool that failed.
+func FailedCalls(s *api.ToolStats) (n int64) {
+	for _, failed := range s.Failed {
+		n += failed
+	}
+	return n
 }
 
 func session(s *mcpvisor.SessionInfo) string {

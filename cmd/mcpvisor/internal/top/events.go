@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -239,16 +240,7 @@ func (m *model) summaryTimes(s *api.EventSummary) (text string) {
 	return text
 }
 
-func eventStyle(s mcpvisor.Severity) lipgloss.Style {
-	switch s {
-	case mcpvisor.SeverityError:
-		return failure
-	case mcpvisor.SeverityWarning:
-		return warning
-	default:
-	}
-	return plain
-}
+func eventStyle(s mcpvisor.Severity) lipgloss.Style { return styleOfColor[facts.ColorOf(s)] }
 
 // pressInEvents handles the keys that only the screen of events has.
 func (m *model) pressInEvents(name string) (handled bool) {

@@ -9,6 +9,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -237,33 +239,25 @@ var (
 	failure = lipgloss.NewStyle().Foreground(lipgloss.Red).Bold(true)
 )
 
-// styleOf returns the style of a state: trouble is loud, the rest is calm.
+var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Quiet: quiet, table.Good: good, table.Busy: busy, table.Warning: warning, table.Failure: failure}
+
 func styleOf(s supervisor.State) lipgloss.Style {
-	switch s {
-	case supervisor.StateReady:
-		return good
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
-		return busy
-	case supervisor.StateStopped:
+	if s == supervisor.StateStopped {
 		return strong
-	case supervisor.StateBackoff, supervisor.StateParked:
-		return warning
-	case supervisor.StateEvicted, supervisor.StateUnauthorized:
-		return failure
-	default:
 	}
-	return quiet
+	return styleOfColor[facts.StateColor(s)]
 }
 
 func severityStyle(s api.Severity) (style lipgloss.Style, symbol string) {
+	symbol = "·"
 	switch s {
 	case api.SeverityError:
-		return failure, "✗"
+		symbol = "✗"
 	case api.SeverityWarning:
-		return warning, "!"
+		symbol = "!"
 	default:
 	}
-	return plain, "·"
+	return styleOfColor[facts.ColorOf(s)], symbol
 }
 
 // cell returns a text of exactly width columns, cut or padded; right aligns it to the right.

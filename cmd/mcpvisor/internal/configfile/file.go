@@ -116,11 +116,16 @@ func (f *File) Entry(name string) (value json.RawMessage, line int, ok bool) {
 	if list == nil {
 		return nil, 0, false
 	}
-	v := list.object.Members[i].Value.Clone()
-	v.Standardize()
-	v.Minimize()
 	f.root.UpdateOffsets()
-	return v.Pack(), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+	return Plain(&list.object.Members[i].Value), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+}
+
+// Plain returns a value without comments and spaces.
+func Plain(v *hujson.Value) json.RawMessage {
+	plain := v.Clone()
+	plain.Standardize()
+	plain.Minimize()
+	return plain.Pack()
 }
 
 // Set adds an entry at the end of the list, or replaces the one of that name in its place. A
@@ -189,11 +194,8 @@ func (f *File) Input(id string) json.RawMessage {
 		return nil
 	}
 	for i := range inputs.Elements {
-		v := inputs.Elements[i].Clone()
-		v.Standardize()
-		v.Minimize()
 		var declaration struct{ ID string }
-		if text := v.Pack(); json.Unmarshal(text, &declaration) == nil && declaration.ID == id {
+		if text := Plain(&inputs.Elements[i]); json.Unmarshal(text, &declaration) == nil && declaration.ID == id {
 			return text
 		}
 	}

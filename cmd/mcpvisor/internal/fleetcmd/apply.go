@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -172,20 +173,18 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 	}
 	for _, path := range paths {
 		f := files[path]
-		if m := member(&f.root, "journal"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"journal\" is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "records"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"records\" is a directory of one machine, and each node has its own; remove it, and start the nodes with --records DIR", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "rules"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"rules\" are applied by mcpvisor run, and not by the nodes of a fleet; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "groups"); m != nil && len(file.Groups) > 0 {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"groups\" start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
+		for _, refused := range []struct{ key, why string }{
+			{"journal", "is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE"},
+			{"records", "is a directory of one machine, and each node has its own; remove it, and start the nodes with --records DIR"},
+			{"rules", "are applied by mcpvisor run, and not by the nodes of a fleet; remove them, or run these servers with mcpvisor run"},
+			{"groups", "start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run"},
+		} {
+			if m := member(&f.root, refused.key); m != nil && !isNull(m) && (refused.key != "groups" || len(file.Groups) > 0) {
+				problems = append(problems, fmt.Sprintf("config %s:%d: %q %s", path, f.line(m.Name.StartOffset), refused.key, refused.why))
+			}
 		}
 		if m := member(&f.root, "gateway"); m != nil && file.Gateway != nil { // the last one counts
-			read.gateway = definition(&m.Value)
+			read.gateway = configfile.Plain(&m.Value)
 		}
 	}
 	for _, s := range file.Servers {
@@ -198,7 +197,7 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 			return read, fmt.Errorf("config %s:%d: the entry of server %q is not found", s.Path, s.Line, s.Entry)
 		}
 		problems = append(problems, f.refusals(s, entry)...)
-		read.servers = append(read.servers, fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: definition(entry)})
+		read.servers = append(read.servers, fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: configfile.Plain(entry)})
 	}
 	switch {
 	case len(problems) > 0:
@@ -239,14 +238,6 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 		add(m.Name.StartOffset, "\"retry\" bounds how often the server is started again, and a fleet never gives one up; write {\"max_attempts\": \"unlimited\"}, with \"base\", \"max\" and \"jitter\" as you like, or remove it")
 	}
 	return problems
-}
-
-// definition is a value as the store keeps it: without comments and spaces.
-func definition(v *hujson.Value) json.RawMessage {
-	standard := v.Clone()
-	standard.Standardize()
-	standard.Minimize()
-	return standard.Pack()
 }
 
 // member returns the last member of an object that has the name, or nil.

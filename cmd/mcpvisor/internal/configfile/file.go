@@ -103,7 +103,7 @@ func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()
 func (f *File) Names() (names []string) {
 	for _, list := range f.lists() {
 		for i := range list.object.Members {
-			names = append(names, memberName(&list.object.Members[i]))
+			names = append(names, NameOf(&list.object.Members[i]))
 		}
 	}
 	return names
@@ -118,6 +118,27 @@ func (f *File) Entry(name string) (value json.RawMessage, line int, ok bool) {
 	}
 	f.root.UpdateOffsets()
 	return Plain(&list.object.Members[i].Value), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+}
+
+// MembersOf returns the members of an object; nil of anything else.
+func MembersOf(v *hujson.Value) []hujson.ObjectMember {
+	if v != nil {
+		if object, ok := v.Value.(*hujson.Object); ok {
+			return object.Members
+		}
+	}
+	return nil
+}
+
+// MemberOf returns the member of an object that has a name, or nil. The last one counts, as in other decoders.
+func MemberOf(v *hujson.Value, name string) (found *hujson.ObjectMember) {
+	members := MembersOf(v)
+	for i := range members {
+		if NameOf(&members[i]) == name {
+			found = &members[i]
+		}
+	}
+	return found
 }
 
 // Plain returns a value without comments and spaces.
@@ -213,7 +234,7 @@ func (f *File) AddInput(declaration Object) error {
 func (f *File) inputs() *hujson.Array {
 	top := f.top().object
 	for i := range top.Members {
-		if array, ok := top.Members[i].Value.Value.(*hujson.Array); ok && memberName(&top.Members[i]) == "inputs" {
+		if array, ok := top.Members[i].Value.Value.(*hujson.Array); ok && NameOf(&top.Members[i]) == "inputs" {
 			return array
 		}
 	}
@@ -243,7 +264,7 @@ type listMember struct {
 func (f *File) listMembers() (found []listMember) {
 	add := func(parent *list, prefix string) {
 		for i := range parent.object.Members {
-			if key := memberName(&parent.object.Members[i]); slices.Contains(f.keys, key) {
+			if key := NameOf(&parent.object.Members[i]); slices.Contains(f.keys, key) {
 				found = append(found, listMember{parent, i, prefix + key})
 			}
 		}
@@ -252,7 +273,7 @@ func (f *File) listMembers() (found []listMember) {
 	add(top, "")
 	for i := range top.object.Members {
 		m := &top.object.Members[i]
-		if inner, ok := m.Value.Value.(*hujson.Object); ok && memberName(m) == "mcp" {
+		if inner, ok := m.Value.Value.(*hujson.Object); ok && NameOf(m) == "mcp" {
 			add(&list{inner, indentOf(m.Name.BeforeExtra)}, "mcp.")
 		}
 	}
@@ -273,7 +294,7 @@ func (f *File) lists() (found []*list) {
 func (f *File) find(name string) (*list, int) {
 	for _, l := range f.lists() {
 		for i := range l.object.Members {
-			if memberName(&l.object.Members[i]) == name {
+			if NameOf(&l.object.Members[i]) == name {
 				return l, i
 			}
 		}
@@ -281,7 +302,8 @@ func (f *File) find(name string) (*list, int) {
 	return nil, 0
 }
 
-func memberName(m *hujson.ObjectMember) string {
+// NameOf returns the name of a member.
+func NameOf(m *hujson.ObjectMember) string {
 	if lit, ok := m.Name.Value.(hujson.Literal); ok {
 		return lit.String()
 	}

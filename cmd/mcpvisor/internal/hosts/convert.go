@@ -323,9 +323,9 @@ func notValid(form string, err error) error {
 }
 
 // parseJSON parses JSON with comments and trailing commas.
-func parseJSON(text []byte) (*hujson.Object, error) {
+func parseJSON(text []byte) (*hujson.Value, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return &hujson.Object{}, nil
+		return &hujson.Value{Value: &hujson.Object{}}, nil
 	}
 	depth := 0
 	for _, c := range text { // brackets in strings count, too: no real file has so many
@@ -343,44 +343,34 @@ func parseJSON(text []byte) (*hujson.Object, error) {
 	if err != nil {
 		return nil, notValid("JSON", err)
 	}
-	top, ok := root.Value.(*hujson.Object)
-	if !ok {
+	if root.Value.Kind() != '{' {
 		return nil, errors.New("it is not a JSON object")
 	}
-	return top, nil
+	return &root, nil
 }
 
-// member returns the value of a key of an object, or nil. The last one counts, as in other
-// decoders.
-func member(o *hujson.Object, key string) (found *hujson.Value) {
-	if o == nil {
-		return nil
+// member returns the value of a key of an object, or nil.
+func member(v *hujson.Value, key string) *hujson.Value {
+	if m := configfile.MemberOf(v, key); m != nil {
+		return &m.Value
 	}
-	for i := range o.Members {
-		if name, ok := o.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
-			found = &o.Members[i].Value
-		}
-	}
-	return found
+	return nil
 }
 
-func objectAt(o *hujson.Object, key string) *hujson.Object {
-	v := member(o, key)
-	if v == nil {
-		return nil
+// objectAt is member for an object; nil for another value.
+func objectAt(v *hujson.Value, key string) *hujson.Value {
+	if found := member(v, key); found != nil && found.Value.Kind() == '{' {
+		return found
 	}
-	inner, _ := v.Value.(*hujson.Object)
-	return inner
+	return nil
 }
 
-func entriesOf(text []byte, list *hujson.Object) (entries []raw) {
-	if list == nil {
-		return nil
-	}
-	for i := range list.Members {
-		m := &list.Members[i]
-		name, _ := m.Name.Value.(hujson.Literal)
-		r := raw{name: name.String(), line: 1 + bytes.Count(text[:m.Name.StartOffset], []byte("\n"))}
+// entriesOf returns the members of an object; none of another value.
+func entriesOf(text []byte, list *hujson.Value) (entries []raw) {
+	members := configfile.MembersOf(list)
+	for i := range members {
+		m := &members[i]
+		r := raw{name: configfile.NameOf(m), line: 1 + bytes.Count(text[:m.Name.StartOffset], []byte("\n"))}
 		entry, ok := decode(&m.Value).(object)
 		if !ok {
 			r.err = errors.New("it is not an object")
@@ -398,8 +388,7 @@ func decode(v *hujson.Value) any {
 	case *hujson.Object:
 		o := object{}
 		for i := range v.Members {
-			name, _ := v.Members[i].Name.Value.(hujson.Literal)
-			o.Set(name.String(), decode(&v.Members[i].Value))
+			o.Set(configfile.NameOf(&v.Members[i]), decode(&v.Members[i].Value))
 		}
 		return o
 	case *hujson.Array:
@@ -428,7 +417,7 @@ func readMember(key string) func([]byte, Environment) ([]raw, []input, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return entriesOf(text, objectAt(top, key)), nil, nil
+		return entriesOf(text, member(top, key)), nil, nil
 	}
 }
 
@@ -439,16 +428,15 @@ func readClaudeCode(text []byte, e Environment) ([]raw, []input, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	entries := entriesOf(text, objectAt(top, "mcpServers"))
-	projects := objectAt(top, "projects")
+	entries := entriesOf(text, member(top, "mcpServers"))
+	projects := configfile.MembersOf(member(top, "projects"))
 	for _, same := range []func(string) bool{
 		func(dir string) bool { return dir == e.Dir || dir == filepath.ToSlash(e.Dir) },
 		func(dir string) bool { return sameFile(dir, e.Dir) }, // the host may resolve symbolic links
 	} {
-		for i := 0; projects != nil && i < len(projects.Members); i++ {
-			dir, _ := projects.Members[i].Name.Value.(hujson.Literal)
-			if project, ok := projects.Members[i].Value.Value.(*hujson.Object); ok && same(dir.String()) {
-				return append(entries, entriesOf(text, objectAt(project, "mcpServers"))...), nil, nil
+		for i := range projects {
+			if project := &projects[i].Value; project.Value.Kind() == '{' && same(configfile.NameOf(&projects[i])) {
+				return append(entries, entriesOf(text, member(project, "mcpServers"))...), nil, nil
 			}
 		}
 	}
@@ -474,5 +462,5 @@ func readVSCode(text []byte, _ Environment) ([]raw, []input, error) {
 			}
 		}
 	}
-	return entriesOf(text, objectAt(top, "servers")), inputs, nil
+	return entriesOf(text, member(top, "servers")), inputs, nil
 }

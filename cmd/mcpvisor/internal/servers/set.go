@@ -249,9 +249,7 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 	case err != nil:
 		return err
 	}
-	done := make(chan error, 1)
-	go func() {
-		var failed error
+	err = o.noticed(func() []mcpvisor.ServerStatus { return before.Servers }, wait, func() (failed error) {
 		check := func() (done bool) {
 			status, err := c.Status(ctx)
 			failed = err
@@ -261,20 +259,9 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 			ended := c.Events(ctx, before.Stats.Events, func(api.Event) bool { return !check() }, lifecycleEvents...)
 			failed = cmp.Or(failed, ended)
 		}
-		done <- failed
-	}()
-	notice := time.NewTimer(NoticeDelay)
-	defer notice.Stop()
-	select {
-	case err = <-done:
-	case <-notice.C:
-		o.reportWaiting(before.Servers, wait)
-		err = <-done
-	}
-	switch {
-	case o.Context.Err() != nil:
-		return cli.ErrInterrupted
-	case ctx.Err() != nil:
+		return failed
+	})
+	if o.Context.Err() == nil && ctx.Err() != nil {
 		return nil
 	}
 	return err

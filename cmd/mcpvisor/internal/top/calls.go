@@ -153,9 +153,7 @@ func (m *model) allAttentionLines() (lines []string) {
 
 // below renders a text whose lines all begin with two columns.
 func below(text string, width int) []string {
-	lines := wrap(text, width, 2)
-	lines[0] = "  " + lines[0]
-	return lines
+	return wrapBeside("  ", text, width, 2)
 }
 
 // entry is a row of a list in which the user selects, such as a call. A row without a key is a

@@ -396,30 +396,16 @@ func (m *model) show(s screen) tea.Cmd {
 	return m.read()
 }
 
-func (m *model) restart(names ...string) tea.Cmd {
-	source := m.source
-	return m.operate("restarting", func(ctx context.Context, name string) error { return source.Restart(ctx, name, false) }, names)
-}
-
-func (m *model) stop(names ...string) tea.Cmd {
-	source := m.source
-	return m.operate("stopped", func(ctx context.Context, name string) error { return source.StopServer(ctx, name, false) }, names)
-}
-
-func (m *model) start(names ...string) tea.Cmd {
-	return m.operate("starting", m.source.StartServer, names)
-}
-
 // operate does something with servers, and says so.
-func (m *model) operate(says string, do func(context.Context, string) error, names []string) tea.Cmd {
-	ctx := m.ctx
+func (m *model) operate(says string, do func(Source, context.Context, string) error, names ...string) tea.Cmd {
+	ctx, source := m.ctx, m.source
 	text := says + " " + strings.Join(names, ", ")
 	if len(names) > 3 {
 		text = fmt.Sprintf("%s %d servers", says, len(names))
 	}
 	return func() tea.Msg {
 		for _, name := range names {
-			if err := do(ctx, name); err != nil {
+			if err := do(source, ctx, name); err != nil {
 				return restartedMsg{err: err}
 			}
 		}

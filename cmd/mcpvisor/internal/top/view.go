@@ -276,6 +276,13 @@ func fit(text string, width int, right bool) string {
 	return text + pad
 }
 
+// wrapBeside breaks a text into lines beside a head of indent columns.
+func wrapBeside(head, text string, width, indent int) []string {
+	lines := wrap(text, width, indent)
+	lines[0] = head + lines[0]
+	return lines
+}
+
 // wrap breaks a text into lines of at most width columns. All but the first begin with
 // indent columns.
 func wrap(text string, width, indent int) []string {

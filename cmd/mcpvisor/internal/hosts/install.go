@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,9 +174,6 @@ func (i *Installation) writeTOML() (backup bool, err error) {
 		if err := configfile.Replace(i.BackupPath(), before); err != nil {
 			return false, fmt.Errorf("nothing was changed, because no backup of the file could be made: %w", err)
 		}
-	}
-	if err := os.MkdirAll(filepath.Dir(i.Path), 0o700); err != nil {
-		return backup, err
 	}
 	return backup, configfile.ReplaceUnchanged(i.Path, before, after)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
 // Import is `mcpvisor import`.
@@ -99,11 +98,7 @@ func findHost(id string) (hosts.Host, error) {
 	if known {
 		return host, nil
 	}
-	hint := "name one of: " + strings.Join(Hosts(), ", ")
-	if near := nearest.Names(id, Hosts()); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
-	}
-	return hosts.Host{}, cli.UsageError("there is no host %q; %s", id, hint)
+	return hosts.Host{}, cli.UsageError("there is no host %q; %s", id, cli.NameOneOf(id, Hosts()))
 }
 
 // Hosts returns the names of the hosts that Import knows.

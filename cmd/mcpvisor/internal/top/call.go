@@ -133,7 +133,8 @@ func (c *call) edit(at int) {
 
 // arguments makes arguments of what was typed. problem says what is wrong; empty if nothing is.
 func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem string) {
-	b := []byte{'{'}
+	var order []string
+	members := map[string]json.RawMessage{}
 	for i, p := range c.list.Params {
 		text := strings.TrimSpace(c.values[i])
 		if text == "" {
@@ -148,17 +149,14 @@ func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem s
 			c.edit(i)
 			return nil, display.Line(p.Name) + ": " + problem
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		name, _ := json.Marshal(p.Name) // a string always marshals
-		b = append(append(append(b, name...), ':'), value...)
+		order = append(order, p.Name)
+		members[p.Name] = value
 	}
-	b = append(b, '}')
-	if problems := c.list.Check(ctx, b); len(problems) > 0 {
+	object = params.Object(order, members)
+	if problems := c.list.Check(ctx, object); len(problems) > 0 {
 		return nil, strings.Join(problems, "; ")
 	}
-	return b, ""
+	return object, ""
 }
 
 func (m *model) pressInForm(key tea.KeyPressMsg) (cmd tea.Cmd) {

@@ -24,13 +24,6 @@ func (attentionCmd) Run(inv *invocation, c *servers.Set) error {
 	if err != nil {
 		return err
 	}
-	for i := range status.Attention {
-		a := &status.Attention[i]
-		a.Text, a.Action = cli.ConfigTerms(a.Text), cli.ConfigTerms(a.Action)
-		for k := range a.More {
-			a.More[k] = cli.ConfigTerms(a.More[k])
-		}
-	}
 	err = inv.Answer(map[string]any{"attention": status.Attention}, func() error { return inv.printAttention(status) })
 	if err == nil && slices.ContainsFunc(status.Attention, func(a api.Attention) bool { return a.Severity == api.SeverityError }) {
 		err = &cli.ExitError{Code: cli.ExitUnavailable}

@@ -96,9 +96,6 @@ func (cmd *eventsCmd) printRemembered(inv *invocation) error {
 		return err
 	}
 	happened.Summaries = last(&cmd.selection, happened.Summaries, func(s *api.EventSummary) string { return s.Last.Server })
-	for i := range happened.Summaries {
-		happened.Summaries[i].Text = cli.ConfigTerms(happened.Summaries[i].Text)
-	}
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, happened)
 	}

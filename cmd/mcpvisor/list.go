@@ -159,7 +159,7 @@ func (inv *invocation) openReady(name string) (*servers.Set, error) {
 	}
 	server, err := c.Described(inv.Context, name)
 	if s := server.Status; err == nil && s.State != supervisor.StateReady && !control.IsAtRest(s.State) {
-		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.Reason(cli.StatusInConfigTerms(s)))
+		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.Reason(s))
 	}
 	if err != nil {
 		c.Stop()
@@ -176,7 +176,7 @@ func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 			if err != nil {
 				return err
 			}
-			s := cli.StatusInConfigTerms(described.Status)
+			s := described.Status
 			return cli.UnavailableError(s, "server %s is %s: %s", server, s.State, inv.Reason(s))
 		}
 	}

@@ -75,7 +75,7 @@ func (inv *invocation) awaitStarts(c *servers.Set, names []string, began time.Ti
 		for _, s := range status.Servers {
 			if slices.Contains(names, s.Name) {
 				waits = waits || control.IsOnItsWay(&s, status.Servers)
-				results = append(results, resultOf(cli.StatusInConfigTerms(s), status.Servers, time.Since(began)))
+				results = append(results, resultOf(s, status.Servers, time.Since(began)))
 			}
 		}
 		return !waits

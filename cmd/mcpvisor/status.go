@@ -384,7 +384,7 @@ func (inv *invocation) printGroups(groups []mcpvisor.GroupStatus) error {
 			notes = append(notes, "after "+strings.Join(g.After, ", "))
 		}
 		if g.Cause != nil {
-			notes = append(notes, cli.ConfigTerms(g.Cause.Describe()))
+			notes = append(notes, g.Cause.Describe())
 		}
 		rows = append(rows, []any{g.Name, groupCell(g.State), string(g.Strategy), strings.Join(g.Members, ", "), strings.Join(notes, "; ")})
 	}

@@ -137,7 +137,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/hosts":             {". config internal/ cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/websocket", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml", "go.yaml.in/yaml/v3"}},
 	"cmd/mcpvisor/internal/websocket":         {". supervisor config internal/display", []string{sdk, "github.com/coder/websocket"}},
 	"cmd/mcpvisor/internal/presets":           {folders: "cmd/mcpvisor/internal/configfile"},
-	"cmd/mcpvisor/internal/control":           {". rules supervisor facade facade/relay gateway gateway/settings gateway/clients internal/ web web/api cmd/mcpvisor/internal/bridge", []string{sdk}},
+	"cmd/mcpvisor/internal/control":           {". rules supervisor facade facade/relay gateway gateway/settings gateway/clients internal/ web web/api cmd/mcpvisor/internal/bridge cmd/mcpvisor/internal/cli", []string{sdk}},
 	"cmd/mcpvisor/internal/oidcauth":          {"gateway internal/loopback", []string{sdk, xtime, "github.com/coreos/go-oidc/"}},
 	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/coreos/go-oidc/", "github.com/stretchr/testify/require"}},
 	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/canonical internal/envelope internal/jsonscan internal/linereader"},

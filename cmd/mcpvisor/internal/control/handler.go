@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway"
@@ -155,7 +156,7 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 	}
 	h.of, h.sessions = of, newSessions(client, &h.of)
 	program := of.Program
-	program.Mask = of.Masks.Text
+	program.Mask, program.Terms = of.Masks.Text, cli.ConfigTerms
 	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(program))
 	if err != nil {
 		return nil, err
@@ -332,9 +333,9 @@ func writeError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(data)
 }
 
-// detailOf describes an error in the form of package web.
+// detailOf describes an error in the form of package web, in the words of the command line.
 func detailOf(err error) api.ErrorDetail {
-	detail := api.ErrorDetail{Message: err.Error()}
+	detail := api.ErrorDetail{Message: cli.ConfigTerms(err.Error())}
 	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
 		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
 	}

@@ -32,7 +32,6 @@ type Subject struct {
 	// Earlier is what happened to earlier registrations of the name, and why there is another one; oldest first.
 	Earlier []api.EventSummary
 	Now     time.Time
-	Text    func(string) string // in the words of the reader
 	Clock   func(time.Time) string
 	Starter string // how the reader starts a server that is stopped
 }
@@ -82,18 +81,18 @@ func (s *Subject) List(troubled bool) (all []Fact) {
 		}
 	}
 	if c := status.LastCause; c != nil && troubled {
-		add("cause", table.Failure, s.Text(c.Error()))
+		add("cause", table.Failure, c.Error())
 	} else if c != nil {
-		add("last end", table.Plain, s.Text(c.Error()))
+		add("last end", table.Plain, c.Error())
 	}
 	for _, a := range s.About() {
 		if c := status.LastCause; c == nil || !strings.HasPrefix(a.Text, c.Describe()) { // else it stands above
-			add("attention", ColorOf(a.Severity), s.Text(a.Text))
+			add("attention", ColorOf(a.Severity), a.Text)
 		}
 		for _, text := range a.More {
-			add("", table.Plain, s.Text(text))
+			add("", table.Plain, text)
 		}
-		add("do", table.Plain, s.Text(a.Action))
+		add("do", table.Plain, a.Action)
 	}
 	if p := s.Placement; p.Server != "" {
 		text, color := fmt.Sprintf("%s, epoch %d of its place", p.Node, p.Epoch), table.Plain
@@ -203,10 +202,10 @@ func session(s *mcpvisor.SessionInfo) string {
 }
 
 // EndText says why an incarnation ended.
-func EndText(h *mcpvisor.Incarnation, words func(string) string) string {
+func EndText(h *mcpvisor.Incarnation) string {
 	text := "requested"
 	if h.Cause != nil {
-		text = words(h.Cause.Error())
+		text = h.Cause.Error()
 	}
 	if !h.Served {
 		text = "never ready: " + text

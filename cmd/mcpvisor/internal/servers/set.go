@@ -177,15 +177,12 @@ func (o *Opener) OpenServer(name string) (*Set, error) {
 	return c, nil
 }
 
-// Statuses returns the status of all servers, in the words of the file.
+// Statuses returns the status of all servers.
 func (c *Set) Statuses(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
 	if c.own != nil {
 		return c.own.Status(), nil
 	}
 	status, err := c.Status(ctx)
-	for i, s := range status.Servers {
-		status.Servers[i] = cli.StatusInConfigTerms(s)
-	}
 	return status.Servers, err
 }
 

@@ -106,7 +106,7 @@ func (m *model) showForm(msg formMsg) tea.Cmd {
 		return nil
 	}
 	if msg.err != nil {
-		m.flash = m.opts.Text(msg.err.Error())
+		m.flash = msg.err.Error()
 		return nil
 	}
 	if m.call == nil || m.call.tool != msg.tool.Name {
@@ -243,7 +243,7 @@ func (m *model) called(msg calledMsg) {
 	c.cancel, c.failed = nil, msg.err != nil
 	m.top = linesPerField * len(c.list.Params) // the view ends there at the latest
 	if msg.err != nil {
-		text := m.opts.Text(msg.err.Error())
+		text := msg.err.Error()
 		var e *mcpvisor.Error
 		if errors.As(msg.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown {
 			text += "; it may have been executed: look before you repeat it"
@@ -312,7 +312,7 @@ func (m *model) callLines() (lines []string) {
 	}
 	switch {
 	case c.problem != "":
-		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
+		lines = append(lines, "", failure.Render("  "+cell("not sent: "+c.problem, m.width-2, false)))
 	case c.cancel != nil:
 		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", plaintext.Duration(m.opts.Now().Sub(c.began)))))
 	}

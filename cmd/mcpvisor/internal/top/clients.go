@@ -127,7 +127,7 @@ func (m *model) nodeLines() (lines []string) {
 		if title {
 			lines, title = append(lines, "", heading("  ON NO NODE")), false
 		}
-		lines = append(lines, wrapBeside("  "+warning.Render(cell(p.Server, 20, false))+"  ", m.opts.Text(p.Reason), m.width, 24)...)
+		lines = append(lines, wrapBeside("  "+warning.Render(cell(p.Server, 20, false))+"  ", p.Reason, m.width, 24)...)
 	}
 	return lines
 }

@@ -50,7 +50,7 @@ func (m *model) lines() []string {
 func (m *model) detailLines() (lines []string) {
 	s := &m.data.server.Status
 	subject := facts.Subject{Server: m.data.server, Attention: m.data.status.Attention, Groups: m.data.status.Groups, Placement: m.placement(s.Name),
-		Now: m.opts.Now(), Text: m.opts.Text, Clock: m.clock, Starter: "u"}
+		Now: m.opts.Now(), Clock: m.clock, Starter: "u"}
 	state := glyph(s.State) + " " + subject.State()
 	if m.flapping(s) {
 		state = "↻ flapping: it ends again soon after each start; now " + state
@@ -74,7 +74,7 @@ func (m *model) historyLines() (lines []string) {
 	}
 	lines = append(lines, "", heading("HISTORY  the last end first"))
 	for _, h := range slices.Backward(history) {
-		text, style := facts.EndText(&h, m.opts.Text), plain
+		text, style := facts.EndText(&h), plain
 		if !h.Served {
 			style = warning
 		}

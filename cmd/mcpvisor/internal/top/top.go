@@ -44,8 +44,6 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 type Options struct {
 	// Title is the first thing in the first line, such as the path of the configuration.
 	Title string
-	// Text translates a text of the library; see the terms of the command line.
-	Text func(string) string
 	// Page is the address of the page for browsers; empty without one.
 	Page string
 	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once. Without
@@ -195,9 +193,6 @@ func newModel(ctx context.Context, source Source, o Options) *model {
 	filter := textinput.New()
 	filter.Prompt = "/"
 	filter.CharLimit = 60
-	if o.Text == nil {
-		o.Text = func(s string) string { return s }
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -290,7 +285,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case restartedMsg:
 		m.flash = msg.text
 		if msg.err != nil {
-			m.flash = m.opts.Text(msg.err.Error())
+			m.flash = msg.err.Error()
 		}
 		return m, m.read()
 	case formMsg:

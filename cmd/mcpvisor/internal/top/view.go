@@ -59,7 +59,7 @@ func (m *model) View() tea.View {
 
 // titleLine says what is shown, which part of it (place), and how many servers are ready.
 func (m *model) titleLine(place string) string {
-	title := strong.Render("mcpvisor") + "  " + quiet.Render(m.opts.Text(m.opts.Title))
+	title := strong.Render("mcpvisor") + "  " + quiet.Render(m.opts.Title)
 	switch m.screen {
 	case screenServers:
 		if o := orders[m.order]; o.name != "" {

@@ -171,18 +171,14 @@ func (f *File) makeLists() error {
 	}
 	var empty []listMember
 	for _, m := range members {
-		switch value := m.parent.object.Members[m.index].Value.Value.(type) {
-		case *hujson.Object:
-		case hujson.Literal:
-			if value.Kind() != 'n' {
-				return f.noListError(m)
-			}
+		value := m.parent.object.Members[m.index].Value.Value
+		array, isArray := value.(*hujson.Array)
+		switch {
+		case value.Kind() == '{':
+		case value.Kind() == 'n', isArray && len(array.Elements) == 0:
 			empty = append(empty, m)
-		case *hujson.Array:
-			if len(value.Elements) > 0 {
-				return f.noListError(m)
-			}
-			empty = append(empty, m)
+		default:
+			return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", m.path, f.path)
 		}
 	}
 	for _, m := range empty {
@@ -191,10 +187,6 @@ func (f *File) makeLists() error {
 		}
 	}
 	return nil
-}
-
-func (f *File) noListError(m listMember) error {
-	return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", m.path, f.path)
 }
 
 // Remove removes an entry with the comments that belong to it. It reports false if the
@@ -232,11 +224,9 @@ func (f *File) AddInput(declaration Object) error {
 }
 
 func (f *File) inputs() *hujson.Array {
-	top := f.top().object
-	for i := range top.Members {
-		if array, ok := top.Members[i].Value.Value.(*hujson.Array); ok && NameOf(&top.Members[i]) == "inputs" {
-			return array
-		}
+	if m := MemberOf(&f.root, "inputs"); m != nil {
+		array, _ := m.Value.Value.(*hujson.Array)
+		return array
 	}
 	return nil
 }

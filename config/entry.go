@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,9 +101,7 @@ func startOf(object *hujson.Object) json.RawMessage {
 	for i := range object.Members {
 		m := &object.Members[i]
 		if name := memberName(m); name == "args" || name == "socket" || slices.Contains(transportKeys, name) {
-			v := m.Value.Clone()
-			v.Standardize()
-			start[name] = bytes.TrimSpace(v.Pack())
+			start[name] = plainJSON(&m.Value)
 		}
 	}
 	text, err := json.Marshal(start)
@@ -175,18 +172,11 @@ func (e *entry) within(suffix string, read func()) {
 // warnUnknown warns of a key that the table does not have. The warning gives the
 // closest name.
 func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
-	hint := "remove it"
 	if e.strict {
-		hint = "use one of " + strings.Join(rowNames(rows), ", ")
-	}
-	if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", near[0])
-	}
-	if e.strict {
-		e.fail(at, "unknown key %q; %s", e.key, hint)
+		e.fail(at, "unknown key %q; %s", e.key, didYouMean(name, rowNames(rows), "use one of "+strings.Join(rowNames(rows), ", ")))
 		return
 	}
-	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)
+	e.warn(at, "unknown key %q is ignored; %s", e.key, didYouMean(name, rowNames(rows), "remove it"))
 	if near := nearest.Names(name, rowNames(rows)); e.key == name && len(near) > 0 && slices.Contains(transportKeys, near[0]) {
 		e.misspelt = misspeltKey{at, name, near[0], len(e.p.file.Problems) - 1}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -205,73 +206,37 @@ func (p *parser) answerInput(id string) (string, error) {
 // readInputs reads the declarations at the top of a file. A declaration that
 // cannot be read is skipped, because an input needs none.
 func (p *parser) readInputs(object *hujson.Object) {
-	for i := range object.Members {
-		m := &object.Members[i]
-		list, ok := m.Value.Value.(*hujson.Array)
-		if memberName(m) != "inputs" || !ok {
-			continue
-		}
-		for j := range list.Elements {
-			if declaration, ok := list.Elements[j].Value.(*hujson.Object); ok {
+	for m := range membersNamed(object, "inputs") {
+		list, _ := m.Value.Value.(*hujson.Array)
+		for i := 0; list != nil && i < len(list.Elements); i++ {
+			var declaration map[string]any
+			if json.Unmarshal(plainJSON(&list.Elements[i]), &declaration) == nil && declaration != nil {
 				p.readInput(declaration)
 			}
 		}
 	}
 }
 
-func (p *parser) readInput(declaration *hujson.Object) {
-	var input Input
-	for i := range declaration.Members {
-		m := &declaration.Members[i]
-		text := func(into *string) {
-			if lit, ok := literal(&m.Value, '"'); ok {
-				*into = lit.String()
-			}
+func (p *parser) readInput(declaration map[string]any) {
+	text := func(key string) string {
+		text, _ := declaration[key].(string)
+		return text
+	}
+	password, _ := declaration["password"].(bool)
+	input := Input{ID: text("id"), Description: text("description"), Default: text("default"), Password: password}
+	options, _ := declaration["options"].([]any)
+	for _, option := range options { // of a pickString: texts, or objects with "value"
+		if object, ok := option.(map[string]any); ok {
+			option = object["value"]
 		}
-		switch memberName(m) {
-		case "id":
-			text(&input.ID)
-		case "description":
-			text(&input.Description)
-		case "default":
-			text(&input.Default)
-		case "password":
-			if lit, ok := literal(&m.Value, 't'); ok {
-				input.Password = lit.Bool()
-			}
-		case "options":
-			input.Options = inputOptions(&m.Value)
+		if text, ok := option.(string); ok {
+			input.Options = append(input.Options, text)
 		}
 	}
 	if p.inputs == nil {
 		p.inputs = map[string]Input{}
 	}
 	p.inputs[input.ID] = input
-}
-
-// inputOptions reads the options of a pickString: texts, or objects with "value".
-func inputOptions(v *hujson.Value) (options []string) {
-	list, _ := v.Value.(*hujson.Array)
-	if list == nil {
-		return nil
-	}
-	for i := range list.Elements {
-		element := &list.Elements[i]
-		if lit, ok := literal(element, '"'); ok {
-			options = append(options, lit.String())
-			continue
-		}
-		object, _ := element.Value.(*hujson.Object)
-		if object == nil {
-			continue
-		}
-		for j := range object.Members {
-			if lit, ok := literal(&object.Members[j].Value, '"'); ok && memberName(&object.Members[j]) == "value" {
-				options = append(options, lit.String())
-			}
-		}
-	}
-	return options
 }
 
 // readEnvFile reads a file of NAME=value lines. A line that is something else

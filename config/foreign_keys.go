@@ -13,46 +13,39 @@ import (
 
 // foreignRows are keys of other hosts whose value has a form of its own. They follow the keys of an entry.
 var foreignRows = []row{
-	{
-		Key: configkeys.Key{Name: "env_http_headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"X-Team": "TEAM"}`,
-			Meaning: "Codex's key: headers by the names of the environment variables that have their values."},
-		read: func(e *entry, v *hujson.Value) {
-			object, ok := v.Value.(*hujson.Object)
-			if !ok {
-				e.failType(v, "an object of strings", `{"X-Header": "VARIABLE"}`)
-				return
+	keyRow(func(e *entry, v *hujson.Value) {
+		object, ok := v.Value.(*hujson.Object)
+		if !ok {
+			e.failType(v, "an object of strings", `{"X-Header": "VARIABLE"}`)
+			return
+		}
+		for i := range object.Members {
+			e.addHeader(&object.Members[i].Value, memberName(&object.Members[i]), "")
+		}
+	}, configkeys.Key{
+		Name: "env_http_headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"X-Team": "TEAM"}`,
+		Meaning: "Codex's key: headers by the names of the environment variables that have their values."}),
+	keyRow(func(e *entry, v *hujson.Value) {
+		if _, ok := e.readString(v); ok {
+			e.addHeader(v, "Authorization", "Bearer ")
+		}
+	}, configkeys.Key{
+		Name: "bearer_token_env_var", Type: "string", Field: "HTTP.Headers", Example: `"TOKEN"`,
+		Meaning: "Codex's key: the environment variable that has the token of the Authorization header."}),
+	keyRow(func(e *entry, v *hujson.Value) {
+		for _, name := range e.readList(v) {
+			if value, set := e.p.lookup(name); set {
+				e.fileEnv = mergeEnv(e.fileEnv, map[string]string{name: value})
 			}
-			for i := range object.Members {
-				e.addHeader(&object.Members[i].Value, memberName(&object.Members[i]), "")
-			}
-		},
-	},
-	{
-		Key: configkeys.Key{Name: "bearer_token_env_var", Type: "string", Field: "HTTP.Headers", Example: `"TOKEN"`,
-			Meaning: "Codex's key: the environment variable that has the token of the Authorization header."},
-		read: func(e *entry, v *hujson.Value) {
-			if _, ok := e.readString(v); ok {
-				e.addHeader(v, "Authorization", "Bearer ")
-			}
-		},
-	},
-	{
-		Key: configkeys.Key{Name: "env_vars", Aliases: []string{"env_keys"}, Type: "list of strings", Field: "Stdio.Env", Example: `["API_KEY"]`,
-			Meaning: "The key of Codex and goose: environment variables of the host that the server gets, as far as they are set. env wins over it."},
-		read: func(e *entry, v *hujson.Value) {
-			for _, name := range e.readList(v) {
-				if value, set := e.p.lookup(name); set {
-					e.fileEnv = mergeEnv(e.fileEnv, map[string]string{name: value})
-				}
-			}
-		},
-	},
+		}
+	}, configkeys.Key{
+		Name: "env_vars", Aliases: []string{"env_keys"}, Type: "list of strings", Field: "Stdio.Env", Example: `["API_KEY"]`,
+		Meaning: "The key of Codex and goose: environment variables of the host that the server gets, as far as they are set. env wins over it."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.Start }, configkeys.Key{
 		Name: "startup_timeout_sec", Field: "Timeouts.Start", Example: `20`, Meaning: "Codex's key for timeouts.start."}),
-	{
-		Key:  configkeys.Key{Name: "tool_timeout_sec", Type: "duration", Field: "Timeouts.Call", Example: `45`, Meaning: "Codex's key for timeouts.call."},
-		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },
-	},
+	keyRow(func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v }, configkeys.Key{
+		Name: "tool_timeout_sec", Type: "duration", Field: "Timeouts.Call", Example: `45`,
+		Meaning: "Codex's key for timeouts.call."}),
 }
 
 // addHeader adds a header whose value is in the variable of the environment that v names, behind a text. The problem

@@ -12,7 +12,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -64,12 +63,8 @@ func (p *parser) finishGateway() {
 	names := p.servers()
 	for _, pattern := range e.serverPatterns {
 		if !slices.Contains(names, pattern.name) {
-			hint := "remove it, or add the server"
-			if near := nearest.Names(pattern.name, names); len(near) > 0 {
-				hint = fmt.Sprintf("did you mean %q?", near[0])
-			}
 			p.text = pattern.text
-			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, hint)
+			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, didYouMean(pattern.name, names, "remove it, or add the server"))
 		}
 	}
 	if e.gateway.Names.Prefix == settings.PrefixNever {
@@ -112,16 +107,8 @@ func (e *entry) checkCollisions() {
 
 // readPrefix reads "names.prefix" of the gateway.
 func (e *entry) readPrefix(v *hujson.Value) {
-	text, ok := e.readString(v)
-	if !ok {
-		return
-	}
-	switch prefix := settings.Prefix(text); prefix {
-	case settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever:
-		e.gateway.Names.Prefix, e.prefixAt, e.prefixText = prefix, v, e.p.text
-	default:
-		e.fail(v, "%q is %q; use \"always\", \"conflict\" or \"never\"", e.key, text)
-	}
+	readChoice(e, v, &e.gateway.Names.Prefix, settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever)
+	e.prefixAt, e.prefixText = v, e.p.text
 }
 
 // maxHostPrefix is how much of a host's prefix counts, in bytes.
@@ -153,44 +140,16 @@ func (e *entry) readOnDown(v *hujson.Value, into **settings.OnDown) {
 	*into = &policy
 }
 
-// readShare reads "share" of an entry.
-func (e *entry) readShare(v *hujson.Value) {
-	text, ok := e.readString(v)
-	if !ok {
-		return
-	}
-	switch share := settings.Share(text); share {
-	case settings.ShareAll, settings.ShareClient:
-		e.share = share
-	default:
-		e.fail(v, "%q is %q; use \"shared\" or \"client\"", e.key, text)
-	}
-}
-
 // readProfiles reads the profiles of the gateway.
 func (e *entry) readProfiles(v *hujson.Value) {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		e.failType(v, "an object", `{"review": {"tools": ["read_*"]}}`)
-		return
-	}
-	e.gateway.Profiles = make(map[string]settings.Profile, len(object.Members))
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
-		e.within("."+name, func() {
-			if _, twice := e.gateway.Profiles[name]; twice {
-				e.fail(&m.Name, "%q is there twice; rename or remove one", e.key)
-				return
-			}
-			if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
-				e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
-			}
-			e.profile = &settings.Profile{}
-			e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
-			e.gateway.Profiles[name] = *e.profile
-		})
-	}
+	e.gateway.Profiles = readMapOf(e, v, "an object", `{"review": {"tools": ["read_*"]}}`, func(m *hujson.ObjectMember) settings.Profile {
+		if name := memberName(m); name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+			e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
+		}
+		e.profile = &settings.Profile{}
+		e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
+		return *e.profile
+	})
 }
 
 // maxPattern is the longest pattern of a profile, in bytes.
@@ -249,11 +208,9 @@ func (e *entry) readPatterns(v *hujson.Value, never string, into *[]string) {
 
 // readExtensions reads the extensions of MCP that are declared to servers.
 func (e *entry) readExtensions(v *hujson.Value) {
-	value := v.Clone()
-	value.Standardize()
-	value.Minimize()
+	text := plainJSON(v)
 	var read map[string]map[string]any
-	err := json.Unmarshal(value.Pack(), &read)
+	err := json.Unmarshal(text, &read)
 	for name, settings := range read {
 		if settings == nil || !strings.Contains(name, "/") || name == task.Extension {
 			err = errors.New(name)
@@ -264,7 +221,7 @@ func (e *entry) readExtensions(v *hujson.Value) {
 		return
 	}
 	e.gateway.Extensions = make(map[string]json.RawMessage, len(read))
-	_ = json.Unmarshal(value.Pack(), &e.gateway.Extensions) // it was read before
+	_ = json.Unmarshal(text, &e.gateway.Extensions) // it was read before
 }
 
 // readSites reads a list of web sites or hosts.

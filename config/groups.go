@@ -20,33 +20,21 @@ import (
 
 // groupRows are the keys of a group.
 var groupRows = []row{
-	{
-		Key: configkeys.Key{Name: "members", Type: "list of strings", Example: `["browser", "scraper"]`,
-			Meaning: "Servers and groups, in the order of their start: each starts when the one before it is ready, and ends before that one. Each is a member of one group at most."},
-		read: (*entry).readMembersOfGroup,
-	},
-	{
-		Key: configkeys.Key{Name: "strategy", Type: `"one_for_one", "rest_for_one" or "one_for_all"`, Default: `"one_for_one"`, Example: `"rest_for_one"`,
-			Meaning: "Which members are restarted when one fails: that one, that one and those behind it, or all."},
-		read: func(e *entry, v *hujson.Value) {
-			readChoice(e, v, &e.group.Strategy, supervisor.OneForOne, supervisor.RestForOne, supervisor.OneForAll)
-		},
-	},
-	{
-		Key: configkeys.Key{Name: "intensity", Type: "object", Default: "no bound", Example: `{"restarts": 3, "window": "1m"}`,
-			Meaning: "How many failures of members the group allows within a window of time. One more, and the group has failed. Set both of its keys."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readObject(v, `{"restarts": 3, "window": "1m"}`, intensityRows)
-			e.group.Intensity = e.spec.Policy.Intensity
-		}, nested: intensityRows,
-	},
-	{
-		Key: configkeys.Key{Name: "when_spent", Type: `"park", "evict" or "parent"`, Default: `"parent"`, Example: `"park"`,
-			Meaning: "What follows when the group has failed: its members end, and start afresh after park_every (park) or when an operator starts them (evict), or a member of its parent group has failed (parent; a group without a parent is evicted)."},
-		read: func(e *entry, v *hujson.Value) {
-			readChoice(e, v, &e.group.WhenSpent, supervisor.SpentPark, supervisor.SpentEvict, supervisor.SpentParent)
-		},
-	},
+	keyRow((*entry).readMembersOfGroup, configkeys.Key{
+		Name: "members", Type: "list of strings", Example: `["browser", "scraper"]`,
+		Meaning: "Servers and groups, in the order of their start: each starts when the one before it is ready, and ends before that one. Each is a member of one group at most."}),
+	choiceRow(func(e *entry) *supervisor.Strategy { return &e.group.Strategy }, configkeys.Key{
+		Name: "strategy", Default: `"one_for_one"`, Example: `"rest_for_one"`,
+		Meaning: "Which members are restarted when one fails: that one, that one and those behind it, or all."}, supervisor.OneForOne, supervisor.RestForOne, supervisor.OneForAll),
+	keyRow(func(e *entry, v *hujson.Value) {
+		e.readObject(v, `{"restarts": 3, "window": "1m"}`, intensityRows)
+		e.group.Intensity = e.spec.Policy.Intensity
+	}, configkeys.Key{
+		Name: "intensity", Type: "object", Default: "no bound", Example: `{"restarts": 3, "window": "1m"}`,
+		Meaning: "How many failures of members the group allows within a window of time. One more, and the group has failed. Set both of its keys."}).nesting(intensityRows),
+	choiceRow(func(e *entry) *supervisor.WhenSpent { return &e.group.WhenSpent }, configkeys.Key{
+		Name: "when_spent", Default: `"parent"`, Example: `"park"`,
+		Meaning: "What follows when the group has failed: its members end, and start afresh after park_every (park) or when an operator starts them (evict), or a member of its parent group has failed (parent; a group without a parent is evicted)."}, supervisor.SpentPark, supervisor.SpentEvict, supervisor.SpentParent),
 	durationRow(func(e *entry) *time.Duration { return &e.group.ParkEvery }, configkeys.Key{
 		Name: "park_every", Default: shortDuration(mcpvisor.Group{}.WithDefaults().ParkEvery), Example: `"10m"`,
 		Meaning: `The pause before a group with "when_spent": "park" starts afresh.`}),
@@ -56,11 +44,9 @@ var groupRows = []row{
 	boolRow(func(e *entry) *bool { return &e.group.Temporary }, configkeys.Key{
 		Name: "temporary", Default: "false", Example: `true`,
 		Meaning: "The parent of this group does not start it again when it has failed."}),
-	{
-		Key: configkeys.Key{Name: "after", Type: "list of strings", Example: `["db"]`,
-			Meaning: "Servers and groups that must be ready before the first member starts."},
-		read: func(e *entry, v *hujson.Value) { e.group.After = e.readNames(v) },
-	},
+	keyRow(func(e *entry, v *hujson.Value) { e.group.After = e.readNames(v) }, configkeys.Key{
+		Name: "after", Type: "list of strings", Example: `["db"]`,
+		Meaning: "Servers and groups that must be ready before the first member starts."}),
 }
 
 // readChoice reads one of several texts.
@@ -100,11 +86,7 @@ type groupPlaces struct {
 
 // findGroups finds "groups" in the present text.
 func (t *text) findGroups(top *hujson.Object) {
-	for i := range top.Members {
-		m := &top.Members[i]
-		if memberName(m) != "groups" {
-			continue
-		}
+	for m := range membersNamed(top, "groups") {
 		t.groupsAt = append(t.groupsAt, &m.Value)
 		if object, ok := m.Value.Value.(*hujson.Object); ok {
 			for j := range object.Members {
@@ -198,14 +180,18 @@ func (e *entry) readNames(v *hujson.Value) []string {
 		if server, isEntry := e.p.names[name]; isEntry {
 			names[i] = server
 		} else if !slices.Contains(known, name) && (!e.p.others || e.group != nil) {
-			hint := "remove it, or add the server"
-			if near := nearest.Names(name, known); len(near) > 0 {
-				hint = fmt.Sprintf("did you mean %q?", near[0])
-			}
-			e.fail(&list.Elements[i], "no server or group is called %q, which %q names; %s", name, e.key, hint)
+			e.fail(&list.Elements[i], "no server or group is called %q, which %q names; %s", name, e.key, didYouMean(name, known, "remove it, or add the server"))
 		}
 	}
 	return names
+}
+
+// didYouMean suggests the known name that is nearest to another one, or else what otherwise says.
+func didYouMean(name string, known []string, otherwise string) string {
+	if near := nearest.Names(name, known); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", near[0])
+	}
+	return otherwise
 }
 
 // servers returns the names of all servers of the files, in order.

@@ -57,25 +57,67 @@ func rowNames(rows []row) (names []string) {
 	return names
 }
 
+func keyRow(read func(*entry, *hujson.Value), k configkeys.Key) row { return row{Key: k, read: read} }
+
+// nesting returns the row of a value that may be an object with these keys.
+func (r row) nesting(rows []row) row {
+	r.nested = rows
+	return r
+}
+
+// describedBy returns the row with a schema of its own.
+func (r row) describedBy(s *jsonSchema) row {
+	r.schema = s
+	return r
+}
+
+// objectRow makes the row of an object with these keys. The example of the key shows one.
+func objectRow(rows []row, k configkeys.Key) row {
+	k.Type = "object"
+	return row{Key: k, nested: rows, read: func(e *entry, v *hujson.Value) { e.readObject(v, k.Example, rows) }}
+}
+
 // The functions below make a row whose value goes into the field that an argument returns.
 
 func textRow(field func(*entry) *string, k configkeys.Key) row {
-	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }}
+	return keyRow(func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }, k)
+}
+
+func pathRow(field func(*entry) *string, k configkeys.Key) row {
+	k.Type = "path"
+	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readFilePath(v) }, k)
+}
+
+func listRow(field func(*entry) *[]string, k configkeys.Key) row {
+	k.Type = "list of strings"
+	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readList(v) }, k)
+}
+
+func mapRow(field func(*entry) *map[string]string, k configkeys.Key) row {
+	k.Type = "object of strings"
+	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readMap(v) }, k)
+}
+
+// choiceRow makes the row of one of several texts.
+func choiceRow[T ~string](field func(*entry) *T, k configkeys.Key, choices ...T) row {
+	k.Type = orTexts(choices)
+	schema := oneOfTexts(choices...)
+	return keyRow(func(e *entry, v *hujson.Value) { readChoice(e, v, field(e), choices...) }, k).describedBy(&schema)
 }
 
 func boolRow(field func(*entry) *bool, k configkeys.Key) row {
 	k.Type = "boolean"
-	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }}
+	return keyRow(func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }, k)
 }
 
 func countRow(field func(*entry) *int, k configkeys.Key) row {
 	k.Type = "number"
-	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }}
+	return keyRow(func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }, k)
 }
 
 func durationRow(field func(*entry) *time.Duration, k configkeys.Key) row {
 	k.Type = "duration"
-	return row{Key: k, read: func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }}
+	return keyRow(func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }, k)
 }
 
 // The functions below write defaults as the documentation shows them.

@@ -153,22 +153,16 @@ func (p *parser) parse() error {
 	p.readLock(top)
 	t.findRules(top)
 	t.findGroups(top)
-	for i := range top.Members {
-		if m := &top.Members[i]; memberName(m) == "gateway" {
-			t.gateway = &m.Value
-			t.gateways++
-		}
+	for m := range membersNamed(top, "gateway") {
+		t.gateway = &m.Value
+		t.gateways++
 	}
 	return nil
 }
 
 // readPath reads the path of a file or directory at the top of the present text.
 func (p *parser) readPath(top *hujson.Object, name, noun, example string, path *string) {
-	for i := range top.Members {
-		m := &top.Members[i]
-		if memberName(m) != name {
-			continue
-		}
+	for m := range membersNamed(top, name) {
 		text, ok := literal(&m.Value, '"')
 		if !ok || text.String() == "" {
 			p.addProblem(&m.Value, "", SeverityError, "%q is not the path of a %s, so it is ignored; write a text, as in %q", name, noun, example)
@@ -185,11 +179,7 @@ var lockModes = []string{"off", "warn", "enforce"}
 
 // readLock reads "lock" at the top of the present text. A value that cannot be read is the strictest one.
 func (p *parser) readLock(top *hujson.Object) {
-	for i := range top.Members {
-		m := &top.Members[i]
-		if memberName(m) != "lock" {
-			continue
-		}
+	for m := range membersNamed(top, "lock") {
 		mode := lockModes[len(lockModes)-1]
 		if text, ok := literal(&m.Value, '"'); ok && slices.Contains(lockModes, text.String()) {
 			mode = text.String()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/tailscale/hujson"
@@ -134,6 +135,25 @@ func entryNames(lists []serverList) (names []string) {
 		}
 	}
 	return names
+}
+
+// membersNamed yields the members of an object that have a name, which may be several.
+func membersNamed(object *hujson.Object, name string) iter.Seq[*hujson.ObjectMember] {
+	return func(yield func(*hujson.ObjectMember) bool) {
+		for i := range object.Members {
+			if m := &object.Members[i]; memberName(m) == name && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// plainJSON is a value without comments and spaces.
+func plainJSON(v *hujson.Value) []byte {
+	plain := v.Clone()
+	plain.Standardize()
+	plain.Minimize()
+	return plain.Pack()
 }
 
 // memberName returns the name of a member of an object.

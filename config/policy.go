@@ -128,17 +128,8 @@ func (e *entry) readProbe(v *hujson.Value) {
 
 // readEra reads the generation of the protocol.
 func (e *entry) readEra(v *hujson.Value) {
-	text, ok := e.readString(v)
-	if !ok {
-		return
-	}
-	switch text {
-	case "auto":
+	if readChoice(e, v, &e.spec.Era, "auto", mcpvisor.EraLegacy, mcpvisor.EraModern); e.spec.Era == "auto" {
 		e.spec.Era = mcpvisor.EraAuto
-	case "legacy", "modern":
-		e.spec.Era = mcpvisor.Era(text)
-	default:
-		e.fail(v, "\"era\" is %q; use \"auto\", \"legacy\" or \"modern\"", text)
 	}
 }
 

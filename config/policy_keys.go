@@ -18,35 +18,27 @@ var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxD
 
 // retryRows are the keys of "retry".
 var retryRows = []row{
-	{
-		Key: configkeys.Key{Name: "max_attempts", Type: `number, or "unlimited"`, Default: thousands(DefaultRetry.MaxAttempts), Field: "Policy.MaxAttempts", Example: `3`,
-			Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none: the server is evicted or parked at once."},
-		read: (*entry).readMaxAttempts,
-	},
+	keyRow((*entry).readMaxAttempts, configkeys.Key{
+		Name: "max_attempts", Type: `number, or "unlimited"`, Default: thousands(DefaultRetry.MaxAttempts), Field: "Policy.MaxAttempts", Example: `3`,
+		Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none: the server is evicted or parked at once."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.Base }, configkeys.Key{
 		Name: "base", Default: shortDuration(DefaultRetry.Base), Field: "Policy.Base", Example: `"1s"`,
 		Meaning: "The delay before the first attempt. Each further attempt doubles it."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.Max }, configkeys.Key{
 		Name: "max", Default: shortDuration(DefaultRetry.Max), Field: "Policy.Max", Example: `"1m"`,
 		Meaning: "The longest delay. It must be at least base."}),
-	{
-		Key: configkeys.Key{Name: "jitter", Type: "number from 0 to 1", Default: "0", Field: "Policy.Jitter", Example: `0.2`,
-			Meaning: "Spreads each delay at random, by this fraction of it."},
-		read: (*entry).readJitter,
-	},
+	keyRow((*entry).readJitter, configkeys.Key{
+		Name: "jitter", Type: "number from 0 to 1", Default: "0", Field: "Policy.Jitter", Example: `0.2`,
+		Meaning: "Spreads each delay at random, by this fraction of it."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }, configkeys.Key{
 		Name: "stable_after", Default: shortDuration(defaults.StableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
 		Meaning: "How long a server must stay ready until its retry budget is reset."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Policy.ParkEvery }, configkeys.Key{
 		Name: "park", Default: "the server is evicted", Field: "Policy.ParkEvery", Example: `"10m"`,
 		Meaning: "Parks the server when its retry budget is spent: it is tried again this often."}),
-	{
-		Key: configkeys.Key{Name: "intensity", Type: "object", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
-			Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once. Set both of its keys."},
-		read: func(e *entry, v *hujson.Value) {
-			e.readObject(v, `{"restarts": 5, "window": "30s"}`, intensityRows)
-		}, nested: intensityRows,
-	},
+	objectRow(intensityRows, configkeys.Key{
+		Name: "intensity", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
+		Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once. Set both of its keys."}),
 }
 
 // intensityRows are the keys of "intensity" in "retry".
@@ -73,11 +65,9 @@ var timeoutRows = []row{
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }, configkeys.Key{
 		Name: "max_list_age", Default: "off", Field: "Timeouts.MaxListAge", Example: `"1h"`,
 		Meaning: "The age at which a list is read again if its server announces no changes. At least 10s."}),
-	{
-		Key: configkeys.Key{Name: "call", Type: "duration", Default: shortDuration(defaults.CallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
-			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
-		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },
-	},
+	keyRow(func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v }, configkeys.Key{
+		Name: "call", Type: "duration", Default: shortDuration(defaults.CallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
+		Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."}),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }, configkeys.Key{
 		Name: "call_total", Default: shortDuration(defaults.CallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
 		Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."}),
@@ -115,11 +105,9 @@ var limitRows = []row{
 	countRow(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }, configkeys.Key{
 		Name: "max_in_flight", Default: thousands(defaults.MaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
 		Meaning: "The most calls in flight. Further ones wait in a queue."}),
-	{
-		Key: configkeys.Key{Name: "max_queued", Type: "number", Default: thousands(defaults.MaxQueued), Field: "Limits.MaxQueued", Example: `16`,
-			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."},
-		read: (*entry).readMaxQueued,
-	},
+	keyRow((*entry).readMaxQueued, configkeys.Key{
+		Name: "max_queued", Type: "number", Default: thousands(defaults.MaxQueued), Field: "Limits.MaxQueued", Example: `16`,
+		Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."}),
 	countRow(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }, configkeys.Key{
 		Name: "max_stderr_lines", Default: thousands(defaults.MaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
 		Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."}),

@@ -9,17 +9,14 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/rules"
 )
 
 // ruleRows are the keys of a rule.
 var ruleRows = []row{
-	{
-		Key: configkeys.Key{Name: "do", Type: `"allow", "ask" or "deny"`, Default: "none: it is required", Example: `"ask"`,
-			Meaning: "What is done with the calls that match all of the other keys: they are sent, sent if a person approves, or refused."},
-		read: func(e *entry, v *hujson.Value) { readChoice(e, v, &e.rule.Do, rules.Allow, rules.Ask, rules.Deny) },
-	},
+	choiceRow(func(e *entry) *rules.Action { return &e.rule.Do }, configkeys.Key{
+		Name: "do", Default: "none: it is required", Example: `"ask"`,
+		Meaning: "What is done with the calls that match all of the other keys: they are sent, sent if a person approves, or refused."}, rules.Allow, rules.Ask, rules.Deny),
 	rulePatternRow(func(r *rules.Rule) *string { return &r.Principal }, configkeys.Key{
 		Name: "principal", Default: "all callers", Example: `"ci"`,
 		Meaning: "A pattern for the client of the gateway that calls, by the name of its token. Clients without a token and commands have an empty one, which only * matches."}),
@@ -29,20 +26,16 @@ var ruleRows = []row{
 	rulePatternRow(func(r *rules.Rule) *string { return &r.Tool }, configkeys.Key{
 		Name: "tool", Default: "all tools", Example: `"write_*"`,
 		Meaning: "A pattern for the tool, by the name by which it is listed, without the server."}),
-	{
-		Key: configkeys.Key{Name: "per_minute", Type: "number", Default: "no bound", Example: `10`,
-			Meaning: "The most calls that match, in a minute, of each client by itself. Further ones are refused for some time. Not with \"deny\"."},
-		read: func(e *entry, v *hujson.Value) {
-			if e.readCount(v, &e.rule.PerMinute); e.rule.PerMinute == 0 {
-				e.fail(v, "%q is no bound; write a number from 1, or deny the calls", e.key)
-			}
-		},
-	},
-	{
-		Key: configkeys.Key{Name: "annotations", Type: "object", Example: `{"destructiveHint": true}`,
-			Meaning: "What the annotations of the tool must say. It needs \"lock\": \"enforce\", because a server can write there what it likes."},
-		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"destructiveHint": true}`, annotationRows) }, nested: annotationRows,
-	},
+	keyRow(func(e *entry, v *hujson.Value) {
+		if e.readCount(v, &e.rule.PerMinute); e.rule.PerMinute == 0 {
+			e.fail(v, "%q is no bound; write a number from 1, or deny the calls", e.key)
+		}
+	}, configkeys.Key{
+		Name: "per_minute", Type: "number", Default: "no bound", Example: `10`,
+		Meaning: "The most calls that match, in a minute, of each client by itself. Further ones are refused for some time. Not with \"deny\"."}),
+	objectRow(annotationRows, configkeys.Key{
+		Name: "annotations", Example: `{"destructiveHint": true}`,
+		Meaning: "What the annotations of the tool must say. It needs \"lock\": \"enforce\", because a server can write there what it likes."}),
 }
 
 func rulePatternRow(field func(*rules.Rule) *string, k configkeys.Key) row {
@@ -58,10 +51,8 @@ func rulePatternRow(field func(*rules.Rule) *string, k configkeys.Key) row {
 
 // findRules finds "rules" in the present text.
 func (t *text) findRules(top *hujson.Object) {
-	for i := range top.Members {
-		if m := &top.Members[i]; memberName(m) == "rules" {
-			t.rulesAt = append(t.rulesAt, &m.Value)
-		}
+	for m := range membersNamed(top, "rules") {
+		t.rulesAt = append(t.rulesAt, &m.Value)
 	}
 }
 
@@ -130,11 +121,7 @@ func (p *parser) finishRules() {
 			p.file.Rules[i].Server = server
 		}
 		if r.Server != "" && !strings.ContainsAny(r.Server, "*?") && !slices.Contains(known, r.Server) && !p.others {
-			hint := "remove the rule, or add the server"
-			if near := nearest.Names(r.Server, known); len(near) > 0 {
-				hint = fmt.Sprintf("did you mean %q?", near[0])
-			}
-			e.fail(at.at, "no server is called %q, which a rule names; %s", r.Server, hint)
+			e.fail(at.at, "no server is called %q, which a rule names; %s", r.Server, didYouMean(r.Server, known, "remove the rule, or add the server"))
 		}
 		if !r.Annotations.IsZero() && p.file.Lock != "enforce" {
 			e.fail(at.at, "a rule over annotations needs \"lock\": \"enforce\", because a server can change them; add it, or name the tools")

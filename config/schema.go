@@ -11,8 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
-	"github.com/mcpvisor/mcpvisor/rules"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // renderSchema is configkeys.Schema: it returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. Like keys,
@@ -291,14 +289,10 @@ var typeSchemas = map[string]jsonSchema{
 		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
 		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
-	`"always", "conflict" or "never"`:                oneOfTexts(string(settings.PrefixAlways), string(settings.PrefixOnConflict), string(settings.PrefixNever)),
-	`"shared" or "client"`:                           oneOfTexts(string(settings.ShareAll), string(settings.ShareClient)),
-	`"eager" or "lazy"`:                              oneOfTexts("eager", string(mcpvisor.StartLazy)),
-	`"one_for_one", "rest_for_one" or "one_for_all"`: oneOfTexts(string(supervisor.OneForOne), string(supervisor.RestForOne), string(supervisor.OneForAll)),
-	`"allow", "ask" or "deny"`:                       oneOfTexts(string(rules.Allow), string(rules.Ask), string(rules.Deny)),
+	`"eager" or "lazy"`:                              oneOfTexts("eager", mcpvisor.StartLazy),
 	"pattern":                                        *patternSchema,
-	`"park", "evict" or "parent"`:                    oneOfTexts(string(supervisor.SpentPark), string(supervisor.SpentEvict), string(supervisor.SpentParent)),
 	"list of strings":                                listSchema,
+	`"always", "conflict" or "never"`:                oneOfTexts(settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever),
 	"list of patterns":                               {Type: []string{"array"}, Items: patternSchema},
 	"object of JSON values":                          {Type: []string{"object"}},
 	"object of strings":                              {Type: []string{"object"}, Additional: &scalarSchema},
@@ -306,9 +300,9 @@ var typeSchemas = map[string]jsonSchema{
 	"command line for the shell, or list of strings": {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),
 		jsonSchema{Type: []string{"string"}, Pattern: kindPattern(append(append([]string{""}, programKinds...), endpointKinds...))}),
-	`"auto", "legacy" or "modern"`: oneOfTexts("auto", string(mcpvisor.EraLegacy), string(mcpvisor.EraModern)),
+	`"auto", "legacy" or "modern"`: oneOfTexts("auto", mcpvisor.EraLegacy, mcpvisor.EraModern),
 	`"authorization_code" or "client_credentials"`: anyOf(
-		oneOfTexts(string(oauth.GrantAuthorizationCode), string(oauth.GrantClientCredentials), string(oauth.GrantJWTBearer), ""),
+		oneOfTexts(oauth.GrantAuthorizationCode, oauth.GrantClientCredentials, oauth.GrantJWTBearer, ""),
 		jsonSchema{Type: []string{"string"}, Pattern: variablePattern}),
 	`"keyring", "memory", or path of a directory`: anyOf(oneOfTexts("keyring", "memory", ""),
 		jsonSchema{Type: []string{"string"}, Pattern: `[/\\]|^~|` + variablePattern}),
@@ -327,10 +321,10 @@ func anyOf(schemas ...jsonSchema) (s jsonSchema) {
 	return s
 }
 
-func oneOfTexts(texts ...string) jsonSchema {
+func oneOfTexts[T ~string](texts ...T) jsonSchema {
 	s := jsonSchema{Type: []string{"string"}}
 	for _, text := range texts {
-		s.Enum = append(s.Enum, text)
+		s.Enum = append(s.Enum, string(text))
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tailscale/hujson"
 
@@ -13,41 +14,27 @@ import (
 
 // toolSettingRows are the keys of the object below the name of a tool in "tools".
 var toolSettingRows = []row{
-	{
-		Key: configkeys.Key{Name: "name", Type: "string", Default: "the server's", Example: `"search_code"`,
-			Meaning: "Another name for the tool: 1 to 128 letters, digits, '_', '.' or '-'. A tool of the server that has this name itself is left out, with a warning. Patterns in tools are compared with this name."},
-		read: func(e *entry, v *hujson.Value) { e.setting.Name, _ = e.readString(v) },
-	},
-	{
-		Key: configkeys.Key{Name: "description", Type: "string", Default: "the server's", Example: `"Searches our code."`,
-			Meaning: "Another description for the tool."},
-		read: func(e *entry, v *hujson.Value) { e.setting.Description, _ = e.readString(v) },
-	},
-	{
-		Key: configkeys.Key{Name: "fixed", Type: "object of JSON values", Example: `{"org": "acme", "token": "${TOKEN}"}`,
-			Meaning: "Arguments that every call gets. The input schema does not show them, and a call that has one of them is refused. Variables in texts are replaced."},
-		read: func(e *entry, v *hujson.Value) { e.setting.Fixed = e.readArguments(v) },
-	},
-	{
-		Key: configkeys.Key{Name: "defaults", Type: "object of JSON values", Example: `{"limit": 20}`,
-			Meaning: "Arguments that a call gets unless it has them. The input schema shows them, as not required."},
-		read: func(e *entry, v *hujson.Value) { e.setting.Defaults = e.readArguments(v) },
-	},
-	{
-		Key: configkeys.Key{Name: "timeout", Type: "duration", Default: "timeouts.call", Example: `"5m"`,
-			Meaning: "How long a call of the tool may take without a progress report. timeouts.call_total bounds it as a whole."},
-		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.setting.Timeout) },
-	},
-	{
-		Key: configkeys.Key{Name: "hidden", Type: "boolean", Default: "false", Example: `true`,
-			Meaning: "Hides the tool, as enabled: false, disabled: true and deny do."},
-		read: func(e *entry, v *hujson.Value) { e.readBool(v, &e.settingHides) },
-	},
-	{
-		Key: configkeys.Key{Name: "enabled", Aliases: []string{"disabled"}, Type: "boolean", Example: `false`,
-			Meaning: "enabled: false and disabled: true hide the tool."},
-		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
-	},
+	keyRow(func(e *entry, v *hujson.Value) { e.setting.Name, _ = e.readString(v) }, configkeys.Key{
+		Name: "name", Type: "string", Default: "the server's", Example: `"search_code"`,
+		Meaning: "Another name for the tool: 1 to 128 letters, digits, '_', '.' or '-'. A tool of the server that has this name itself is left out, with a warning. Patterns in tools are compared with this name."}),
+	keyRow(func(e *entry, v *hujson.Value) { e.setting.Description, _ = e.readString(v) }, configkeys.Key{
+		Name: "description", Type: "string", Default: "the server's", Example: `"Searches our code."`,
+		Meaning: "Another description for the tool."}),
+	keyRow(func(e *entry, v *hujson.Value) { e.setting.Fixed = e.readArguments(v) }, configkeys.Key{
+		Name: "fixed", Type: "object of JSON values", Example: `{"org": "acme", "token": "${TOKEN}"}`,
+		Meaning: "Arguments that every call gets. The input schema does not show them, and a call that has one of them is refused. Variables in texts are replaced."}),
+	keyRow(func(e *entry, v *hujson.Value) { e.setting.Defaults = e.readArguments(v) }, configkeys.Key{
+		Name: "defaults", Type: "object of JSON values", Example: `{"limit": 20}`,
+		Meaning: "Arguments that a call gets unless it has them. The input schema shows them, as not required."}),
+	durationRow(func(e *entry) *time.Duration { return &e.setting.Timeout }, configkeys.Key{
+		Name: "timeout", Default: "timeouts.call", Example: `"5m"`,
+		Meaning: "How long a call of the tool may take without a progress report. timeouts.call_total bounds it as a whole."}),
+	boolRow(func(e *entry) *bool { return &e.settingHides }, configkeys.Key{
+		Name: "hidden", Default: "false", Example: `true`,
+		Meaning: "Hides the tool, as enabled: false, disabled: true and deny do."}),
+	keyRow(func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, configkeys.Key{
+		Name: "enabled", Aliases: []string{"disabled"}, Type: "boolean", Example: `false`,
+		Meaning: "enabled: false and disabled: true hide the tool."}), // isDisabled has read it
 }
 
 // readToolSetting reads what the object below the name of a tool says. An object without a key of ours is for the host
@@ -75,23 +62,10 @@ func (e *entry) readToolSetting(tool string, object *hujson.Object) {
 
 // readArguments reads an object of JSON values, and replaces the variables in their texts.
 func (e *entry) readArguments(v *hujson.Value) map[string]json.RawMessage {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		e.failType(v, "an object", `{"argument": "value"}`)
-		return nil
-	}
-	out := make(map[string]json.RawMessage, len(object.Members))
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
-		e.within("."+name, func() {
-			if _, twice := out[name]; twice {
-				e.fail(&m.Name, "%q is set twice; remove one of them", e.key)
-			}
-			out[name], _ = json.Marshal(e.expandedJSON(&m.Value)) // what was parsed can be encoded
-		})
-	}
-	return out
+	return readMapOf(e, v, "an object", `{"argument": "value"}`, func(m *hujson.ObjectMember) json.RawMessage {
+		text, _ := json.Marshal(e.expandedJSON(&m.Value)) // what was parsed can be encoded
+		return text
+	})
 }
 
 // expandedJSON returns a value with the variables in its texts replaced.

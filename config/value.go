@@ -93,12 +93,24 @@ func (e *entry) readList(v *hujson.Value) []string {
 // readMap reads an object of strings. Numbers and booleans are taken as written,
 // because "PORT": 8080 is common.
 func (e *entry) readMap(v *hujson.Value) map[string]string {
+	return readMapOf(e, v, "an object of strings", `{"NAME": "value"}`, func(m *hujson.ObjectMember) (value string) {
+		if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() != '"' && lit.Kind() != 'n' {
+			return lit.String()
+		}
+		e.readText(&m.Value, &value)
+		return value
+	})
+}
+
+// readMapOf reads an object whose members read reads, each name once. nil if it is none: then it should be what wanted and
+// example say.
+func readMapOf[T any](e *entry, v *hujson.Value, wanted, example string, read func(*hujson.ObjectMember) T) map[string]T {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
-		e.failType(v, "an object of strings", `{"NAME": "value"}`)
+		e.failType(v, wanted, example)
 		return nil
 	}
-	out := make(map[string]string, len(object.Members))
+	out := make(map[string]T, len(object.Members))
 	for i := range object.Members {
 		m := &object.Members[i]
 		name := memberName(m)
@@ -106,13 +118,7 @@ func (e *entry) readMap(v *hujson.Value) map[string]string {
 			if _, twice := out[name]; twice {
 				e.fail(&m.Name, "%q is set twice; remove one of them", e.key)
 			}
-			if lit, ok := m.Value.Value.(hujson.Literal); ok && lit.Kind() != '"' && lit.Kind() != 'n' {
-				out[name] = lit.String()
-				return
-			}
-			var value string
-			e.readText(&m.Value, &value)
-			out[name] = value
+			out[name] = read(m)
 		})
 	}
 	return out

@@ -247,7 +247,7 @@ func TestWithProgram_terms(t *testing.T) {
 		return w.Body.String()
 	}
 	plain := WithProgram(api.Program{Terms: func(text string) string { return strings.ReplaceAll(text, "Timeouts.Start", "timeouts.start") }})
-	for _, path := range []string{"/api/status", "/api/servers/s", "/api/events", "/readyz?server=s", "/api/call"} {
+	for _, path := range []string{"/api/status", "/api/servers/s", "/api/events", "/readyz?server=s", "/api/call", "/api/calls"} {
 		require.Contains(t, answer(path), "Timeouts.Start", path)
 		text := answer(path, plain)
 		require.Contains(t, text, "timeouts.start", path)

@@ -55,6 +55,11 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Approvals: h.approvals(), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.History().UnknownCalls()), Missed: missed}
 		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
 		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
+		for _, ended := range [][]monitor.CallRecord{calls.Recent, calls.Unknown} {
+			for i := range ended {
+				ended[i].Error = h.inTerms(ended[i].Error)
+			}
+		}
 		return calls
 	})
 }

@@ -7,19 +7,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 type approvalsCmd struct{}
 
-func (cmd *approvalsCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("approvals")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *approvalsCmd) Run(inv *invocation, c *servers.Set) error {
 	open, err := c.Approvals(inv.Context)
 	if err != nil {
 		return err
@@ -35,29 +30,28 @@ func (cmd *approvalsCmd) Run(inv *invocation) error {
 	for _, a := range open.Approvals {
 		rows = append(rows, []any{a.ID, a.Principal, mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
 	}
-	return table.Write(inv.Out, table.Colored(inv.Out), []string{"ID", "CLIENT", "TOOL", "LEFT", "ASKED BY", "ARGUMENTS"}, rows)
+	return inv.Table("ID\tCLIENT\tTOOL\tLEFT\tASKED BY\tARGUMENTS", rows)
 }
 
 type approveCmd struct {
 	IDs []string `arg:"" help:"IDs of the calls, as mcpvisor approvals shows them." name:"id"`
 }
 
-func (cmd *approveCmd) Run(inv *invocation) error { return inv.decide("approve", cmd.IDs, true, "") }
+func (cmd *approveCmd) Run(inv *invocation, c *servers.Set) error {
+	return inv.decide(c, "approve", cmd.IDs, true, "")
+}
 
 type denyCmd struct {
 	IDs    []string `arg:"" help:"IDs of the calls, as mcpvisor approvals shows them." name:"id"`
 	Reason string   `help:"Why. The client that calls is told, so a language model sees it." placeholder:"TEXT"`
 }
 
-func (cmd *denyCmd) Run(inv *invocation) error { return inv.decide("deny", cmd.IDs, false, cmd.Reason) }
+func (cmd *denyCmd) Run(inv *invocation, c *servers.Set) error {
+	return inv.decide(c, "deny", cmd.IDs, false, cmd.Reason)
+}
 
 // decide decides about calls that wait, in turn, until one of them waits no more.
-func (inv *invocation) decide(command string, ids []string, approve bool, reason string) error {
-	c, err := inv.AttachOnly(command)
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (inv *invocation) decide(c *servers.Set, command string, ids []string, approve bool, reason string) error {
 	answers := []api.DecisionAnswer{}
 	for _, id := range ids {
 		answer, err := c.Decide(inv.Context, api.DecisionRequest{ID: id, Approve: approve, Reason: reason})

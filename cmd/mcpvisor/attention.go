@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -18,28 +19,12 @@ import (
 type attentionCmd struct{}
 
 // Run implements kong's command. It prints what top and the page show under this title.
-func (attentionCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("attention")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (attentionCmd) Run(inv *invocation, c *servers.Set) error {
 	status, err := c.Status(inv.Context)
 	if err != nil {
 		return err
 	}
-	for i := range status.Attention {
-		a := &status.Attention[i]
-		a.Text, a.Action = cli.ConfigTerms(a.Text), cli.ConfigTerms(a.Action)
-		for k := range a.More {
-			a.More[k] = cli.ConfigTerms(a.More[k])
-		}
-	}
-	if inv.JSON {
-		err = cli.PrintJSON(inv.Out, map[string]any{"attention": status.Attention})
-	} else {
-		err = inv.printAttention(status)
-	}
+	err = inv.Answer(map[string]any{"attention": status.Attention}, func() error { return inv.printAttention(status) })
 	if err == nil && slices.ContainsFunc(status.Attention, func(a api.Attention) bool { return a.Severity == api.SeverityError }) {
 		err = &cli.ExitError{Code: cli.ExitUnavailable}
 	}

@@ -67,7 +67,7 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *servers.Set) error {
 	if running == nil || !slices.Contains(running.Run.Servers, cmd.Server) {
 		return nil
 	}
-	if err := running.RestartDrained(inv.Context, cmd.Server); err != nil {
+	if err := running.Restart(inv.Context, cmd.Server, true); err != nil {
 		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet; run mcpvisor restart %s: %w", running.Run.PID, cmd.Server, err)
 	}
 	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.Run.PID, cmd.Server)

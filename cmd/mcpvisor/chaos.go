@@ -53,11 +53,7 @@ func (cmd *chaosCmd) Run(inv *invocation) error {
 	for i := range report.Servers {
 		inConfigTerms(&report.Servers[i])
 	}
-	if inv.JSON {
-		err = cli.PrintJSON(inv.Out, report)
-	} else {
-		err = inv.printStorm(report)
-	}
+	err = inv.Answer(report, func() error { return inv.printStorm(report) })
 	switch {
 	case err != nil:
 		return err

@@ -9,17 +9,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 )
 
 type clientsCmd struct{}
 
 // Run implements kong's command. With --json it prints the answer of GET api/clients.
-func (clientsCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("clients")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (clientsCmd) Run(inv *invocation, c *servers.Set) error {
 	all, err := c.Clients(inv.Context)
 	switch {
 	case err != nil:

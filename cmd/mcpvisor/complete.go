@@ -147,20 +147,22 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 	return all
 }
 
+// file reads the names of the files; nil if they cannot be read.
+func (n *completionNames) file() *config.File {
+	file, _ := config.LoadFiles(n.sources.Paths, websocket.Option) // a shell shows no error
+	return file
+}
+
 func (n *completionNames) groups() (names []string) {
 	if c := n.attached(); c != nil {
 		status, _ := c.Status(n.ctx)
 		for _, g := range status.Groups {
 			names = append(names, g.Name)
 		}
-		return names
-	}
-	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
-	if err != nil {
-		return nil
-	}
-	for _, g := range file.Groups {
-		names = append(names, g.Name)
+	} else if file := n.file(); file != nil {
+		for _, g := range file.Groups {
+			names = append(names, g.Name)
+		}
 	}
 	return names
 }
@@ -169,8 +171,8 @@ func (n *completionNames) servers() (names []string) {
 	if n.attached() != nil {
 		return n.names
 	}
-	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
-	if err != nil {
+	file := n.file()
+	if file == nil {
 		return nil
 	}
 	for _, s := range file.Servers {

@@ -56,16 +56,8 @@ func (configCmd) Run(inv *invocation) error {
 	for i, u := range servers.Unusable(file) {
 		add(file.Unusable[i], u.Reason)
 	}
-	if inv.JSON {
-		problems := file.Problems
-		if problems == nil {
-			problems = []config.Problem{}
-		}
-		err = cli.PrintJSON(inv.Out, map[string]any{"files": file.Paths, "entries": entries, "problems": problems})
-	} else {
-		err = inv.printConfig(file, entries)
-	}
-	if err != nil {
+	answer := map[string]any{"files": file.Paths, "entries": entries, "problems": append([]config.Problem{}, file.Problems...)}
+	if err := inv.Answer(answer, func() error { return inv.printConfig(file, entries) }); err != nil {
 		return err
 	}
 	for _, p := range file.Problems {

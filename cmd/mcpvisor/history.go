@@ -96,15 +96,12 @@ func (cmd *eventsCmd) printRemembered(inv *invocation) error {
 		return err
 	}
 	happened.Summaries = last(&cmd.selection, happened.Summaries, func(s *api.EventSummary) string { return s.Last.Server })
-	for i := range happened.Summaries {
-		happened.Summaries[i].Text = cli.ConfigTerms(happened.Summaries[i].Text)
-	}
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, happened)
 	}
 	var rows [][]any
 	for _, s := range happened.Summaries {
-		rows = append(rows, []any{s.Last.Time.Local().Format(time.DateTime), table.Cell{Value: s.Text, Color: facts.ColorOf(api.Severity(s.Last.Severity))}})
+		rows = append(rows, []any{s.Last.Time.Local().Format(time.DateTime), table.Cell{Value: s.Text, Color: facts.ColorOf(s.Last.Severity)}})
 	}
 	return inv.Table("TIME\tEVENT", rows)
 }

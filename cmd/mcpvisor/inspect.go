@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -17,12 +18,7 @@ type inspectCmd struct {
 }
 
 // Run implements kong's command. It prints the inputs of a lifecycle, oldest first, and the actors around it.
-func (cmd *inspectCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("inspect")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *inspectCmd) Run(inv *invocation, c *servers.Set) error {
 	found, err := c.Inspect(inv.Context, cmd.Server)
 	switch {
 	case errors.Is(err, mcpvisor.ErrUnknownServer):

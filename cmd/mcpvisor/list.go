@@ -120,28 +120,20 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 
 // describeTools prints the tools of one server, or one tool, with their parameters.
 func (inv *invocation) describeTools(name string) error {
-	if !isToolName(name) {
-		c, err := inv.openReady(name)
-		if err != nil {
-			return err
-		}
-		defer c.Stop()
-		data, err := c.Tools(inv.Context, name)
-		if err != nil {
-			return err
-		}
-		return inv.printTools(data)
+	open, read := inv.openReady, (*servers.Set).Tools
+	if isToolName(name) {
+		open, read = inv.OpenTool, (*servers.Set).Tool
 	}
-	c, err := inv.OpenTool(name)
+	c, err := open(name)
 	if err != nil {
 		return err
 	}
 	defer c.Stop()
-	data, err := c.Tool(inv.Context, name)
+	data, err := read(c, inv.Context, name)
 	if err != nil {
 		return err
 	}
-	if tools, err := table.ParseTools(data); err != nil || len(tools) == 0 {
+	if tools, err := table.ParseTools(data); isToolName(name) && (err != nil || len(tools) == 0) {
 		return inv.unknownTool(c, name)
 	}
 	return inv.printTools(data)
@@ -157,27 +149,28 @@ func (inv *invocation) openReady(name string) (*servers.Set, error) {
 	if err != nil || !c.Attached() {
 		return c, err
 	}
-	server, err := c.Described(inv.Context, name)
-	if s := server.Status; err == nil && s.State != supervisor.StateReady && !control.IsAtRest(s.State) {
-		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.Reason(cli.StatusInConfigTerms(s)))
-	}
-	if err != nil {
+	if err := inv.requireReady(c, name, "; mcpvisor status shows when it is ready"); err != nil {
 		c.Stop()
 		return nil, err
 	}
 	return c, nil
 }
 
+// requireReady is an error, which ends with an advice, if a server of mcpvisor run is neither ready nor at rest.
+func (inv *invocation) requireReady(c *servers.Set, name, advice string) error {
+	server, err := c.Described(inv.Context, name)
+	if s := server.Status; err == nil && s.State != supervisor.StateReady && !control.IsAtRest(s.State) {
+		err = cli.UnavailableError(s, "server %s is %s: %s%s", name, s.State, inv.Reason(s), advice)
+	}
+	return err
+}
+
 // unknownTool is the error about a tool that no server lists.
 func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	server, _, qualified := mcpvisor.SplitName(name)
 	if qualified && c.Attached() {
-		if described, err := c.Described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady && !control.IsAtRest(described.Status.State) {
-			if err != nil {
-				return err
-			}
-			s := cli.StatusInConfigTerms(described.Status)
-			return cli.UnavailableError(s, "server %s is %s: %s", server, s.State, inv.Reason(s))
+		if err := inv.requireReady(c, server, ""); err != nil {
+			return err
 		}
 	}
 	data, err := c.Tools(inv.Context, server)

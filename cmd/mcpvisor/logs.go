@@ -26,12 +26,7 @@ type logsCmd struct {
 	Lines  int    `help:"How many of the last lines of each server to print; 0 for all that are kept." short:"n" default:"0" placeholder:"N"`
 }
 
-func (cmd *logsCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("logs")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *logsCmd) Run(inv *invocation, c *servers.Set) error {
 	printers, err := cmd.printers(inv, c)
 	if err != nil {
 		return err

@@ -143,11 +143,25 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	default:
 		if err = refuseBytes(parsed.Selected().Name, args); err == nil {
 			inv.takeEntryNames(parsed)
-			err = parsed.Run(inv, &inv.Opener, &inv.Invocation)
+			err = inv.run(parsed)
 		}
 	}
 	inv.ReportError(err)
 	return cli.ExitCode(err)
+}
+
+// run runs a command. One that takes a Set needs a running `mcpvisor run`, and gets its servers.
+func (inv *invocation) run(parsed *kong.Context) error {
+	stop := func() {}
+	defer func() { stop() }()
+	_ = parsed.BindSingletonProvider(func() (*servers.Set, error) { // of a form that kong accepts
+		c, err := inv.AttachOnly(strings.TrimPrefix(parsed.Selected().FullPath(), "mcpvisor "))
+		if err == nil {
+			stop = c.Stop
+		}
+		return c, err
+	})
+	return parsed.Run(inv, &inv.Opener, &inv.Invocation)
 }
 
 // takeEntryNames replaces names of entries by those of their servers, in all that the command

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/records"
 )
@@ -87,6 +86,32 @@ func (s *selection) read(inv *invocation, q records.Query) ([]records.Record, er
 	return found, err
 }
 
+// print prints the selected records, each as row makes it, or what run remembers. noun is what one of them is.
+func (s *selection) print(inv *invocation, filtered bool, remembered func(*invocation) error, q records.Query, noun, header string, row func(records.Record) []any) error {
+	live, err := s.fromRun(inv, filtered)
+	switch {
+	case err != nil:
+		return err
+	case live:
+		return remembered(inv)
+	}
+	found, err := s.read(inv, q)
+	switch {
+	case err != nil:
+		return err
+	case inv.JSON:
+		return cli.PrintJSON(inv.Out, map[string]any{noun + "s": found})
+	case len(found) == 0:
+		inv.Note("no such %s was recorded", noun)
+		return nil
+	}
+	rows := make([][]any, 0, len(found))
+	for _, r := range found {
+		rows = append(rows, row(r))
+	}
+	return inv.Table(header, rows)
+}
+
 // parseSince reads a duration before now, or a time; empty is the zero Time.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
@@ -120,12 +145,6 @@ type callsCmd struct {
 
 // Run implements kong's command.
 func (cmd *callsCmd) Run(inv *invocation) error {
-	if live, err := cmd.fromRun(inv, cmd.Tool+cmd.Client+cmd.Principal != "" || cmd.Unknown); err != nil || live {
-		if err == nil {
-			err = cmd.printRemembered(inv)
-		}
-		return err
-	}
 	q := records.Query{Kinds: []records.Kind{records.KindCall}, Client: cmd.Client, Principal: cmd.Principal, Tool: cmd.Tool}
 	if server, tool, ok := mcpvisor.SplitName(cmd.Tool); ok {
 		q.Server, q.Tool = server, tool
@@ -133,25 +152,13 @@ func (cmd *callsCmd) Run(inv *invocation) error {
 	if cmd.Unknown {
 		q.Outcome = mcpvisor.OutcomeUnknown
 	}
-	found, err := cmd.read(inv, q)
-	switch {
-	case err != nil:
-		return err
-	case inv.JSON:
-		return cli.PrintJSON(inv.Out, map[string]any{"calls": found})
-	case len(found) == 0:
-		inv.Note("no such call was recorded")
-		return nil
-	}
-	rows := make([][]any, 0, len(found))
-	for _, r := range found {
+	return cmd.print(inv, cmd.Tool+cmd.Client+cmd.Principal != "" || cmd.Unknown, cmd.printRemembered, q, "call", "TIME\tSERVER\tTOOL\tCLIENT\tRESULT\tTOOK\tERROR", func(r records.Record) []any {
 		target := r.Method + " " + r.Target
 		if r.Method == "tools/call" {
 			target = r.Target
 		}
-		rows = append(rows, []any{shownTime(r.Time), r.Server, target, cmp.Or(r.Principal, r.Client, "-"), callResult(r), plaintext.Took(r.Took), r.Text})
-	}
-	return table.Write(inv.Out, table.Colored(inv.Out), []string{"TIME", "SERVER", "TOOL", "CLIENT", "RESULT", "TOOK", "ERROR"}, rows)
+		return []any{shownTime(r.Time), r.Server, target, cmp.Or(r.Principal, r.Client, "-"), callResult(r), plaintext.Took(r.Took), r.Text}
+	})
 }
 
 // callResult says how a call ended, in one or two words.
@@ -174,31 +181,13 @@ type eventsCmd struct {
 
 // Run implements kong's command.
 func (cmd *eventsCmd) Run(inv *invocation) error {
-	if live, err := cmd.fromRun(inv, len(cmd.Kind) > 0); err != nil || live {
-		if err == nil {
-			err = cmd.printRemembered(inv)
-		}
-		return err
-	}
 	q := records.Query{Kinds: []records.Kind{records.KindEvent, records.KindApproval, records.KindStart, records.KindEnd, records.KindGap, records.KindRepair}}
 	for _, kind := range cmd.Kind {
 		q.Events = append(q.Events, mcpvisor.EventKind(kind))
 	}
-	found, err := cmd.read(inv, q)
-	switch {
-	case err != nil:
-		return err
-	case inv.JSON:
-		return cli.PrintJSON(inv.Out, map[string]any{"events": found})
-	case len(found) == 0:
-		inv.Note("no such event was recorded")
-		return nil
-	}
-	rows := make([][]any, 0, len(found))
-	for _, r := range found {
-		rows = append(rows, []any{shownTime(r.Time), cmp.Or(string(r.Event), string(r.Kind)), eventText(r)})
-	}
-	return table.Write(inv.Out, table.Colored(inv.Out), []string{"TIME", "EVENT", "WHAT"}, rows)
+	return cmd.print(inv, len(cmd.Kind) > 0, cmd.printRemembered, q, "event", "TIME\tEVENT\tWHAT", func(r records.Record) []any {
+		return []any{shownTime(r.Time), cmp.Or(string(r.Event), string(r.Kind)), eventText(r)}
+	})
 }
 
 // eventText describes a record that is no call.

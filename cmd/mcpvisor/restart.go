@@ -34,26 +34,16 @@ type restarted struct {
 }
 
 // Run implements kong's command. It restarts all servers, and then waits for all.
-func (cmd *restartCmd) Run(inv *invocation) error {
+func (cmd *restartCmd) Run(inv *invocation, c *servers.Set) error {
 	slices.Sort(cmd.Servers)
-	restart := func(c *servers.Set, name string) error {
-		if cmd.Drain {
-			return c.RestartDrained(inv.Context, name)
-		}
-		return c.Restart(inv.Context, name)
-	}
-	return inv.operate("restart", "restarted", slices.Compact(cmd.Servers), !cmd.Drain, restart, func(s supervisor.State) bool { return s == supervisor.StateReady })
+	restart := func(name string) error { return c.Restart(inv.Context, name, cmd.Drain) }
+	return inv.operate(c, "restart", "restarted", slices.Compact(cmd.Servers), !cmd.Drain, restart, func(s supervisor.State) bool { return s == supervisor.StateReady })
 }
 
 // operate does something with servers or groups of mcpvisor run: with each of names, in turn, or with none if one is not known.
 // ends: it ends calls in flight, so the user is asked. Then operate waits until no start of the servers is under way, and prints
 // what has become of each. It is an error if one is not as wanted.
-func (inv *invocation) operate(verb, done string, names []string, ends bool, do func(c *servers.Set, name string) error, wanted func(supervisor.State) bool) error {
-	c, err := inv.AttachOnly(verb)
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (inv *invocation) operate(c *servers.Set, verb, done string, names []string, ends bool, do func(name string) error, wanted func(supervisor.State) bool) error {
 	of, err := serversOf(inv, c, names, verb != "restart")
 	if err != nil {
 		return err
@@ -65,7 +55,7 @@ func (inv *invocation) operate(verb, done string, names []string, ends bool, do 
 	}
 	began := time.Now()
 	for _, name := range names {
-		if err := do(c, name); err != nil {
+		if err := do(name); err != nil {
 			return err
 		}
 	}
@@ -85,7 +75,7 @@ func (inv *invocation) awaitStarts(c *servers.Set, names []string, began time.Ti
 		for _, s := range status.Servers {
 			if slices.Contains(names, s.Name) {
 				waits = waits || control.IsOnItsWay(&s, status.Servers)
-				results = append(results, resultOf(cli.StatusInConfigTerms(s), status.Servers, time.Since(began)))
+				results = append(results, resultOf(s, status.Servers, time.Since(began)))
 			}
 		}
 		return !waits
@@ -160,9 +150,9 @@ type stopCmd struct {
 }
 
 // Run implements kong's command. It stops what is named, in the order of the names.
-func (cmd *stopCmd) Run(inv *invocation) error {
-	stop := func(c *servers.Set, name string) error { return c.StopServer(inv.Context, name, cmd.Drain) }
-	return inv.operate("stop", "stopped", cmd.Names, !cmd.Drain, stop, func(s supervisor.State) bool { return s == supervisor.StateStopped })
+func (cmd *stopCmd) Run(inv *invocation, c *servers.Set) error {
+	stop := func(name string) error { return c.StopServer(inv.Context, name, cmd.Drain) }
+	return inv.operate(c, "stop", "stopped", cmd.Names, !cmd.Drain, stop, func(s supervisor.State) bool { return s == supervisor.StateStopped })
 }
 
 type startCmd struct {
@@ -170,9 +160,9 @@ type startCmd struct {
 }
 
 // Run implements kong's command. It starts what is named, and then waits for all.
-func (cmd *startCmd) Run(inv *invocation) error {
-	start := func(c *servers.Set, name string) error { return c.StartServer(inv.Context, name) }
-	return inv.operate("start", "started", cmd.Names, false, start, func(s supervisor.State) bool { return s == supervisor.StateReady || control.IsAtRest(s) })
+func (cmd *startCmd) Run(inv *invocation, c *servers.Set) error {
+	start := func(name string) error { return c.StartServer(inv.Context, name) }
+	return inv.operate(c, "start", "started", cmd.Names, false, start, func(s supervisor.State) bool { return s == supervisor.StateReady || control.IsAtRest(s) })
 }
 
 // serversOf returns the servers that names of servers and, with groups, of groups stand for. Another name is an error.
@@ -216,12 +206,7 @@ type reloadCmd struct {
 	DryRun bool `help:"Show what would change, and change nothing."`
 }
 
-func (cmd *reloadCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("reload")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *reloadCmd) Run(inv *invocation, c *servers.Set) error {
 	answer, err := c.Reload(inv.Context, cmd.DryRun)
 	switch {
 	case err != nil:
@@ -229,11 +214,7 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 	case answer.Problem != "":
 		return cli.UsageError("%s; mcpvisor run (pid %d) keeps its servers as they are", answer.Problem, c.Run.PID)
 	}
-	if inv.JSON {
-		err = cli.PrintJSON(inv.Out, answer)
-	} else {
-		err = inv.printReload(answer)
-	}
+	err = inv.Answer(answer, func() error { return inv.printReload(answer) })
 	if answer.GatewayProblem != "" {
 		inv.Warn("", "%s; what hosts are offered is kept", answer.GatewayProblem)
 	}

@@ -384,7 +384,7 @@ func (inv *invocation) printGroups(groups []mcpvisor.GroupStatus) error {
 			notes = append(notes, "after "+strings.Join(g.After, ", "))
 		}
 		if g.Cause != nil {
-			notes = append(notes, cli.ConfigTerms(g.Cause.Describe()))
+			notes = append(notes, g.Cause.Describe())
 		}
 		rows = append(rows, []any{g.Name, groupCell(g.State), string(g.Strategy), strings.Join(g.Members, ", "), strings.Join(notes, "; ")})
 	}
@@ -395,14 +395,9 @@ func (inv *invocation) printGroups(groups []mcpvisor.GroupStatus) error {
 }
 
 func groupCell(state string) table.Cell {
-	c := table.Cell{Value: state, Color: table.Busy}
-	switch state {
-	case "ready":
-		c.Color = table.Good
-	case "parked", "blocked":
+	c := table.Cell{Value: state, Color: facts.StateColor(facts.GroupState(state))}
+	if state == "blocked" {
 		c.Color = table.Warning
-	case "failed", "given up":
-		c.Color = table.Failure
 	}
 	return c
 }
@@ -438,19 +433,10 @@ func (e *statusEntry) note() string {
 }
 
 func stateCell(s supervisor.State) table.Cell {
-	c := table.Cell{Value: s, Color: table.Quiet}
-	switch s {
-	case supervisor.StateReady:
-		c.Color = table.Good
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
-		c.Color = table.Busy
-	case supervisor.StateBackoff, supervisor.StateParked:
-		c.Color = table.Warning
-	case supervisor.StateEvicted, supervisor.StateUnauthorized, servers.StateFailed, stateNotConfigured:
-		c.Color = table.Failure
-	default:
+	if s == servers.StateFailed || s == stateNotConfigured {
+		return table.Cell{Value: s, Color: table.Failure}
 	}
-	return c
+	return table.Cell{Value: s, Color: facts.StateColor(s)}
 }
 
 // These are the conditions that --wait of status may name.

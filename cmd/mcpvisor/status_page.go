@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
@@ -19,7 +18,7 @@ import (
 
 // subjectOf collects what is known about the server of an entry. c is nil for a copy.
 func (inv *invocation) subjectOf(e *statusEntry, c *servers.Set) (subject *facts.Subject, err error) {
-	subject = &facts.Subject{Server: api.Server{Status: e.ServerStatus}, Now: time.Now(), Text: cli.ConfigTerms, Starter: "mcpvisor start " + e.Name,
+	subject = &facts.Subject{Server: api.Server{Status: e.ServerStatus}, Now: time.Now(), Starter: "mcpvisor start " + e.Name,
 		Clock: func(at time.Time) string { return at.Local().Format(time.DateTime) }}
 	if c == nil || e.State == stateNotConfigured {
 		return subject, nil
@@ -102,13 +101,13 @@ func (inv *invocation) printPage(e *statusEntry, subject *facts.Subject) error {
 	}
 	for _, h := range slices.Backward(e.History) {
 		fmt.Fprintf(&b, "  %7s ago  %-9s  ran %7s  %s\n", plaintext.Duration(subject.Now.Sub(h.Ended)), fmt.Sprintf("start %d", h.Epoch), plaintext.Duration(h.Ended.Sub(h.Started)),
-			display.Line(facts.EndText(&h, cli.ConfigTerms)))
+			display.Line(facts.EndText(&h)))
 	}
 	if len(subject.Earlier) > 0 {
 		fmt.Fprintln(&b, "\nEARLIER  before its entry was changed, the last first")
 	}
 	for _, s := range slices.Backward(subject.Earlier) {
-		fmt.Fprintf(&b, "  %7s ago  %s\n", plaintext.Duration(subject.Now.Sub(s.Last.Time)), display.Line(cli.ConfigTerms(s.Text)))
+		fmt.Fprintf(&b, "  %7s ago  %s\n", plaintext.Duration(subject.Now.Sub(s.Last.Time)), display.Line(s.Text))
 	}
 	_, err := fmt.Fprint(inv.Out, b.String())
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -34,12 +34,7 @@ type keyPrincipal struct {
 	Principal string `help:"Principal of the gateway that made the call, as mcpvisor tasks shows it behind \"of\" (default: none)." placeholder:"NAME"`
 }
 
-func (cmd *tasksListCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("tasks")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *tasksListCmd) Run(inv *invocation, c *servers.Set) error {
 	tasks, err := c.Tasks(inv.Context)
 	if err != nil {
 		return err
@@ -59,7 +54,6 @@ func (inv *invocation) printTasks(tasks *api.Tasks, now time.Time) error {
 		inv.Note("no server executes a call as a task, and the journal knows no call")
 		return nil
 	}
-	header := []string{"TASK", "KEY", "TOOL", "STATE", "AGE", "MESSAGE"}
 	var rows [][]any
 	open := map[mcpvisor.JournalKey]bool{}
 	for _, t := range tasks.Tasks {
@@ -71,7 +65,7 @@ func (inv *invocation) printTasks(tasks *api.Tasks, now time.Time) error {
 			rows = append(rows, []any{"", e.JournalKey(), mcpvisor.Qualify(e.Server, e.Tool), entryState(e), plaintext.Duration(now.Sub(e.Began)), entryMessage(e)})
 		}
 	}
-	if err := table.Write(inv.Out, table.Colored(inv.Out), header, rows); err != nil {
+	if err := inv.Table("TASK\tKEY\tTOOL\tSTATE\tAGE\tMESSAGE", rows); err != nil {
 		return err
 	}
 	if tasks.Earlier > 0 {
@@ -113,12 +107,7 @@ type tasksWaitCmd struct {
 	keyPrincipal
 }
 
-func (cmd *tasksWaitCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("tasks wait")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *tasksWaitCmd) Run(inv *invocation, c *servers.Set) error {
 	raw, err := c.WaitForTask(inv.Context, mcpvisor.JournalKey{Principal: cmd.Principal, Key: cmd.Key})
 	if err != nil {
 		return err
@@ -138,7 +127,7 @@ type tasksResolveCmd struct {
 // maxResultFile is the longest file of a result, in bytes.
 const maxResultFile = 48 << 20
 
-func (cmd *tasksResolveCmd) Run(inv *invocation) error {
+func (cmd *tasksResolveCmd) Run(inv *invocation, c *servers.Set) error {
 	request := control.ResolveRequest{JournalKey: mcpvisor.JournalKey{Principal: cmd.Principal, Key: cmd.Key}, NotRun: cmd.NotRun, Result: []byte(cmd.Result), By: operator()}
 	if cmd.ResultFile != "" {
 		var err error
@@ -149,11 +138,6 @@ func (cmd *tasksResolveCmd) Run(inv *invocation) error {
 	if len(request.Result) > 0 && !json.Valid(request.Result) {
 		return cli.UsageError(`the result is not valid JSON; write for instance '{"content": [{"type": "text", "text": "…"}]}'`)
 	}
-	c, err := inv.AttachOnly("tasks resolve")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
 	entry, err := c.JournalEntry(inv.Context, request.JournalKey)
 	switch {
 	case err != nil:
@@ -195,12 +179,7 @@ type tasksCancelCmd struct {
 	keyPrincipal
 }
 
-func (cmd *tasksCancelCmd) Run(inv *invocation) error {
-	c, err := inv.AttachOnly("tasks cancel")
-	if err != nil {
-		return err
-	}
-	defer c.Stop()
+func (cmd *tasksCancelCmd) Run(inv *invocation, c *servers.Set) error {
 	// A number is a task if one has it, and a key otherwise.
 	request := api.TaskRequest{Principal: cmd.Principal, Key: cmd.Task}
 	n, err := strconv.ParseUint(cmd.Task, 10, 64)

@@ -27,31 +27,21 @@ func (cmd *tokenCmd) Run(inv *invocation) error {
 	if cmd.Expires < 0 {
 		return cli.UsageError("--expires %s is in the past; write for instance 720h", cmd.Expires)
 	}
-	expires := ""
+	fields, made := []string{cmd.Name, hash}, map[string]string{"name": cmd.Name, "token": token, "sha256": hash}
+	if cmd.Profile != "" {
+		fields, made["profile"] = append(fields, cmd.Profile), cmd.Profile
+	}
 	if cmd.Expires > 0 {
-		expires = time.Now().Add(cmd.Expires).UTC().Format(time.RFC3339)
+		expires := time.Now().Add(cmd.Expires).UTC().Format(time.RFC3339)
+		fields, made["expires"] = append(fields, "expires="+expires), expires
 	}
 	if inv.JSON {
-		made := map[string]string{"name": cmd.Name, "token": token, "sha256": hash}
-		if cmd.Profile != "" {
-			made["profile"] = cmd.Profile
-		}
-		if expires != "" {
-			made["expires"] = expires
-		}
 		return cli.PrintJSON(inv.Out, made)
 	}
 	// The token itself is not among what a user appends to the file.
 	if _, err := fmt.Fprintf(inv.Err, "the client sends this header; it is not shown again:\nAuthorization: Bearer %s\n", token); err != nil {
 		return err
 	}
-	line := cmd.Name + " " + hash
-	if cmd.Profile != "" {
-		line += " " + cmd.Profile
-	}
-	if expires != "" {
-		line += " expires=" + expires
-	}
-	_, err := fmt.Fprintln(inv.Out, line)
+	_, err := fmt.Fprintln(inv.Out, strings.Join(fields, " "))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -63,7 +64,7 @@ func (cmd *toolsCmd) printStats(inv *invocation) error {
 		}
 		for _, s := range server.Tools {
 			if s.Calls > 0 || s.Refused > 0 {
-				all = append(all, toolStats{ToolStats: s, Failures: s.ToolErrors + failedCalls(s)})
+				all = append(all, toolStats{ToolStats: s, Failures: s.ToolErrors + facts.FailedCalls(&s)})
 			}
 		}
 		for _, t := range listed.Tools {
@@ -88,7 +89,7 @@ func (cmd *toolsCmd) printStats(inv *invocation) error {
 	var rows [][]any
 	for i := range all {
 		s := &all[i]
-		rows = append(rows, []any{s.Name, s.Calls, count(s.ToolErrors, table.Warning), count(failedCalls(s.ToolStats), table.Warning), count(s.Unknown, table.Failure), s.Refused,
+		rows = append(rows, []any{s.Name, s.Calls, count(s.ToolErrors, table.Warning), count(facts.FailedCalls(&s.ToolStats), table.Warning), count(s.Unknown, table.Failure), s.Refused,
 			plaintext.Took(s.P50), plaintext.Took(s.P95), plaintext.Took(s.Max), s.Tokens})
 	}
 	if err := inv.Table("TOOL\tCALLS\tTOOL ERR\tFAILED\tUNKNOWN\tREFUSED\tP50\tP95\tMAX\tTOKENS", rows); err != nil {
@@ -98,13 +99,6 @@ func (cmd *toolsCmd) printStats(inv *invocation) error {
 		inv.Note("%s, and no tool is listed or was called", display.Count(len(names), "server"))
 	}
 	return nil
-}
-
-func failedCalls(s api.ToolStats) (n int64) {
-	for _, failed := range s.Failed {
-		n += failed
-	}
-	return n
 }
 
 // count is a cell that is loud if it is not 0.

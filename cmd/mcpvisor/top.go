@@ -9,7 +9,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/top"
 )
 
@@ -31,7 +30,7 @@ func (topCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.Stop()
-	options := top.Options{Title: title, Text: cli.ConfigTerms, Page: c.Run.URL, Tool: c.SentTool}
+	options := top.Options{Title: title, Page: c.Run.URL, Tool: c.SentTool}
 	options.FormAdvice = inv.FormAdvice(true)
 	options.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 		return c.CallTool(ctx, name, arguments, attach.CallOptions{})

@@ -15,13 +15,13 @@ var budgets = []struct {
 	pattern *regexp.Regexp
 	lines   int
 }{
-	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/transporttest/`), 13500},
+	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/(transport|oidc)test/`), 13500},
 	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51900},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13760},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 24180},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 23700},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
-	{"config", regexp.MustCompile(`^config/`), 4600},
+	{"config", regexp.MustCompile(`^config/`), 4350},
 	{"oauth, headers from programs", regexp.MustCompile(`^(oauth|headerauth)/`), 5500},
 	{"web", regexp.MustCompile(`^web/.*\.go$`), 3600},
 	{"telemetry, journal, schema", regexp.MustCompile(`^(telemetry|journal|schema)/`), 4700},

@@ -91,68 +91,68 @@ func (e *Error) Unwrap() error {
 }
 
 // Info describes the process that serves.
-func (c *Client) Info(ctx context.Context) (info control.Info, err error) {
-	return info, c.get(ctx, "run/info", &info)
+func (c *Client) Info(ctx context.Context) (control.Info, error) {
+	return get[control.Info](ctx, c, "run/info")
 }
 
 // Status returns the status of all servers at one moment.
-func (c *Client) Status(ctx context.Context) (s api.Status, err error) {
-	return s, c.get(ctx, "api/status", &s)
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return get[api.Status](ctx, c, "api/status")
 }
 
 // Server returns the status of one server, its stderr and statistics of its tools.
-func (c *Client) Server(ctx context.Context, name string) (s api.Server, err error) {
-	return s, c.get(ctx, "api/servers/"+url.PathEscape(name), &s)
+func (c *Client) Server(ctx context.Context, name string) (api.Server, error) {
+	return get[api.Server](ctx, c, "api/servers/"+url.PathEscape(name))
 }
 
-func (c *Client) Catalog(ctx context.Context, name string) (t api.Tools, err error) {
-	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
+func (c *Client) Catalog(ctx context.Context, name string) (api.Tools, error) {
+	return get[api.Tools](ctx, c, "api/servers/"+url.PathEscape(name)+"/tools")
 }
 
 // Inspect shows how the supervision of one server came to where it is.
-func (c *Client) Inspect(ctx context.Context, name string) (found monitor.Inspection, err error) {
-	return found, c.get(ctx, "run/inspect?server="+url.QueryEscape(name), &found)
+func (c *Client) Inspect(ctx context.Context, name string) (monitor.Inspection, error) {
+	return get[monitor.Inspection](ctx, c, "run/inspect?server="+url.QueryEscape(name))
 }
 
 // Stderr returns the lines of a server's stderr after line number after.
-func (c *Client) Stderr(ctx context.Context, name string, after int64) (s api.Stderr, err error) {
-	return s, c.get(ctx, fmt.Sprintf("api/servers/%s/stderr?after=%d", url.PathEscape(name), after), &s)
+func (c *Client) Stderr(ctx context.Context, name string, after int64) (api.Stderr, error) {
+	return get[api.Stderr](ctx, c, fmt.Sprintf("api/servers/%s/stderr?after=%d", url.PathEscape(name), after))
 }
 
 // ToolUse returns statistics of the tools of all servers.
-func (c *Client) ToolUse(ctx context.Context) (u api.ToolUse, err error) {
-	return u, c.get(ctx, "api/tools", &u)
+func (c *Client) ToolUse(ctx context.Context) (api.ToolUse, error) {
+	return get[api.ToolUse](ctx, c, "api/tools")
 }
 
 // Usage returns what the servers use, without the samples behind it.
-func (c *Client) Usage(ctx context.Context) (u api.Usage, err error) {
-	return u, c.get(ctx, fmt.Sprintf("api/usage?after=%d", uint64(math.MaxInt64)), &u)
+func (c *Client) Usage(ctx context.Context) (api.Usage, error) {
+	return get[api.Usage](ctx, c, fmt.Sprintf("api/usage?after=%d", uint64(math.MaxInt64)))
 }
 
 // Calls returns the calls in flight, and those that ended after number after.
-func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err error) {
-	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
+func (c *Client) Calls(ctx context.Context, after uint64) (api.Calls, error) {
+	return get[api.Calls](ctx, c, fmt.Sprintf("api/calls?after=%d", after))
 }
 
-func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
-	return s, c.get(ctx, "api/clients", &s)
+func (c *Client) Clients(ctx context.Context) (api.Clients, error) {
+	return get[api.Clients](ctx, c, "api/clients")
 }
 
 // Nodes returns the fleet that the running process is a node of.
-func (c *Client) Nodes(ctx context.Context) (n api.Nodes, err error) {
-	return n, c.get(ctx, "api/nodes", &n)
+func (c *Client) Nodes(ctx context.Context) (api.Nodes, error) {
+	return get[api.Nodes](ctx, c, "api/nodes")
 }
 
 // Summaries returns what has happened in short, as far as it has changed since the event of a
 // number: to all servers, or to those of these names.
-func (c *Client) Summaries(ctx context.Context, after uint64, servers ...string) (s api.EventSummaries, err error) {
+func (c *Client) Summaries(ctx context.Context, after uint64, servers ...string) (api.EventSummaries, error) {
 	query := url.Values{"after": {strconv.FormatUint(after, 10)}, "server": servers}
-	return s, c.get(ctx, "api/events/summaries?"+query.Encode(), &s)
+	return get[api.EventSummaries](ctx, c, "api/events/summaries?"+query.Encode())
 }
 
 // Tasks returns the open tasks, and what the journal knows.
-func (c *Client) Tasks(ctx context.Context) (t api.Tasks, err error) {
-	return t, c.get(ctx, "api/tasks", &t)
+func (c *Client) Tasks(ctx context.Context) (api.Tasks, error) {
+	return get[api.Tasks](ctx, c, "api/tasks")
 }
 
 // CancelTask asks the server of a task to cancel it.
@@ -161,8 +161,8 @@ func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer a
 }
 
 // Approvals returns the calls that wait for a decision.
-func (c *Client) Approvals(ctx context.Context) (a api.Approvals, err error) {
-	return a, c.get(ctx, "api/approvals", &a)
+func (c *Client) Approvals(ctx context.Context) (api.Approvals, error) {
+	return get[api.Approvals](ctx, c, "api/approvals")
 }
 
 // Decide decides about a call that waits.
@@ -178,8 +178,7 @@ func (c *Client) WaitForTask(ctx context.Context, key mcpvisor.JournalKey) (json
 
 // JournalEntry returns what the journal knows of the call of a key, without its result; nil if it does not know it.
 func (c *Client) JournalEntry(ctx context.Context, key mcpvisor.JournalKey) (*mcpvisor.JournalEntry, error) {
-	var answer control.Key
-	err := c.get(ctx, "run/key?"+url.Values{"principal": {key.Principal}, "key": {key.Key}}.Encode(), &answer)
+	answer, err := get[control.Key](ctx, c, "run/key?"+url.Values{"principal": {key.Principal}, "key": {key.Key}}.Encode())
 	return answer.Entry, err
 }
 
@@ -217,22 +216,25 @@ func (c *Client) Prompts(ctx context.Context) (json.RawMessage, error) {
 	return c.raw(ctx, "run/prompts")
 }
 
-// Restart starts a server again. The restart is under way when it returns.
-func (c *Client) Restart(ctx context.Context, name string) error {
-	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/restart", nil)
-	return err
+// Restart starts a server again. The restart is under way when it returns. drain waits until the calls in flight have
+// ended, within the drain timeout of the server; no other calls are sent meanwhile.
+func (c *Client) Restart(ctx context.Context, name string, drain bool) error {
+	return c.operate(ctx, name, "restart", drain)
 }
 
 // StopServer stops a server, or those of a group. It has ended when it returns. drain lets the calls in flight end first.
 func (c *Client) StopServer(ctx context.Context, name string, drain bool) error {
-	_, err := c.exchange(ctx, http.MethodPost, fmt.Sprintf("api/servers/%s/stop?drain=%t", url.PathEscape(name), drain), nil)
-	return err
+	return c.operate(ctx, name, "stop", drain)
 }
 
 // StartServer starts a server that does not run, or what is stopped or has failed in a group. The start is under way
 // when it returns.
 func (c *Client) StartServer(ctx context.Context, name string) error {
-	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/start", nil)
+	return c.operate(ctx, name, "start", false)
+}
+
+func (c *Client) operate(ctx context.Context, name, verb string, drain bool) error {
+	_, err := c.exchange(ctx, http.MethodPost, fmt.Sprintf("api/servers/%s/%s?drain=%t", url.PathEscape(name), verb, drain), nil)
 	return err
 }
 
@@ -240,13 +242,6 @@ func (c *Client) StartServer(ctx context.Context, name string) error {
 // would change.
 func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload, err error) {
 	return postFor[control.Reload](ctx, c, "run/reload", control.ReloadRequest{DryRun: dryRun})
-}
-
-// RestartDrained is Restart as soon as the calls in flight have ended, within the drain timeout of the server. No
-// other calls are sent meanwhile.
-func (c *Client) RestartDrained(ctx context.Context, name string) error {
-	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/restart?drain=true", nil)
-	return err
 }
 
 // HandOver asks a `mcpvisor run` that ends when it is unused to end for this process. It does so after the answer.
@@ -269,12 +264,12 @@ func (c *Client) raw(ctx context.Context, path string) (json.RawMessage, error) 
 	return c.exchange(ctx, http.MethodGet, path, nil)
 }
 
-func (c *Client) get(ctx context.Context, path string, into any) error {
+func get[T any](ctx context.Context, c *Client, path string) (answer T, err error) {
 	data, err := c.raw(ctx, path)
-	if err != nil {
-		return err
+	if err == nil {
+		err = json.Unmarshal(data, &answer)
 	}
-	return json.Unmarshal(data, into)
+	return answer, err
 }
 
 func (c *Client) post(ctx context.Context, path string, body any) (json.RawMessage, error) {

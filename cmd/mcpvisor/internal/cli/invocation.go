@@ -40,6 +40,14 @@ type Invocation struct {
 	Words []string
 }
 
+// Answer prints the answer of a command: as JSON with --json, and else as show does.
+func (inv *Invocation) Answer(answer any, show func() error) error {
+	if inv.JSON {
+		return PrintJSON(inv.Out, answer)
+	}
+	return show()
+}
+
 // Table prints rows with aligned columns to stdout. header has a tab between two names.
 func (inv *Invocation) Table(header string, rows [][]any) error {
 	return table.Write(inv.Out, table.Colored(inv.Out), strings.Split(header, "\t"), rows)

@@ -103,7 +103,7 @@ func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()
 func (f *File) Names() (names []string) {
 	for _, list := range f.lists() {
 		for i := range list.object.Members {
-			names = append(names, memberName(&list.object.Members[i]))
+			names = append(names, NameOf(&list.object.Members[i]))
 		}
 	}
 	return names
@@ -116,11 +116,37 @@ func (f *File) Entry(name string) (value json.RawMessage, line int, ok bool) {
 	if list == nil {
 		return nil, 0, false
 	}
-	v := list.object.Members[i].Value.Clone()
-	v.Standardize()
-	v.Minimize()
 	f.root.UpdateOffsets()
-	return v.Pack(), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+	return Plain(&list.object.Members[i].Value), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+}
+
+// MembersOf returns the members of an object; nil of anything else.
+func MembersOf(v *hujson.Value) []hujson.ObjectMember {
+	if v != nil {
+		if object, ok := v.Value.(*hujson.Object); ok {
+			return object.Members
+		}
+	}
+	return nil
+}
+
+// MemberOf returns the member of an object that has a name, or nil. The last one counts, as in other decoders.
+func MemberOf(v *hujson.Value, name string) (found *hujson.ObjectMember) {
+	members := MembersOf(v)
+	for i := range members {
+		if NameOf(&members[i]) == name {
+			found = &members[i]
+		}
+	}
+	return found
+}
+
+// Plain returns a value without comments and spaces.
+func Plain(v *hujson.Value) json.RawMessage {
+	plain := v.Clone()
+	plain.Standardize()
+	plain.Minimize()
+	return plain.Pack()
 }
 
 // Set adds an entry at the end of the list, or replaces the one of that name in its place. A
@@ -145,18 +171,14 @@ func (f *File) makeLists() error {
 	}
 	var empty []listMember
 	for _, m := range members {
-		switch value := m.parent.object.Members[m.index].Value.Value.(type) {
-		case *hujson.Object:
-		case hujson.Literal:
-			if value.Kind() != 'n' {
-				return f.noListError(m)
-			}
+		value := m.parent.object.Members[m.index].Value.Value
+		array, isArray := value.(*hujson.Array)
+		switch {
+		case value.Kind() == '{':
+		case value.Kind() == 'n', isArray && len(array.Elements) == 0:
 			empty = append(empty, m)
-		case *hujson.Array:
-			if len(value.Elements) > 0 {
-				return f.noListError(m)
-			}
-			empty = append(empty, m)
+		default:
+			return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", m.path, f.path)
 		}
 	}
 	for _, m := range empty {
@@ -165,10 +187,6 @@ func (f *File) makeLists() error {
 		}
 	}
 	return nil
-}
-
-func (f *File) noListError(m listMember) error {
-	return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", m.path, f.path)
 }
 
 // Remove removes an entry with the comments that belong to it. It reports false if the
@@ -189,11 +207,8 @@ func (f *File) Input(id string) json.RawMessage {
 		return nil
 	}
 	for i := range inputs.Elements {
-		v := inputs.Elements[i].Clone()
-		v.Standardize()
-		v.Minimize()
 		var declaration struct{ ID string }
-		if text := v.Pack(); json.Unmarshal(text, &declaration) == nil && declaration.ID == id {
+		if text := Plain(&inputs.Elements[i]); json.Unmarshal(text, &declaration) == nil && declaration.ID == id {
 			return text
 		}
 	}
@@ -209,11 +224,9 @@ func (f *File) AddInput(declaration Object) error {
 }
 
 func (f *File) inputs() *hujson.Array {
-	top := f.top().object
-	for i := range top.Members {
-		if array, ok := top.Members[i].Value.Value.(*hujson.Array); ok && memberName(&top.Members[i]) == "inputs" {
-			return array
-		}
+	if m := MemberOf(&f.root, "inputs"); m != nil {
+		array, _ := m.Value.Value.(*hujson.Array)
+		return array
 	}
 	return nil
 }
@@ -241,7 +254,7 @@ type listMember struct {
 func (f *File) listMembers() (found []listMember) {
 	add := func(parent *list, prefix string) {
 		for i := range parent.object.Members {
-			if key := memberName(&parent.object.Members[i]); slices.Contains(f.keys, key) {
+			if key := NameOf(&parent.object.Members[i]); slices.Contains(f.keys, key) {
 				found = append(found, listMember{parent, i, prefix + key})
 			}
 		}
@@ -250,7 +263,7 @@ func (f *File) listMembers() (found []listMember) {
 	add(top, "")
 	for i := range top.object.Members {
 		m := &top.object.Members[i]
-		if inner, ok := m.Value.Value.(*hujson.Object); ok && memberName(m) == "mcp" {
+		if inner, ok := m.Value.Value.(*hujson.Object); ok && NameOf(m) == "mcp" {
 			add(&list{inner, indentOf(m.Name.BeforeExtra)}, "mcp.")
 		}
 	}
@@ -271,7 +284,7 @@ func (f *File) lists() (found []*list) {
 func (f *File) find(name string) (*list, int) {
 	for _, l := range f.lists() {
 		for i := range l.object.Members {
-			if memberName(&l.object.Members[i]) == name {
+			if NameOf(&l.object.Members[i]) == name {
 				return l, i
 			}
 		}
@@ -279,7 +292,8 @@ func (f *File) find(name string) (*list, int) {
 	return nil, 0
 }
 
-func memberName(m *hujson.ObjectMember) string {
+// NameOf returns the name of a member.
+func NameOf(m *hujson.ObjectMember) string {
 	if lit, ok := m.Name.Value.(hujson.Literal); ok {
 		return lit.String()
 	}

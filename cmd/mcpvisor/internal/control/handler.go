@@ -13,11 +13,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway"
@@ -102,6 +104,9 @@ const (
 
 // Served is what is known of the servers of a client. The zero value serves copies.
 type Served struct {
+	// Program is what is known beside the client, without what depends on who reads it: Mask, Terms and Leaving. Without
+	// its Attention, what the configuration has needs attention.
+	api.Program
 	// Reload reads the configuration again. It is called by one request at a time or by several. nil: it is
 	// not read again.
 	Reload func(dryRun bool) Reload
@@ -113,40 +118,21 @@ type Served struct {
 	Withheld func() []gateway.Withheld
 	// Hosts counts the MCP sessions over the socket. nil: a registry of its own does.
 	Hosts *clients.Registry
-	// Attention lists what needs attention beside the servers. nil: what the configuration has.
-	// Fleet is what the client's node knows of its fleet. nil: it is no node of one.
-	Attention func() []api.Attention
-	Fleet     func() api.FleetStatus
-	// Desk has the calls that wait for a person. nil: none does.
-	Desk *rules.Desk
-	// Change is an api.Program.Change. nil: it is not known how registrations differ.
-	Change func(server string, gen uint64) string
 	// Key is the session key of the MCP sessions. nil: a random one.
 	Key []byte
 }
 
-// Approvals is that of api.Program.
-func (s *Served) Approvals() func() []api.Approval {
-	if s.Desk == nil {
-		return nil
-	}
-	return func() (all []api.Approval) {
-		for _, q := range s.Desk.Open() {
+// Approvals are the part of a program that lets a person decide about the calls of a desk.
+func Approvals(desk *rules.Desk) api.Program {
+	return api.Program{Approvals: func() (all []api.Approval) {
+		for _, q := range desk.Open() {
 			all = append(all, api.Approval(q))
 		}
 		return all
-	}
-}
-
-// Decide is that of api.Program.
-func (s *Served) Decide() func(id string, approve bool, reason string) error {
-	if s.Desk == nil {
-		return nil
-	}
-	return func(id string, approve bool, reason string) error {
-		_, err := s.Desk.Decide(id, rules.Decision{Approve: approve, Reason: reason})
+	}, Decide: func(id string, approve bool, reason string) error {
+		_, err := desk.Decide(id, rules.Decision{Approve: approve, Reason: reason})
 		return err
-	}
+	}}
 }
 
 // New makes a handler. The Schema of info is set here. [Handler.Update] says what has changed.
@@ -169,22 +155,24 @@ func New(client *facade.Client, of Served, info Info) (*Handler, error) {
 		}
 	}
 	h.of, h.sessions = of, newSessions(client, &h.of)
-	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(api.Program{Attention: of.Attention, Fleet: of.Fleet, Mask: of.Masks.Text, Change: of.Change, Approvals: of.Approvals(), Decide: of.Decide()}))
+	program := of.Program
+	program.Mask, program.Terms = of.Masks.Text, cli.ConfigTerms
+	page, err := web.New(client, web.WithControls(), web.WithGateway(of.Hosts.Status), web.WithProgram(program))
 	if err != nil {
 		return nil, err
 	}
 	h.web = page
 	h.routes.Handle("/", page)
-	h.routes.HandleFunc("GET /run/info", h.getInfo)
+	h.routes.HandleFunc("GET /run/info", get(h, func(context.Context, url.Values) (any, error) { return h.full(), nil }))
 	h.routes.HandleFunc("GET /run/mcp", h.getMCP)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
 	h.routes.HandleFunc("POST /run/reload", post(h, h.reload))
-	h.routes.HandleFunc("POST /run/hand-over", h.postHandOver)
+	h.routes.HandleFunc("POST /run/hand-over", post(h, h.handOver))
 	h.routes.HandleFunc("POST /run/call", h.postCall)
-	h.routes.HandleFunc("GET /run/key", h.getKey)
-	h.routes.HandleFunc("GET /run/inspect", h.getInspect)
+	h.routes.HandleFunc("GET /run/key", get(h, h.key))
+	h.routes.HandleFunc("GET /run/inspect", get(h, h.inspect))
 	h.routes.HandleFunc("POST /run/resolve", post(h, h.resolve))
 	h.routes.HandleFunc("POST /run/read", post(h, h.read))
 	h.routes.HandleFunc("POST /run/prompt", post(h, h.prompt))
@@ -199,11 +187,6 @@ func (h *Handler) Close() {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
-
-func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
-	info := h.full()
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(info) })
-}
 
 func (h *Handler) present() Info {
 	h.mu.Lock()
@@ -284,6 +267,14 @@ func (h *Handler) prompt(ctx context.Context, request PromptRequest) (any, error
 	return h.client.GetPrompt(ctx, mcpvisor.Qualify(request.Server, request.Name), request.Arguments)
 }
 
+// get handles a request with what do returns of its query.
+func get(h *Handler, do func(ctx context.Context, query url.Values) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer, err := do(r.Context(), r.URL.Query())
+		h.answer(w, r, answer, err)
+	}
+}
+
 // post handles a request whose body is decoded for do. The answer is what that returns.
 func post[T any](h *Handler, do func(ctx context.Context, request T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -295,12 +286,16 @@ func post[T any](h *Handler, do func(ctx context.Context, request T) (any, error
 			return
 		}
 		answer, err := do(r.Context(), request)
-		if err != nil {
-			writeError(w, err)
-			return
-		}
-		h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+		h.answer(w, r, answer, err)
 	}
+}
+
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, answer any, err error) {
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
 }
 
 // bodyError is the error of a body that cannot be used.
@@ -338,9 +333,9 @@ func writeError(w http.ResponseWriter, err error) {
 	_, _ = w.Write(data)
 }
 
-// detailOf describes an error in the form of package web.
+// detailOf describes an error in the form of package web, in the words of the command line.
 func detailOf(err error) api.ErrorDetail {
-	detail := api.ErrorDetail{Message: err.Error()}
+	detail := api.ErrorDetail{Message: cli.ConfigTerms(err.Error())}
 	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
 		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
 	}
@@ -353,31 +348,24 @@ type Key struct {
 	Entry *mcpvisor.JournalEntry `json:"entry,omitempty"`
 }
 
-// getKey answers with what the journal knows of ?key=KEY of &principal=NAME.
-func (h *Handler) getKey(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	entries, err := h.client.JournalEntries(r.Context(), mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
-	if err != nil {
-		writeError(w, err)
-		return
-	}
+// key answers with what the journal knows of ?key=KEY of &principal=NAME.
+func (h *Handler) key(ctx context.Context, query url.Values) (any, error) {
+	entries, err := h.client.JournalEntries(ctx, mcpvisor.JournalKey{Principal: query.Get("principal"), Key: query.Get("key")})
 	var answer Key
 	if len(entries) > 0 {
 		entries[0].Result = nil
 		answer.Entry = &entries[0]
 	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(answer) })
+	return answer, err
 }
 
-// getInspect answers with the facade.Client.Inspect of ?server=NAME.
-func (h *Handler) getInspect(w http.ResponseWriter, r *http.Request) {
-	server := r.URL.Query().Get("server")
-	found, ok := h.client.Inspect(server)
-	if !ok {
-		writeError(w, &mcpvisor.Error{Server: server, Op: "inspect", Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent})
-		return
+// inspect answers with the facade.Client.Inspect of ?server=NAME.
+func (h *Handler) inspect(_ context.Context, query url.Values) (any, error) {
+	server := query.Get("server")
+	if found, ok := h.client.Inspect(server); ok {
+		return found, nil
 	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(found) })
+	return nil, &mcpvisor.Error{Server: server, Op: "inspect", Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 }
 
 // ResolveRequest is the body of POST /run/resolve: a key, and the facade.KeyResolution of it.

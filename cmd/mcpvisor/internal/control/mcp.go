@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +19,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -240,11 +240,12 @@ const (
 	drainPoll = 20 * time.Millisecond
 )
 
-// postHandOver makes a run that ends when it is unused end for another one. It refuses new sessions, and hosts leave the
+// handOver makes a run that ends when it is unused end for another one. It refuses new sessions, and hosts leave the
 // open ones as soon as their requests are answered. What is in flight after DrainTimeout is cut off.
-func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) handOver(context.Context, struct{}) (any, error) {
 	s := h.sessions
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	end, again := s.end, s.closed || s.draining.Err() != nil
 	if end != nil && !again {
 		s.drain()
@@ -254,12 +255,10 @@ func (h *Handler) postHandOver(w http.ResponseWriter, r *http.Request) {
 			end()
 		})
 	}
-	s.mu.Unlock()
 	if end == nil {
-		http.Error(w, "this run does not end for another one", http.StatusConflict)
-		return
+		return nil, &mcpvisor.Error{Op: "hand over", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("this run does not end for another one")}
 	}
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(struct{}{}) })
+	return struct{}{}, nil
 }
 
 // inFlight reports whether a session is open, or a call is in flight.

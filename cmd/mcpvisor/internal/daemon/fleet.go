@@ -151,10 +151,10 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 		withheld := func() []gateway.Withheld { return lists.Status().Withheld }
 		r := &running{client: node.Client, printer: nodePrinter(inv, f.ID, node.Client), close: node.Close}
 		r.served = served{info: info, onSocket: followed.serveOn, collectors: []prometheus.Collector{fleetMetrics(node.Status)},
-			Served: control.Served{Settings: followed.settings, Masks: followed.masks, Withheld: withheld, Fleet: node.Status,
-				Attention: func() []api.Attention {
+			Served: control.Served{Settings: followed.settings, Masks: followed.masks, Withheld: withheld,
+				Program: api.Program{Fleet: node.Status, Attention: func() []api.Attention {
 					return append(node.Attention(), followed.attention(withheld(), info.Read)...)
-				},
+				}},
 				Reload: func(dryRun bool) control.Reload {
 					return control.Reload{DryRun: dryRun, Changes: []control.Change{}, Problem: "the servers are those of " + f.Name + "; change them with mcpvisor fleet apply, which all nodes follow"}
 				}},

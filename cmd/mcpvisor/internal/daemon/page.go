@@ -27,7 +27,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
 	"github.com/mcpvisor/mcpvisor/telemetry"
 	"github.com/mcpvisor/mcpvisor/web"
-	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TokenVariable is the environment variable with the token of the page.
@@ -148,9 +147,10 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 			return nil, closeMetrics, err
 		}
 		closeMetrics = func() { _ = measured.Close() }
+		program := of.Program
+		program.Leaving, program.Terms, program.Mask = of.leaving, cli.ConfigTerms, of.Masks.Text
 		p.options = append(p.options, of.pageOptions...)
-		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithGateway(o.hosts.Status), web.WithProgram(api.Program{
-			Attention: of.Attention, Fleet: of.Fleet, Leaving: of.leaving, Terms: cli.ConfigTerms, Mask: of.Masks.Text, Change: of.Change, Approvals: of.Approvals(), Decide: of.Decide()}))
+		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithGateway(o.hosts.Status), web.WithProgram(program))
 	}
 	s = new(serving)
 	defer func() {

@@ -100,8 +100,10 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 			return nil, err
 		}
 		r := newReloader(inv, c, guard, gate, info, file)
+		program := control.Approvals(desk)
+		program.Attention, program.Change = r.attention, r.explained.of
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
-			served: served{Served: control.Served{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Attention: r.attention, Masks: r.masks, Change: r.explained.of, Desk: desk},
+			served: served{Served: control.Served{Program: program, Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Masks: r.masks},
 				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
@@ -229,17 +231,10 @@ func (o *opened) followTokens(inv *servers.Opener, printer *changePrinter) (stop
 		inv.Warn("", "%v", err)
 		return func() {}
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		run()
-	}()
+	awaitEnd := startReading(run)
 	return func() {
 		cancel()
-		select {
-		case <-ended:
-		case <-time.After(endOfReading): // a file system hangs
-		}
+		awaitEnd()
 	}
 }
 
@@ -329,15 +324,23 @@ const endOfReading = 2 * time.Second
 // followChanges reads the configuration again when its files change and at each SIGHUP, until
 // the command is interrupted. A file system that hangs does not delay that end.
 func followChanges(inv *servers.Opener, r *reloader, signals *hangups) {
+	awaitEnd := startReading(func() { followUntil(inv, r, signals) })
+	<-inv.Context.Done()
+	awaitEnd()
+}
+
+// startReading starts a reading. awaitEnd waits for its end, for endOfReading at most: a file system may hang.
+func startReading(read func()) (awaitEnd func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		followUntil(inv, r, signals)
+		read()
 	}()
-	<-inv.Context.Done()
-	select {
-	case <-ended:
-	case <-time.After(endOfReading):
+	return func() {
+		select {
+		case <-ended:
+		case <-time.After(endOfReading):
+		}
 	}
 }
 

@@ -58,12 +58,8 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		}
 		findings = append(findings, found...)
 	}
-	switch {
-	case len(findings) == 0:
-	case inv.JSON:
-		err = cli.PrintJSON(inv.Out, map[string]any{"findings": findings})
-	default:
-		err = printFindings(inv, findings)
+	if len(findings) > 0 {
+		err = inv.Answer(map[string]any{"findings": findings}, func() error { return printFindings(inv, findings) })
 	}
 	switch {
 	case err != nil:

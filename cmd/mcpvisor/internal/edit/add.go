@@ -15,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
 // Add is `mcpvisor add`.
@@ -114,7 +113,7 @@ func (cmd *Add) entry(inv *cli.Invocation) (configfile.Object, presets.Preset, e
 				entry = commandEntry(cmd.Args)
 				break
 			}
-			return nil, preset, unknownPresetError(name)
+			return nil, preset, cli.UsageError("there is no preset %q (%s); for a server of your own write an address, or -- and a command", name, cli.NameOneOf(name, presets.Names()))
 		}
 		home, _ := os.UserHomeDir()
 		var err error
@@ -204,14 +203,6 @@ func commandEntry(words []string) configfile.Object {
 func isAddress(text string) bool {
 	lower := strings.ToLower(text)
 	return slices.ContainsFunc([]string{"http://", "https://", "ws://", "wss://"}, func(scheme string) bool { return strings.HasPrefix(lower, scheme) })
-}
-
-func unknownPresetError(name string) error {
-	hint := "the presets are: " + strings.Join(presets.Names(), ", ")
-	if near := nearest.Names(name, presets.Names()); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
-	}
-	return cli.UsageError("there is no preset %q (%s); for a server of your own write an address, or -- and a command", name, hint)
 }
 
 func listPresets(inv *cli.Invocation) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
 // Import is `mcpvisor import`.
@@ -54,12 +53,8 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 	if err != nil {
 		return err
 	}
-	if inv.JSON {
-		err = cli.PrintJSON(inv.Out, map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items),
-			"variables": listOf(plan.Variables), "unreadable": listOf(plan.Unreadable)})
-	} else {
-		err = printPlan(inv, plan, target.Path(), cmd.Write)
-	}
+	answer := map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items), "variables": listOf(plan.Variables), "unreadable": listOf(plan.Unreadable)}
+	err = inv.Answer(answer, func() error { return printPlan(inv, plan, target.Path(), cmd.Write) })
 	if cmd.Write {
 		tellRun(inv)
 	}
@@ -103,11 +98,7 @@ func findHost(id string) (hosts.Host, error) {
 	if known {
 		return host, nil
 	}
-	hint := "name one of: " + strings.Join(Hosts(), ", ")
-	if near := nearest.Names(id, Hosts()); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
-	}
-	return hosts.Host{}, cli.UsageError("there is no host %q; %s", id, hint)
+	return hosts.Host{}, cli.UsageError("there is no host %q; %s", id, cli.NameOneOf(id, Hosts()))
 }
 
 // Hosts returns the names of the hosts that Import knows.

@@ -39,8 +39,8 @@ func target(s cli.Sources, user bool) (string, error) {
 	return config.DefaultPath, nil
 }
 
-func openTarget(inv *cli.Invocation, flags targetFlags) (*configfile.File, error) {
-	path, err := target(inv.Sources, flags.User)
+func openTarget(s cli.Sources, user bool) (*configfile.File, error) {
+	path, err := target(s, user)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ var errNotWritten = errors.New("not written")
 // program has changed the file meanwhile.
 func editTarget(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error) (*configfile.File, error) {
 	for n := 1; ; n++ {
-		f, err := openTarget(inv, flags)
+		f, err := openTarget(inv.Sources, flags.User)
 		if err != nil {
 			return nil, err
 		}
@@ -105,11 +105,7 @@ func warnEntry(inv *cli.Invocation, f *configfile.File, name string) {
 // that are disabled or cannot be used. user is its --user. It is empty if the file cannot be
 // read.
 func Entries(sources cli.Sources, user bool) []string {
-	path, err := target(sources, user)
-	if err != nil {
-		return nil
-	}
-	f, err := configfile.Open(path)
+	f, err := openTarget(sources, user)
 	if err != nil {
 		return nil
 	}

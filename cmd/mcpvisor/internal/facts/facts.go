@@ -32,7 +32,6 @@ type Subject struct {
 	// Earlier is what happened to earlier registrations of the name, and why there is another one; oldest first.
 	Earlier []api.EventSummary
 	Now     time.Time
-	Text    func(string) string // in the words of the reader
 	Clock   func(time.Time) string
 	Starter string // how the reader starts a server that is stopped
 }
@@ -82,18 +81,18 @@ func (s *Subject) List(troubled bool) (all []Fact) {
 		}
 	}
 	if c := status.LastCause; c != nil && troubled {
-		add("cause", table.Failure, s.Text(c.Error()))
+		add("cause", table.Failure, c.Error())
 	} else if c != nil {
-		add("last end", table.Plain, s.Text(c.Error()))
+		add("last end", table.Plain, c.Error())
 	}
 	for _, a := range s.About() {
 		if c := status.LastCause; c == nil || !strings.HasPrefix(a.Text, c.Describe()) { // else it stands above
-			add("attention", ColorOf(a.Severity), s.Text(a.Text))
+			add("attention", ColorOf(a.Severity), a.Text)
 		}
 		for _, text := range a.More {
-			add("", table.Plain, s.Text(text))
+			add("", table.Plain, text)
 		}
-		add("do", table.Plain, s.Text(a.Action))
+		add("do", table.Plain, a.Action)
 	}
 	if p := s.Placement; p.Server != "" {
 		text, color := fmt.Sprintf("%s, epoch %d of its place", p.Node, p.Epoch), table.Plain
@@ -147,8 +146,8 @@ func (s *Subject) About() []api.Attention {
 }
 
 // ColorOf is the colour of a severity.
-func ColorOf(s api.Severity) table.Color {
-	switch s {
+func ColorOf[T api.Severity | mcpvisor.Severity](s T) table.Color {
+	switch api.Severity(s) {
 	case api.SeverityError:
 		return table.Failure
 	case api.SeverityWarning:
@@ -156,6 +155,39 @@ func ColorOf(s api.Severity) table.Color {
 	default:
 		return table.Plain
 	}
+}
+
+// StateColor is the colour of a state: trouble is loud, the rest is calm.
+func StateColor(s supervisor.State) table.Color {
+	switch s {
+	case supervisor.StateReady:
+		return table.Good
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
+		return table.Busy
+	case supervisor.StateBackoff, supervisor.StateParked:
+		return table.Warning
+	case supervisor.StateEvicted, supervisor.StateUnauthorized:
+		return table.Failure
+	default:
+		return table.Quiet
+	}
+}
+
+// GroupState is the state of a server that is like that of a group.
+func GroupState(group string) supervisor.State {
+	if like, known := map[string]supervisor.State{"starting": supervisor.StateConnecting, "ending": supervisor.StateClosing, "blocked": supervisor.StateStopped,
+		"failed": supervisor.StateEvicted, "given up": supervisor.StateEvicted}[group]; known {
+		return like
+	}
+	return supervisor.State(group) // the others are states of servers, too
+}
+
+// FailedCalls counts the calls of a tool that failed.
+func FailedCalls(s *api.ToolStats) (n int64) {
+	for _, failed := range s.Failed {
+		n += failed
+	}
+	return n
 }
 
 func session(s *mcpvisor.SessionInfo) string {
@@ -170,10 +202,10 @@ func session(s *mcpvisor.SessionInfo) string {
 }
 
 // EndText says why an incarnation ended.
-func EndText(h *mcpvisor.Incarnation, words func(string) string) string {
+func EndText(h *mcpvisor.Incarnation) string {
 	text := "requested"
 	if h.Cause != nil {
-		text = words(h.Cause.Error())
+		text = h.Cause.Error()
 	}
 	if !h.Served {
 		text = "never ready: " + text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -172,20 +173,18 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 	}
 	for _, path := range paths {
 		f := files[path]
-		if m := member(&f.root, "journal"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"journal\" is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE", path, f.line(m.Name.StartOffset)))
+		for _, refused := range []struct{ key, why string }{
+			{"journal", "is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE"},
+			{"records", "is a directory of one machine, and each node has its own; remove it, and start the nodes with --records DIR"},
+			{"rules", "are applied by mcpvisor run, and not by the nodes of a fleet; remove them, or run these servers with mcpvisor run"},
+			{"groups", "start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run"},
+		} {
+			if m := configfile.MemberOf(&f.root, refused.key); m != nil && !isNull(m) && (refused.key != "groups" || len(file.Groups) > 0) {
+				problems = append(problems, fmt.Sprintf("config %s:%d: %q %s", path, f.line(m.Name.StartOffset), refused.key, refused.why))
+			}
 		}
-		if m := member(&f.root, "records"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"records\" is a directory of one machine, and each node has its own; remove it, and start the nodes with --records DIR", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "rules"); m != nil && !isNull(m) {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"rules\" are applied by mcpvisor run, and not by the nodes of a fleet; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "groups"); m != nil && len(file.Groups) > 0 {
-			problems = append(problems, fmt.Sprintf("config %s:%d: \"groups\" start and restart servers of one machine together, and a fleet places each server by itself; remove them, or run these servers with mcpvisor run", path, f.line(m.Name.StartOffset)))
-		}
-		if m := member(&f.root, "gateway"); m != nil && file.Gateway != nil { // the last one counts
-			read.gateway = definition(&m.Value)
+		if m := configfile.MemberOf(&f.root, "gateway"); m != nil && file.Gateway != nil { // the last one counts
+			read.gateway = configfile.Plain(&m.Value)
 		}
 	}
 	for _, s := range file.Servers {
@@ -198,7 +197,7 @@ func readConfiguration(inv *cli.Invocation, paths []string) (configuration, erro
 			return read, fmt.Errorf("config %s:%d: the entry of server %q is not found", s.Path, s.Line, s.Entry)
 		}
 		problems = append(problems, f.refusals(s, entry)...)
-		read.servers = append(read.servers, fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: definition(entry)})
+		read.servers = append(read.servers, fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: configfile.Plain(entry)})
 	}
 	switch {
 	case len(problems) > 0:
@@ -220,66 +219,39 @@ func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []st
 	for _, offset := range inputsIn(entry) {
 		add(offset, "${input:…} asks a user, and a node has none; write ${VAR} or ${file:/path/of/the/secret}")
 	}
-	if m := member(entry, "share"); m != nil && s.Share == settings.ShareClient {
+	if m := configfile.MemberOf(entry, "share"); m != nil && s.Share == settings.ShareClient {
 		add(m.Name.StartOffset, "\"share\": \"client\" starts a process for each client, and a fleet runs one process of a server for all; remove it, or run this server with mcpvisor run")
 	}
-	if m := member(entry, "standby"); m != nil && s.Spec.Standby {
+	if m := configfile.MemberOf(entry, "standby"); m != nil && s.Spec.Standby {
 		add(m.Name.StartOffset, "\"standby\" keeps a second process started, and a fleet runs one; remove it")
 	}
 	for _, rest := range []struct {
 		key   string
 		asked bool
 	}{{"start", s.Spec.Start == mcpvisor.StartLazy}, {"idle_stop", s.Spec.IdleStop > 0}, {"transient", s.Spec.Transient}} {
-		if m := member(entry, rest.key); m != nil && rest.asked {
+		if m := configfile.MemberOf(entry, rest.key); m != nil && rest.asked {
 			add(m.Name.StartOffset, "%q lets the server rest, and a fleet keeps its servers running, because any node may call one at any time; remove it, or run this server with mcpvisor run", rest.key)
 		}
 	}
 	policy := s.Spec.Policy
-	if m := member(entry, "retry"); m != nil && !isNull(m) && (policy.MaxAttempts != supervisor.Unlimited || policy.ParkEvery != 0 || policy.Intensity != supervisor.Intensity{}) {
+	if m := configfile.MemberOf(entry, "retry"); m != nil && !isNull(m) && (policy.MaxAttempts != supervisor.Unlimited || policy.ParkEvery != 0 || policy.Intensity != supervisor.Intensity{}) {
 		add(m.Name.StartOffset, "\"retry\" bounds how often the server is started again, and a fleet never gives one up; write {\"max_attempts\": \"unlimited\"}, with \"base\", \"max\" and \"jitter\" as you like, or remove it")
 	}
 	return problems
 }
 
-// definition is a value as the store keeps it: without comments and spaces.
-func definition(v *hujson.Value) json.RawMessage {
-	standard := v.Clone()
-	standard.Standardize()
-	standard.Minimize()
-	return standard.Pack()
-}
-
-// member returns the last member of an object that has the name, or nil.
-func member(v *hujson.Value, name string) (found *hujson.ObjectMember) {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return nil
-	}
-	for i := range object.Members {
-		if key, _ := object.Members[i].Name.Value.(hujson.Literal); key.String() == name {
-			found = &object.Members[i]
-		}
-	}
-	return found
-}
-
 func isNull(m *hujson.ObjectMember) bool {
-	literal, ok := m.Value.Value.(hujson.Literal)
-	return ok && literal.Kind() == 'n'
+	return m.Value.Value.Kind() == 'n'
 }
 
 func (f *jsonFile) line(offset int) int { return 1 + bytes.Count(f.text[:offset], []byte("\n")) }
 
 func (f *jsonFile) entry(v *hujson.Value, name string, line int) *hujson.Value {
-	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return nil
-	}
-	for i := range object.Members {
-		m := &object.Members[i]
-		key, _ := m.Name.Value.(hujson.Literal)
-		if key.String() == name && f.line(m.Name.StartOffset) == line {
-			if _, isObject := m.Value.Value.(*hujson.Object); isObject {
+	members := configfile.MembersOf(v)
+	for i := range members {
+		m := &members[i]
+		if configfile.NameOf(m) == name && f.line(m.Name.StartOffset) == line {
+			if m.Value.Value.Kind() == '{' {
 				return &m.Value
 			}
 		}

@@ -104,15 +104,14 @@ func (cmd *runCmd) join(ctx context.Context, inv *cli.Invocation, config fleet.C
 	waiting := time.AfterFunc(joinNotice, func() { inv.Note("waiting for etcd at %s, up to %v", strings.Join(cmd.Etcd, ", "), cmd.JoinTimeout) })
 	node, err := fleet.Join(joining, config)
 	waiting.Stop()
-	switch {
-	case ctx.Err() != nil && err != nil:
+	if err != nil {
 		_ = config.Listener.Close()
-		return none, cli.ErrInterrupted
-	case err != nil && joining.Err() != nil:
-		_ = config.Listener.Close()
-		return none, silentStore(cmd.JoinTimeout)
-	case err != nil:
-		_ = config.Listener.Close()
+		switch {
+		case ctx.Err() != nil:
+			return none, cli.ErrInterrupted
+		case joining.Err() != nil:
+			return none, silentStore(cmd.JoinTimeout)
+		}
 		return none, cli.UsageError("%v", err)
 	}
 	v := newView(node)

@@ -25,7 +25,7 @@ func (cmd *statusCmd) Run(inv *cli.Invocation) error {
 		status, _, err = fleet.Read(ctx, s)
 		if err != nil && ctx.Err() == nil && len(status.Nodes)+len(status.Servers) > 0 {
 			inv.Warn("", "%v", err)
-			return nil
+			err = nil
 		}
 		return err
 	})
@@ -50,13 +50,7 @@ type statusAnswer struct {
 }
 
 func newStatusAnswer(s fleet.Status) statusAnswer {
-	a := statusAnswer{Generation: s.Generation, Applying: s.Applying, Nodes: s.Nodes, Servers: s.Servers}
-	if a.Nodes == nil {
-		a.Nodes = []fleet.NodeStatus{}
-	}
-	if a.Servers == nil {
-		a.Servers = []fleet.ServerStatus{}
-	}
+	a := statusAnswer{Generation: s.Generation, Applying: s.Applying, Nodes: append([]fleet.NodeStatus{}, s.Nodes...), Servers: append([]fleet.ServerStatus{}, s.Servers...)}
 	for _, one := range s.Servers {
 		if one.Node == "" {
 			a.Unplaced++

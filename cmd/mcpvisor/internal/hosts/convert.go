@@ -98,19 +98,12 @@ func zed(entry object) (object, []string, error) {
 		return nil, nil, errors.New("an extension of Zed starts it, so there is no command; install the server by itself")
 	}
 	if command, ok := entry.Get("command").(object); ok {
-		var rest object
-		rest.Set("command", command.Get("path"))
-		for _, m := range command {
-			if m.Key != "path" {
-				rest.Set(m.Key, m.Value)
-			}
+		within, path := take(command, "path")
+		rest, _ := take(entry, "command")
+		entry = object{{Key: "command", Value: path}}
+		for _, m := range append(within, rest...) {
+			entry.Set(m.Key, m.Value)
 		}
-		for _, m := range entry {
-			if m.Key != "command" {
-				rest.Set(m.Key, m.Value)
-			}
-		}
-		entry = rest
 	}
 	entry, timeout := take(entry, "timeout")
 	converted, notes, err := common(entry)
@@ -168,11 +161,7 @@ func readCodex(text []byte, _ Environment) ([]raw, []input, error) {
 	var file map[string]any
 	meta, err := toml.Decode(string(text), &file)
 	if err != nil {
-		place := ""
-		if syntax, ok := errors.AsType[toml.ParseError](err); ok && syntax.Position.Line > 0 {
-			place = fmt.Sprintf(" in line %d", syntax.Position.Line)
-		}
-		return nil, nil, errors.New("it is not valid TOML" + place + "; correct it there") // the decoder's error may show a secret
+		return nil, nil, notValid("TOML", err)
 	}
 	servers, _ := file["mcp_servers"].(map[string]any)
 	var entries []raw
@@ -234,19 +223,25 @@ func ordered(value any) any {
 
 // codexKeys are the keys of Codex in the order in which an entry is written, and the keys
 // of mcpvisor with the same meaning.
-var codexKeys = []struct{ codex, ours string }{
+var codexKeys = [][2]string{
 	{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "cwd"}, {"url", "url"}, {"http_headers", "headers"},
 	{"enabled_tools", "enabledTools"}, {"disabled_tools", "disabledTools"},
 }
 
-func codex(entry object) (converted object, notes []string, err error) {
-	rest := entry
-	for _, k := range codexKeys {
+// renamed returns what an entry has below the first keys of pairs, below the second ones and in their order, and the rest.
+func renamed(entry object, pairs [][2]string) (converted, rest object) {
+	rest = entry
+	for _, pair := range pairs {
 		var value any
-		if rest, value = take(rest, k.codex); value != nil {
-			converted.Set(k.ours, value)
+		if rest, value = take(rest, pair[0]); value != nil {
+			converted.Set(pair[1], value)
 		}
 	}
+	return converted, rest
+}
+
+func codex(entry object) (object, []string, error) {
+	converted, rest := renamed(entry, codexKeys)
 	rest, variables := take(rest, "env_vars")
 	if list, ok := variables.([]any); ok {
 		env, _ := converted.Get("env").(object)
@@ -276,14 +271,9 @@ func codex(entry object) (converted object, notes []string, err error) {
 	}
 	rest, seconds := take(rest, "tool_timeout_sec")
 	converted = setCallTimeout(converted, seconds, time.Second)
-	for _, start := range []struct {
-		key  string
-		unit time.Duration
-	}{{"startup_timeout_sec", time.Second}, {"startup_timeout_ms", time.Millisecond}} {
-		var value any
-		rest, value = take(rest, start.key)
-		converted = setStartTimeout(converted, value, start.unit)
-	}
+	rest, seconds = take(rest, "startup_timeout_sec")
+	rest, milliseconds := take(rest, "startup_timeout_ms")
+	converted = setStartTimeout(setStartTimeout(converted, seconds, time.Second), milliseconds, time.Millisecond)
 	rest, enabled := take(rest, "enabled")
 	if enabled == false {
 		converted.Set("disabled", true)
@@ -320,13 +310,22 @@ func readFile(path string) ([]byte, error) {
 // maxDepth is how deep objects and lists may be nested: the parser is recursive.
 const maxDepth = 500
 
-// syntaxLine finds the line in an error of the parser.
-var syntaxLine = regexp.MustCompile(`^hujson: line (\d+), `)
+// syntaxLine finds the line in an error of a parser.
+var syntaxLine = regexp.MustCompile(`\bline (\d+)`)
+
+// notValid is the error about a text in another form than it should have. The error of the parser itself may show a secret.
+func notValid(form string, err error) error {
+	place := ""
+	if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
+		place = " in line " + found[1]
+	}
+	return errors.New("it is not valid " + form + place + "; correct it there")
+}
 
 // parseJSON parses JSON with comments and trailing commas.
-func parseJSON(text []byte) (*hujson.Object, error) {
+func parseJSON(text []byte) (*hujson.Value, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return &hujson.Object{}, nil
+		return &hujson.Value{Value: &hujson.Object{}}, nil
 	}
 	depth := 0
 	for _, c := range text { // brackets in strings count, too: no real file has so many
@@ -342,50 +341,36 @@ func parseJSON(text []byte) (*hujson.Object, error) {
 	}
 	root, err := hujson.Parse(text)
 	if err != nil {
-		place := ""
-		if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
-			place = " in line " + found[1]
-		}
-		return nil, errors.New("it is not valid JSON" + place + "; correct it there") // the parser's error may show a secret
+		return nil, notValid("JSON", err)
 	}
-	top, ok := root.Value.(*hujson.Object)
-	if !ok {
+	if root.Value.Kind() != '{' {
 		return nil, errors.New("it is not a JSON object")
 	}
-	return top, nil
+	return &root, nil
 }
 
-// member returns the value of a key of an object, or nil. The last one counts, as in other
-// decoders.
-func member(o *hujson.Object, key string) (found *hujson.Value) {
-	if o == nil {
-		return nil
+// member returns the value of a key of an object, or nil.
+func member(v *hujson.Value, key string) *hujson.Value {
+	if m := configfile.MemberOf(v, key); m != nil {
+		return &m.Value
 	}
-	for i := range o.Members {
-		if name, ok := o.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
-			found = &o.Members[i].Value
-		}
-	}
-	return found
+	return nil
 }
 
-func objectAt(o *hujson.Object, key string) *hujson.Object {
-	v := member(o, key)
-	if v == nil {
-		return nil
+// objectAt is member for an object; nil for another value.
+func objectAt(v *hujson.Value, key string) *hujson.Value {
+	if found := member(v, key); found != nil && found.Value.Kind() == '{' {
+		return found
 	}
-	inner, _ := v.Value.(*hujson.Object)
-	return inner
+	return nil
 }
 
-func entriesOf(text []byte, list *hujson.Object) (entries []raw) {
-	if list == nil {
-		return nil
-	}
-	for i := range list.Members {
-		m := &list.Members[i]
-		name, _ := m.Name.Value.(hujson.Literal)
-		r := raw{name: name.String(), line: 1 + bytes.Count(text[:m.Name.StartOffset], []byte("\n"))}
+// entriesOf returns the members of an object; none of another value.
+func entriesOf(text []byte, list *hujson.Value) (entries []raw) {
+	members := configfile.MembersOf(list)
+	for i := range members {
+		m := &members[i]
+		r := raw{name: configfile.NameOf(m), line: 1 + bytes.Count(text[:m.Name.StartOffset], []byte("\n"))}
 		entry, ok := decode(&m.Value).(object)
 		if !ok {
 			r.err = errors.New("it is not an object")
@@ -403,8 +388,7 @@ func decode(v *hujson.Value) any {
 	case *hujson.Object:
 		o := object{}
 		for i := range v.Members {
-			name, _ := v.Members[i].Name.Value.(hujson.Literal)
-			o.Set(name.String(), decode(&v.Members[i].Value))
+			o.Set(configfile.NameOf(&v.Members[i]), decode(&v.Members[i].Value))
 		}
 		return o
 	case *hujson.Array:
@@ -433,7 +417,7 @@ func readMember(key string) func([]byte, Environment) ([]raw, []input, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return entriesOf(text, objectAt(top, key)), nil, nil
+		return entriesOf(text, member(top, key)), nil, nil
 	}
 }
 
@@ -444,16 +428,15 @@ func readClaudeCode(text []byte, e Environment) ([]raw, []input, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	entries := entriesOf(text, objectAt(top, "mcpServers"))
-	projects := objectAt(top, "projects")
+	entries := entriesOf(text, member(top, "mcpServers"))
+	projects := configfile.MembersOf(member(top, "projects"))
 	for _, same := range []func(string) bool{
 		func(dir string) bool { return dir == e.Dir || dir == filepath.ToSlash(e.Dir) },
 		func(dir string) bool { return sameFile(dir, e.Dir) }, // the host may resolve symbolic links
 	} {
-		for i := 0; projects != nil && i < len(projects.Members); i++ {
-			dir, _ := projects.Members[i].Name.Value.(hujson.Literal)
-			if project, ok := projects.Members[i].Value.Value.(*hujson.Object); ok && same(dir.String()) {
-				return append(entries, entriesOf(text, objectAt(project, "mcpServers"))...), nil, nil
+		for i := range projects {
+			if project := &projects[i].Value; project.Value.Kind() == '{' && same(configfile.NameOf(&projects[i])) {
+				return append(entries, entriesOf(text, member(project, "mcpServers"))...), nil, nil
 			}
 		}
 	}
@@ -479,5 +462,5 @@ func readVSCode(text []byte, _ Environment) ([]raw, []input, error) {
 			}
 		}
 	}
-	return entriesOf(text, objectAt(top, "servers")), inputs, nil
+	return entriesOf(text, member(top, "servers")), inputs, nil
 }

@@ -3,14 +3,10 @@ package hosts
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 )
-
-// yamlLine finds the line in an error of the decoder.
-var yamlLine = regexp.MustCompile(`line (\d+)`)
 
 // readGoose reads the extensions of goose.
 func readGoose(text []byte, _ Environment) ([]raw, []input, error) {
@@ -18,11 +14,7 @@ func readGoose(text []byte, _ Environment) ([]raw, []input, error) {
 		Extensions yaml.Node `yaml:"extensions"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		place := ""
-		if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
-			place = " in line " + found[1]
-		}
-		return nil, nil, errors.New("it is not valid YAML" + place + "; correct it there") // the decoder's error may show a secret
+		return nil, nil, notValid("YAML", err)
 	}
 	var entries []raw
 	if file.Extensions.Kind != yaml.MappingNode {
@@ -48,19 +40,13 @@ func goose(entry object) (object, []string, error) {
 		entry = inner
 	}
 	entry, kind := take(entry, "type")
-	var converted object
+	converted, entry := renamed(entry, [][2]string{{"cmd", "command"}, {"args", "args"}, {"uri", "url"}, {"headers", "headers"}})
 	switch kind {
 	case "stdio", "streamable_http", nil:
 	case "sse":
-		converted.Set("type", "sse")
+		converted = append(object{{Key: "type", Value: "sse"}}, converted...)
 	default:
 		return nil, nil, fmt.Errorf("it has type %q, which goose runs itself", kind)
-	}
-	for _, k := range []struct{ goose, ours string }{{"cmd", "command"}, {"args", "args"}, {"uri", "url"}, {"headers", "headers"}} {
-		var value any
-		if entry, value = take(entry, k.goose); value != nil {
-			converted.Set(k.ours, value)
-		}
 	}
 	if headers, ok := converted.Get("headers").(object); ok {
 		converted.Set("headers", mapTexts(headers, func(text string) string { return bareVariable.ReplaceAllString(text, "$${$1}") }))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // Host is a program that has a file with MCP servers.
@@ -18,8 +19,8 @@ type Host struct {
 	Name string
 
 	// user are the files of the user, and project those of a project, whether they exist or
-	// not.
-	user, project func(Environment) []string
+	// not. Each begins with a place of Environment.places.
+	user, project []string
 	// read finds the entries in the text of a file.
 	read func(text []byte, e Environment) ([]raw, []input, error)
 	// convert turns an entry into one of mcpvisor. Notes say what else there is to know.
@@ -53,62 +54,31 @@ func ByID(id string) (Host, bool) {
 
 var table = []Host{
 	{ID: "claude-desktop", Name: "Claude Desktop", list: "mcpServers", read: readMember("mcpServers"), convert: common, noVariables: true,
-		user: func(e Environment) []string { return []string{e.appDir("Claude", "claude_desktop_config.json")} }},
+		user: []string{"app/Claude/claude_desktop_config.json"}},
 	{ID: "claude-code", Name: "Claude Code", list: "mcpServers", fixed: object{{Key: "type", Value: "stdio"}}, read: readClaudeCode, convert: withMilliseconds,
-		user: func(e Environment) []string {
-			if e.ClaudeConfig != "" {
-				return []string{filepath.Join(e.ClaudeConfig, ".claude.json")}
-			}
-			return []string{e.home(".claude.json")}
-		},
-		project: func(e Environment) []string { return []string{e.project(".mcp.json")} }},
+		user: []string{"claude/.claude.json"}, project: []string{"project/.mcp.json"}},
 	{ID: "cursor", Name: "Cursor", list: "mcpServers", read: readMember("mcpServers"), convert: common,
-		user:    func(e Environment) []string { return []string{e.home(".cursor", "mcp.json")} },
-		project: func(e Environment) []string { return []string{e.project(".cursor", "mcp.json")} }},
+		user: []string{"home/.cursor/mcp.json"}, project: []string{"project/.cursor/mcp.json"}},
 	{ID: "vscode", Name: "VS Code", list: "servers", fixed: object{{Key: "type", Value: "stdio"}}, read: readVSCode, convert: common,
-		user: func(e Environment) (files []string) {
-			for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
-				files = append(files, e.appDir(edition, "User", "mcp.json"), e.appDir(edition, "User", "settings.json"))
-			}
-			return files
-		},
-		project: func(e Environment) []string {
-			return []string{e.project(".vscode", "mcp.json"), e.project(".vscode", "settings.json")}
-		}},
+		user: []string{"app/Code/User/mcp.json", "app/Code/User/settings.json", "app/Code - Insiders/User/mcp.json", "app/Code - Insiders/User/settings.json",
+			"app/VSCodium/User/mcp.json", "app/VSCodium/User/settings.json"},
+		project: []string{"project/.vscode/mcp.json", "project/.vscode/settings.json"}},
 	{ID: "codex", Name: "Codex", read: readCodex, convert: codex, noVariables: true,
-		user: func(e Environment) []string {
-			if e.CodexHome != "" {
-				return []string{filepath.Join(e.CodexHome, "config.toml")}
-			}
-			return []string{e.home(".codex", "config.toml")}
-		},
-		project: func(e Environment) []string { return []string{e.project(".codex", "config.toml")} }},
+		user: []string{"codex/config.toml"}, project: []string{"project/.codex/config.toml"}},
 	{ID: "gemini", Name: "Gemini CLI", list: "mcpServers", read: readMember("mcpServers"), convert: gemini, bareVariables: true,
-		user:    func(e Environment) []string { return []string{e.home(".gemini", "settings.json")} },
-		project: func(e Environment) []string { return []string{e.project(".gemini", "settings.json")} }},
+		user: []string{"home/.gemini/settings.json"}, project: []string{"project/.gemini/settings.json"}},
 	// zed.dev/docs/ai/mcp shows "command", "args", "env", "url" and "headers" with plain values,
 	// and names no variable. Issue 60459 of zed-industries/zed: "sent to the server verbatim".
 	{ID: "zed", Name: "Zed", list: "context_servers", fixed: object{{Key: "source", Value: "custom"}}, read: readMember("context_servers"), convert: zed, noVariables: true,
-		user:    func(e Environment) []string { return []string{e.zedDir()} },
-		project: func(e Environment) []string { return []string{e.project(".zed", "settings.json")} }},
+		user: []string{"zed/settings.json"}, project: []string{"project/.zed/settings.json"}},
 	{ID: "windsurf", Name: "Windsurf", list: "mcpServers", read: readMember("mcpServers"), convert: common,
-		user: func(e Environment) []string { return []string{e.home(".codeium", "windsurf", "mcp_config.json")} }},
+		user: []string{"home/.codeium/windsurf/mcp_config.json"}},
 	// opencode.ai/docs/mcp-servers; {env:NAME} is its variable, so ${ is text.
 	{ID: "opencode", Name: "OpenCode", list: "mcp", fixed: object{{Key: "type", Value: "local"}}, argv: true, read: readOpenCode, convert: openCode, noVariables: true,
-		user: func(e Environment) []string {
-			return []string{e.xdg("opencode", "opencode.json"), e.xdg("opencode", "opencode.jsonc")}
-		},
-		project: func(e Environment) []string {
-			return []string{e.project("opencode.json"), e.project("opencode.jsonc"), e.project(".opencode", "opencode.json"), e.project(".opencode", "opencode.jsonc")}
-		}},
+		user:    []string{"xdg/opencode/opencode.json", "xdg/opencode/opencode.jsonc"},
+		project: []string{"project/opencode.json", "project/opencode.jsonc", "project/.opencode/opencode.json", "project/.opencode/opencode.jsonc"}},
 	// block.github.io/goose/docs/guides/config-files
-	{ID: "goose", Name: "goose", read: readGoose, convert: goose, importOnly: true,
-		user: func(e Environment) []string {
-			if e.OS == "windows" {
-				return []string{e.appDir("Block", "goose", "config", "config.yaml")}
-			}
-			return []string{e.xdg("goose", "config.yaml")}
-		}},
+	{ID: "goose", Name: "goose", read: readGoose, convert: goose, importOnly: true, user: []string{"goose/config.yaml"}},
 }
 
 // Source is a file of a host that exists.
@@ -121,27 +91,20 @@ type Source struct {
 
 // Find returns the files of a host that exist.
 func (h Host) Find(e Environment) (found []Source) {
-	add := func(paths func(Environment) []string, project bool) {
-		if paths == nil {
-			return
-		}
-		for _, path := range paths(e) {
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-				found = append(found, Source{Host: h, Path: path, Project: project})
-			}
+	for i, path := range h.Paths(e) {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			found = append(found, Source{Host: h, Path: path, Project: i >= len(h.user)})
 		}
 	}
-	add(h.user, false)
-	add(h.project, true)
 	return found
 }
 
-// Paths returns where the host keeps its files, whether they exist or not.
+// Paths returns where the host keeps its files, whether they exist or not: those of the user first.
 func (h Host) Paths(e Environment) (paths []string) {
-	for _, files := range []func(Environment) []string{h.user, h.project} {
-		if files != nil {
-			paths = append(paths, files(e)...)
-		}
+	places := e.places()
+	for _, file := range slices.Concat(h.user, h.project) {
+		place, rest, _ := strings.Cut(file, "/")
+		paths = append(paths, filepath.Join(places[place], filepath.FromSlash(rest)))
 	}
 	return paths
 }
@@ -179,43 +142,18 @@ func Here() (Environment, error) {
 		ClaudeConfig: os.Getenv("CLAUDE_CONFIG_DIR"), CodexHome: os.Getenv("CODEX_HOME"), Dir: dir}, nil
 }
 
-// appDir is where applications keep their settings: %APPDATA%, Application Support, or
-// the XDG directory.
-func (e Environment) appDir(parts ...string) string {
-	var dir string
+// places are the directories in which hosts keep their files.
+func (e Environment) places() map[string]string {
+	xdg := cmp.Or(e.XDGConfig, filepath.Join(e.Home, ".config"))
+	app, zed, goose := xdg, filepath.Join(xdg, "zed"), filepath.Join(xdg, "goose")
 	switch e.OS {
 	case "windows":
-		dir = cmp.Or(e.AppData, filepath.Join(e.Home, "AppData", "Roaming"))
+		app = cmp.Or(e.AppData, filepath.Join(e.Home, "AppData", "Roaming"))
+		zed, goose = filepath.Join(app, "Zed"), filepath.Join(app, "Block", "goose", "config")
 	case "darwin":
-		dir = filepath.Join(e.Home, "Library", "Application Support")
-	default:
-		return e.xdg(parts...)
+		app = filepath.Join(e.Home, "Library", "Application Support")
+		zed = filepath.Join(e.Home, ".config", "zed")
 	}
-	return filepath.Join(append([]string{dir}, parts...)...)
-}
-
-// xdg is a path below the XDG directory for configuration.
-func (e Environment) xdg(parts ...string) string {
-	dir := cmp.Or(e.XDGConfig, filepath.Join(e.Home, ".config"))
-	return filepath.Join(append([]string{dir}, parts...)...)
-}
-
-func (e Environment) home(parts ...string) string {
-	return filepath.Join(append([]string{e.Home}, parts...)...)
-}
-
-func (e Environment) project(parts ...string) string {
-	return filepath.Join(append([]string{e.Dir}, parts...)...)
-}
-
-// zedDir is where Zed keeps its settings: like other programs on Windows, and like those
-// of Unix everywhere else.
-func (e Environment) zedDir() string {
-	if e.OS == "windows" {
-		return e.appDir("Zed", "settings.json")
-	}
-	if e.OS == "darwin" {
-		return e.home(".config", "zed", "settings.json")
-	}
-	return e.xdg("zed", "settings.json")
+	return map[string]string{"app": app, "xdg": xdg, "home": e.Home, "project": e.Dir, "zed": zed, "goose": goose,
+		"claude": cmp.Or(e.ClaudeConfig, e.Home), "codex": cmp.Or(e.CodexHome, filepath.Join(e.Home, ".codex"))}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,13 +49,13 @@ func (h Host) PlanInstall(e Environment, name string, command []string, project 
 		i.entry.Set("command", command[0])
 		i.entry.Set("args", words[1:])
 	}
-	files := h.user
-	if project {
-		if files = h.project; files == nil {
-			return nil, fmt.Errorf("%s has no file for a project; leave out --project", h.Name)
-		}
+	if project && h.project == nil {
+		return nil, fmt.Errorf("%s has no file for a project; leave out --project", h.Name)
 	}
-	i.Path = files(e)[0]
+	i.Path = h.Paths(e)[0]
+	if project {
+		i.Path = h.Paths(e)[len(h.user)]
+	}
 	if h.list == "" {
 		return i, i.planTOML()
 	}
@@ -175,9 +174,6 @@ func (i *Installation) writeTOML() (backup bool, err error) {
 		if err := configfile.Replace(i.BackupPath(), before); err != nil {
 			return false, fmt.Errorf("nothing was changed, because no backup of the file could be made: %w", err)
 		}
-	}
-	if err := os.MkdirAll(filepath.Dir(i.Path), 0o700); err != nil {
-		return backup, err
 	}
 	return backup, configfile.ReplaceUnchanged(i.Path, before, after)
 }

@@ -49,10 +49,9 @@ func LiteralSecrets(server string, entry *hujson.Value) []LikelySecret {
 		return nil
 	}
 	found := LikelySecrets(server, plain)
-	object, _ := entry.Value.(*hujson.Object)
 	for i := range found {
 		found[i].Offset = entry.StartOffset
-		if at := valueAt(object, found[i].Place); at != nil {
+		if at := valueAt(entry, found[i].Place); at != nil {
 			found[i].Offset = at.StartOffset
 		}
 	}
@@ -159,8 +158,8 @@ func likelyArgument(command, before, arg string) string {
 }
 
 // valueAt returns the value at a place, as in "env.TOKEN" or "args[1]", or nil.
-func valueAt(o *hujson.Object, place string) *hujson.Value {
-	if v := member(o, place); v != nil {
+func valueAt(in *hujson.Value, place string) *hujson.Value {
+	if v := member(in, place); v != nil {
 		return v
 	}
 	if key, rest, indexed := strings.Cut(place, "["); indexed {
@@ -168,22 +167,15 @@ func valueAt(o *hujson.Object, place string) *hujson.Value {
 		if _, err := fmt.Sscanf(rest, "%d]", &i); err != nil {
 			return nil
 		}
-		if v := member(o, key); v != nil {
+		if v := member(in, key); v != nil {
 			if list, ok := v.Value.(*hujson.Array); ok && i >= 0 && i < len(list.Elements) {
 				return &list.Elements[i]
 			}
 		}
 		return nil
 	}
-	key, rest, nested := strings.Cut(place, ".")
-	if !nested {
-		return nil
-	}
-	if v := member(o, key); v != nil {
-		inner, _ := v.Value.(*hujson.Object)
-		if inner != nil {
-			return valueAt(inner, rest)
-		}
+	if key, rest, nested := strings.Cut(place, "."); nested {
+		return valueAt(member(in, key), rest)
 	}
 	return nil
 }
@@ -193,8 +185,8 @@ func secretDefaults(place string, v *hujson.Value) (found []LikelySecret) {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		for i := range value.Members {
-			name, _ := value.Members[i].Name.Value.(hujson.Literal)
-			found = append(found, secretDefaults(strings.TrimPrefix(place+"."+name.String(), "."), &value.Members[i].Value)...)
+			name := configfile.NameOf(&value.Members[i])
+			found = append(found, secretDefaults(strings.TrimPrefix(place+"."+name, "."), &value.Members[i].Value)...)
 		}
 	case *hujson.Array:
 		for i := range value.Elements {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -231,7 +230,6 @@ func newFetches(inner http.RoundTripper) *fetches {
 var (
 	errManyFetches = errors.New("the keys were fetched a moment ago")
 	errUnsafe      = errors.New("its keys are at an address that is not https")
-	errLong        = errors.New("the answer is longer than 1 MiB")
 	errStatus      = errors.New("it has answered with an error")
 )
 
@@ -252,22 +250,8 @@ func (f *fetches) RoundTrip(r *http.Request) (*http.Response, error) {
 		f.failures.Add(1)
 		return nil, errStatus
 	}
-	response.Body = &boundedBody{response.Body, maxAnswerBytes}
+	response.Body = http.MaxBytesReader(nil, response.Body, maxAnswerBytes)
 	return response, nil
-}
-
-// boundedBody fails beyond its bound.
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, errLong
-	}
-	return n, err
 }
 
 // MetadataPath is where clients find who issues tokens for a resource (RFC 9728). The path of the

@@ -104,7 +104,7 @@ func (l List) Parse(words []string) (json.RawMessage, error) {
 		}
 		members[name] = value
 	}
-	return object(order, members), nil
+	return Object(order, members), nil
 }
 
 func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {
@@ -258,8 +258,8 @@ func concat(a, b json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte("["), first, separator, second, []byte("]"))
 }
 
-// object writes an object with its members in an order.
-func object(order []string, members map[string]json.RawMessage) json.RawMessage {
+// Object writes an object with its members in an order.
+func Object(order []string, members map[string]json.RawMessage) json.RawMessage {
 	b := []byte("{")
 	for i, name := range order {
 		if i > 0 {

@@ -15,60 +15,37 @@ import (
 type Preset struct {
 	// Name is the name on the command line.
 	Name string
+	// Args are the paths that it takes, at least one, as in "DIRECTORY...". Empty for none.
+	Args string
 	// Summary says what the server does, in a few words.
 	Summary string
-	// Args are the arguments that it takes, as in "DIRECTORY...". Empty for none.
-	Args string
-	// Variables are the environment variables that must be set.
+	// Variables are the environment variables that must be set: of an address, the one with its token.
 	Variables []string
-	// Package is what npx or uvx runs; empty for an address.
-	Package string
 
-	runner string // "npx" or "uvx"
-	before string // comes before the arguments
-	paths  bool   // the arguments are paths
-	least  int    // how many arguments it needs
-	url    string
-	auth   bool   // the user authorizes it in a browser
-	token  string // the variable of its token
+	words []string // the program and its first arguments; nil for an address
+	url   string
+	auth  bool // the user authorizes it in a browser
 }
 
-func npx(name, pkg, summary string) Preset {
-	return Preset{Name: name, Summary: summary, Package: pkg, runner: "npx"}
-}
+func npx(pkg string) []string { return []string{"npx", "-y", pkg} }
 
-func uvx(name, pkg, summary string) Preset {
-	return Preset{Name: name, Summary: summary, Package: pkg, runner: "uvx"}
+var table = []Preset{
+	{Name: "filesystem", Args: "DIRECTORY...", words: npx("@modelcontextprotocol/server-filesystem"), Summary: "read and change files below directories"},
+	{Name: "memory", words: npx("@modelcontextprotocol/server-memory"), Summary: "a knowledge graph that outlives the conversation"},
+	{Name: "everything", words: npx("@modelcontextprotocol/server-everything"), Summary: "every feature of MCP, for tries"},
+	{Name: "sequential-thinking", words: npx("@modelcontextprotocol/server-sequential-thinking"), Summary: "thinking in steps that can be revised"},
+	{Name: "playwright", words: npx("@playwright/mcp"), Summary: "a browser"},
+	{Name: "chrome-devtools", words: npx("chrome-devtools-mcp"), Summary: "Chrome, with its developer tools"},
+	{Name: "context7", words: npx("@upstash/context7-mcp"), Summary: "documentation of libraries"},
+	{Name: "fetch", words: []string{"uvx", "mcp-server-fetch"}, Summary: "fetch a page as Markdown"},
+	{Name: "git", Args: "REPOSITORY", words: []string{"uvx", "mcp-server-git", "--repository"}, Summary: "read and change a git repository"},
+	{Name: "time", words: []string{"uvx", "mcp-server-time"}, Summary: "the time in any zone"},
+	{Name: "github", url: "https://api.githubcopilot.com/mcp/", Variables: []string{"GITHUB_TOKEN"}, Summary: "GitHub's own server"},
+	{Name: "deepwiki", url: "https://mcp.deepwiki.com/mcp", Summary: "questions about public repositories"},
+	{Name: "linear", url: "https://mcp.linear.app/mcp", auth: true, Summary: "issues of Linear"},
+	{Name: "notion", url: "https://mcp.notion.com/mcp", auth: true, Summary: "pages of Notion"},
+	{Name: "sentry", url: "https://mcp.sentry.dev/mcp", auth: true, Summary: "errors of Sentry"},
 }
-
-// oauth is a preset of an address that the user authorizes in a browser.
-func oauth(name, url, summary string) Preset {
-	return Preset{Name: name, Summary: summary, url: url, auth: true}
-}
-
-var table = func() []Preset {
-	filesystem := npx("filesystem", "@modelcontextprotocol/server-filesystem", "read and change files below directories")
-	filesystem.Args, filesystem.paths, filesystem.least = "DIRECTORY...", true, 1
-	git := uvx("git", "mcp-server-git", "read and change a git repository")
-	git.Args, git.paths, git.least, git.before = "REPOSITORY", true, 1, "--repository"
-	return []Preset{
-		filesystem,
-		npx("memory", "@modelcontextprotocol/server-memory", "a knowledge graph that outlives the conversation"),
-		npx("everything", "@modelcontextprotocol/server-everything", "every feature of MCP, for tries"),
-		npx("sequential-thinking", "@modelcontextprotocol/server-sequential-thinking", "thinking in steps that can be revised"),
-		npx("playwright", "@playwright/mcp", "a browser"),
-		npx("chrome-devtools", "chrome-devtools-mcp", "Chrome, with its developer tools"),
-		npx("context7", "@upstash/context7-mcp", "documentation of libraries"),
-		uvx("fetch", "mcp-server-fetch", "fetch a page as Markdown"),
-		git,
-		uvx("time", "mcp-server-time", "the time in any zone"),
-		{Name: "github", Summary: "GitHub's own server", url: "https://api.githubcopilot.com/mcp/", token: "GITHUB_TOKEN", Variables: []string{"GITHUB_TOKEN"}}, //nolint:gosec // the name of a variable
-		{Name: "deepwiki", Summary: "questions about public repositories", url: "https://mcp.deepwiki.com/mcp"},
-		oauth("linear", "https://mcp.linear.app/mcp", "issues of Linear"),
-		oauth("notion", "https://mcp.notion.com/mcp", "pages of Notion"),
-		oauth("sentry", "https://mcp.sentry.dev/mcp", "errors of Sentry"),
-	}
-}()
 
 func All() []Preset { return slices.Clone(table) }
 
@@ -94,9 +71,9 @@ func (p Preset) Authorizes() bool { return p.auth }
 // home for ~, because the server may be started elsewhere.
 func (p Preset) Entry(args []string, home string) (configfile.Object, error) {
 	switch {
-	case len(args) < p.least:
+	case len(args) == 0 && p.Args != "":
 		return nil, fmt.Errorf("preset %s needs %s; write for instance: mcpvisor add %s %s", p.Name, p.Args, p.Name, strings.TrimSuffix(strings.ToLower(p.Args), "..."))
-	case len(args) > p.least && !strings.HasSuffix(p.Args, "..."):
+	case len(args) > 0 && p.Args == "", len(args) > 1 && !strings.HasSuffix(p.Args, "..."):
 		return nil, fmt.Errorf("preset %s takes %s; to run a command of your own, write it after --", p.Name, takes(p.Args))
 	}
 	if p.url != "" {
@@ -104,29 +81,20 @@ func (p Preset) Entry(args []string, home string) (configfile.Object, error) {
 		switch {
 		case p.auth:
 			entry.Set("auth", true)
-		case p.token != "":
-			entry.Set("headers", configfile.Object{{Key: "Authorization", Value: "Bearer ${" + p.token + "}"}})
+		case len(p.Variables) > 0:
+			entry.Set("headers", configfile.Object{{Key: "Authorization", Value: "Bearer ${" + p.Variables[0] + "}"}})
 		}
 		return entry, nil
 	}
-	words := []string{p.Package}
-	if p.runner == "npx" {
-		words = []string{"-y", p.Package}
-	}
-	if p.before != "" {
-		words = append(words, p.before)
-	}
+	words := slices.Clone(p.words[1:])
 	for _, arg := range args {
-		if p.paths {
-			path, err := absolute(arg, home)
-			if err != nil {
-				return nil, err
-			}
-			arg = strings.ReplaceAll(path, "${", "$${")
+		path, err := absolute(arg, home)
+		if err != nil {
+			return nil, err
 		}
-		words = append(words, arg)
+		words = append(words, strings.ReplaceAll(path, "${", "$${"))
 	}
-	return configfile.Object{{Key: "command", Value: p.runner}, {Key: "args", Value: words}}, nil
+	return configfile.Object{{Key: "command", Value: p.words[0]}, {Key: "args", Value: words}}, nil
 }
 
 func takes(args string) string {

@@ -248,27 +248,33 @@ func (o *Opener) AwaitStarts(c *Copies) error {
 	}
 	ctx, cancel := context.WithTimeout(o.Context, wait)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, name := range c.Servers() {
-		wg.Go(func() { _ = c.awaitReady(ctx, name) })
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return o.noticed(c.Status, wait, func() error {
+		var wg sync.WaitGroup
+		for _, name := range c.Servers() {
+			wg.Go(func() { _ = c.awaitReady(ctx, name) })
+		}
 		wg.Wait()
-	}()
+		return nil
+	})
+}
+
+// noticed waits for servers, which takes up to a time, and says so if it takes long. It returns the error of await, or
+// cli.ErrInterrupted if the command is interrupted.
+func (o *Opener) noticed(all func() []mcpvisor.ServerStatus, upTo time.Duration, await func() error) (err error) {
+	done := make(chan error, 1)
+	go func() { done <- await() }()
 	notice := time.NewTimer(NoticeDelay)
 	defer notice.Stop()
 	select {
-	case <-done:
+	case err = <-done:
 	case <-notice.C:
-		o.reportWaiting(c.Status(), wait)
-		<-done
+		o.reportWaiting(all(), upTo)
+		err = <-done
 	}
 	if o.Context.Err() != nil {
 		return cli.ErrInterrupted
 	}
-	return nil
+	return err
 }
 
 // NoticeDelay is how long a command waits for servers before it says so.

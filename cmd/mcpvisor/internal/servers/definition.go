@@ -51,18 +51,18 @@ func (k *quickKeyring) lookUp(service, account string) (string, error) {
 	if since := k.silent.Load(); since != 0 && time.Since(time.Unix(0, since)) < k.pause {
 		return "", errSilentKeyring
 	}
-	began := time.Now() // before the timer: a look-up that it ends has taken that long
-	timer := time.NewTimer(k.wait)
-	defer timer.Stop()
-	value, err := lookUpIn(service, account, k.get, timer.C)
-	if err != nil && time.Since(began) >= k.wait {
+	value, err := lookUpIn(service, account, k.get, time.After(k.wait))
+	if errors.Is(err, errNoAnswer) {
 		k.silent.Store(time.Now().UnixNano())
-		return "", errSilentKeyring
+		err = errSilentKeyring
 	}
 	return value, err
 }
 
-var errSilentKeyring = errors.New("the keyring has not answered lately; unlock it, or use ${VAR} or ${file:…}")
+var (
+	errSilentKeyring = errors.New("the keyring has not answered lately; unlock it, or use ${VAR} or ${file:…}")
+	errNoAnswer      = fmt.Errorf("the keyring has not answered for %v; unlock it, or use ${VAR} or ${file:…}", keyringTimeout)
+)
 
 // NodeOptions are those by which a node of a fleet reads the definition of a server: with the keyring of this machine.
 var NodeOptions = []config.Option{websocket.Option, config.WithKeyring(nodeKeyring.lookUp)}
@@ -127,6 +127,6 @@ func lookUpIn(service, account string, get func(service, account string) (string
 		}
 		return r.value, nil
 	case <-expired:
-		return "", fmt.Errorf("the keyring has not answered for %v; unlock it, or use ${VAR} or ${file:…}", keyringTimeout)
+		return "", errNoAnswer
 	}
 }

@@ -55,7 +55,7 @@ func (o *Opener) Attach() (*Set, error) {
 	case o.Context.Err() != nil:
 		return nil, cli.ErrInterrupted
 	case err != nil:
-		return nil, &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
+		return nil, unavailable("", "%v", err)
 	}
 	switch {
 	case o.Sources.Digest() != info.Digest:
@@ -65,6 +65,11 @@ func (o *Opener) Attach() (*Set, error) {
 		o.Warn("", "%s; mcpvisor run (pid %d) keeps its servers as they are", info.Problem, info.PID)
 	}
 	return &Set{Client: c, Run: info, Stop: c.Close}, nil
+}
+
+// unavailable is the error about what nothing was sent to.
+func unavailable(server, format string, args ...any) error {
+	return cli.UnavailableError(mcpvisor.ServerStatus{Name: server}, format, args...)
 }
 
 const (
@@ -94,8 +99,7 @@ func (o *Opener) awaitRead(c *attach.Client, info control.Info) (control.Info, e
 func (o *Opener) AttachOnly(command string) (*Set, error) {
 	c, err := o.Attach()
 	if errors.Is(err, attach.ErrNotRunning) {
-		err = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
-			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", o.Sources, command, o.Sources.Flags())}}
+		err = unavailable("", "no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", o.Sources, command, o.Sources.Flags())
 	}
 	return c, err
 }
@@ -173,15 +177,12 @@ func (o *Opener) OpenServer(name string) (*Set, error) {
 	return c, nil
 }
 
-// Statuses returns the status of all servers, in the words of the file.
+// Statuses returns the status of all servers.
 func (c *Set) Statuses(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
 	if c.own != nil {
 		return c.own.Status(), nil
 	}
 	status, err := c.Status(ctx)
-	for i, s := range status.Servers {
-		status.Servers[i] = cli.StatusInConfigTerms(s)
-	}
 	return status.Servers, err
 }
 
@@ -197,8 +198,7 @@ func (c *Set) Described(ctx context.Context, name string) (api.Server, error) {
 // UnknownServer is the error about a server that `mcpvisor run` does not have. The user may have meant one of others, too.
 func (c *Set) UnknownServer(name string, others ...string) error {
 	if slices.Contains(c.Run.Servers, name) { // it was asked before it had registered them
-		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Server: name,
-			Message: fmt.Sprintf("mcpvisor run has only begun, and does not have server %s yet; try again", name)}}
+		return unavailable(name, "mcpvisor run has only begun, and does not have server %s yet; try again", name)
 	}
 	names := slices.Concat(c.Run.Servers, others)
 	for _, u := range c.Run.Unusable {
@@ -249,9 +249,7 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 	case err != nil:
 		return err
 	}
-	done := make(chan error, 1)
-	go func() {
-		var failed error
+	err = o.noticed(func() []mcpvisor.ServerStatus { return before.Servers }, wait, func() (failed error) {
 		check := func() (done bool) {
 			status, err := c.Status(ctx)
 			failed = err
@@ -261,20 +259,9 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 			ended := c.Events(ctx, before.Stats.Events, func(api.Event) bool { return !check() }, lifecycleEvents...)
 			failed = cmp.Or(failed, ended)
 		}
-		done <- failed
-	}()
-	notice := time.NewTimer(NoticeDelay)
-	defer notice.Stop()
-	select {
-	case err = <-done:
-	case <-notice.C:
-		o.reportWaiting(before.Servers, wait)
-		err = <-done
-	}
-	switch {
-	case o.Context.Err() != nil:
-		return cli.ErrInterrupted
-	case ctx.Err() != nil:
+		return failed
+	})
+	if o.Context.Err() == nil && ctx.Err() != nil {
 		return nil
 	}
 	return err

@@ -106,7 +106,7 @@ func (m *model) showForm(msg formMsg) tea.Cmd {
 		return nil
 	}
 	if msg.err != nil {
-		m.flash = m.opts.Text(msg.err.Error())
+		m.flash = msg.err.Error()
 		return nil
 	}
 	if m.call == nil || m.call.tool != msg.tool.Name {
@@ -133,7 +133,8 @@ func (c *call) edit(at int) {
 
 // arguments makes arguments of what was typed. problem says what is wrong; empty if nothing is.
 func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem string) {
-	b := []byte{'{'}
+	var order []string
+	members := map[string]json.RawMessage{}
 	for i, p := range c.list.Params {
 		text := strings.TrimSpace(c.values[i])
 		if text == "" {
@@ -148,17 +149,14 @@ func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem s
 			c.edit(i)
 			return nil, display.Line(p.Name) + ": " + problem
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		name, _ := json.Marshal(p.Name) // a string always marshals
-		b = append(append(append(b, name...), ':'), value...)
+		order = append(order, p.Name)
+		members[p.Name] = value
 	}
-	b = append(b, '}')
-	if problems := c.list.Check(ctx, b); len(problems) > 0 {
+	object = params.Object(order, members)
+	if problems := c.list.Check(ctx, object); len(problems) > 0 {
 		return nil, strings.Join(problems, "; ")
 	}
-	return b, ""
+	return object, ""
 }
 
 func (m *model) pressInForm(key tea.KeyPressMsg) (cmd tea.Cmd) {
@@ -245,7 +243,7 @@ func (m *model) called(msg calledMsg) {
 	c.cancel, c.failed = nil, msg.err != nil
 	m.top = linesPerField * len(c.list.Params) // the view ends there at the latest
 	if msg.err != nil {
-		text := m.opts.Text(msg.err.Error())
+		text := msg.err.Error()
 		var e *mcpvisor.Error
 		if errors.As(msg.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown {
 			text += "; it may have been executed: look before you repeat it"
@@ -314,7 +312,7 @@ func (m *model) callLines() (lines []string) {
 	}
 	switch {
 	case c.problem != "":
-		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
+		lines = append(lines, "", failure.Render("  "+cell("not sent: "+c.problem, m.width-2, false)))
 	case c.cancel != nil:
 		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", plaintext.Duration(m.opts.Now().Sub(c.began)))))
 	}

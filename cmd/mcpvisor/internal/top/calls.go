@@ -76,7 +76,7 @@ func (m *model) endedFacts(c *monitor.CallRecord, same int) []fact {
 		{"method", plain, c.Method},
 		{"outcome", style, text},
 		{"error", style, string(c.Kind)},
-		{"why", style, m.opts.Text(c.Error)},
+		{"why", style, c.Error},
 		{"began", plain, m.clock(c.Began)},
 		{"ended", plain, m.clock(c.Began.Add(c.Took)) + ", after " + plaintext.Took(c.Took)},
 		{"client", plain, cmp.Or(c.Client, "none is named: the host itself made it, or for a client that gave no name")},
@@ -131,7 +131,7 @@ func (m *model) allAttentionLines() (lines []string) {
 			lines = append(lines, "")
 		}
 		style, symbol := severityStyle(a.Severity)
-		text := symbol + " " + a.Server + " " + m.opts.Text(a.Text)
+		text := symbol + " " + a.Server + " " + a.Text
 		if a.Since != nil {
 			text += ", " + sinceText(a.Kind, m.opts.Now().Sub(*a.Since))
 		}
@@ -139,10 +139,10 @@ func (m *model) allAttentionLines() (lines []string) {
 			lines = append(lines, style.Render(line))
 		}
 		for _, more := range append(slices.Clone(a.More), a.Servers...) {
-			lines = append(lines, below(m.opts.Text(more), m.width)...)
+			lines = append(lines, below(more, m.width)...)
 		}
 		if a.Action != "" {
-			lines = append(lines, below(m.opts.Text(a.Action), m.width)...)
+			lines = append(lines, below(a.Action, m.width)...)
 		}
 	}
 	if len(lines) == 0 {
@@ -153,9 +153,7 @@ func (m *model) allAttentionLines() (lines []string) {
 
 // below renders a text whose lines all begin with two columns.
 func below(text string, width int) []string {
-	lines := wrap(text, width, 2)
-	lines[0] = "  " + lines[0]
-	return lines
+	return wrapBeside("  ", text, width, 2)
 }
 
 // entry is a row of a list in which the user selects, such as a call. A row without a key is a

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,20 +41,12 @@ func (m *model) clientLines() (lines []string) {
 		lines = append(lines, "", heading("  MAY CALL  by profile"))
 	}
 	for _, o := range c.Offers {
-		profile := o.Profile
-		if profile == "" {
-			profile = "everything"
-		}
+		profile := cmp.Or(o.Profile, "everything")
 		text := fmt.Sprintf("%s, %s, %s of %s", display.Count(o.Tools, "tool"), display.Count(o.Prompts, "prompt"), display.Count(o.Resources+o.Templates, "resource"), strings.Join(o.Servers, ", "))
 		if o.Withheld > 0 {
 			text += fmt.Sprintf("; %d withheld", o.Withheld)
 		}
-		for i, line := range wrap(text, m.width, 20) {
-			if i == 0 {
-				line = "  " + cell(profile, 16, false) + "  " + line
-			}
-			lines = append(lines, line)
-		}
+		lines = append(lines, wrapBeside("  "+cell(profile, 16, false)+"  ", text, m.width, 20)...)
 	}
 	return lines
 }
@@ -134,12 +127,7 @@ func (m *model) nodeLines() (lines []string) {
 		if title {
 			lines, title = append(lines, "", heading("  ON NO NODE")), false
 		}
-		for i, line := range wrap(m.opts.Text(p.Reason), m.width, 24) {
-			if i == 0 {
-				line = "  " + warning.Render(cell(p.Server, 20, false)) + "  " + line
-			}
-			lines = append(lines, line)
-		}
+		lines = append(lines, wrapBeside("  "+warning.Render(cell(p.Server, 20, false))+"  ", p.Reason, m.width, 24)...)
 	}
 	return lines
 }

@@ -154,7 +154,7 @@ func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if meaning != "" {
 		meaning += ": "
 	}
-	return meaning + m.opts.Text(s.LastCause.Error()) // which begins with the line of stderr that says why
+	return meaning + s.LastCause.Error() // which begins with the line of stderr that says why
 }
 
 // usage is what a server uses; empty if it is not known.

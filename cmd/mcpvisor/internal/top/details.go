@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -51,7 +50,7 @@ func (m *model) lines() []string {
 func (m *model) detailLines() (lines []string) {
 	s := &m.data.server.Status
 	subject := facts.Subject{Server: m.data.server, Attention: m.data.status.Attention, Groups: m.data.status.Groups, Placement: m.placement(s.Name),
-		Now: m.opts.Now(), Text: m.opts.Text, Clock: m.clock, Starter: "u"}
+		Now: m.opts.Now(), Clock: m.clock, Starter: "u"}
 	state := glyph(s.State) + " " + subject.State()
 	if m.flapping(s) {
 		state = "↻ flapping: it ends again soon after each start; now " + state
@@ -68,8 +67,6 @@ func (m *model) detailLines() (lines []string) {
 	return append(lines, m.historyLines()...)
 }
 
-var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Quiet: quiet, table.Warning: warning, table.Failure: failure}
-
 func (m *model) historyLines() (lines []string) {
 	history := m.data.server.Status.History
 	if len(history) == 0 {
@@ -77,7 +74,7 @@ func (m *model) historyLines() (lines []string) {
 	}
 	lines = append(lines, "", heading("HISTORY  the last end first"))
 	for _, h := range slices.Backward(history) {
-		text, style := facts.EndText(&h, m.opts.Text), plain
+		text, style := facts.EndText(&h), plain
 		if !h.Served {
 			style = warning
 		}
@@ -152,10 +149,6 @@ func (m *model) toolLines() (lines []string) {
 		if s == nil {
 			s = &api.ToolStats{}
 		}
-		calls, failed := s.Calls, int64(0)
-		for _, n := range s.Failed {
-			failed += n
-		}
 		count := func(n int64, width int, style lipgloss.Style) string {
 			text := cell(number(n), width, true)
 			if n > 0 {
@@ -163,7 +156,7 @@ func (m *model) toolLines() (lines []string) {
 			}
 			return text
 		}
-		row := cell(number(calls), 9, true) + count(s.ToolErrors, 9, warning) + count(failed, 8, warning) + count(s.Unknown, 8, failure) +
+		row := cell(number(s.Calls), 9, true) + count(s.ToolErrors, 9, warning) + count(facts.FailedCalls(s), 8, warning) + count(s.Unknown, 8, failure) +
 			cell(latency(s.P50), 8, true) + cell(latency(s.P95), 8, true)
 		mark, name := "  ", cell(t.OriginalName, width, false)
 		if i == m.toolAt {

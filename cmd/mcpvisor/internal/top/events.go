@@ -11,6 +11,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -87,7 +88,7 @@ func (m *model) shows(group api.EventGroup, server, text string) bool {
 // each event by itself.
 func (m *model) eventEntries() (all []entry) {
 	add := func(key string, e *api.Event, text string, about func() []fact) {
-		lines := wrap(m.clock(e.Time)+"  "+display.Line(m.opts.Text(text)), m.width-2, 10)
+		lines := wrap(m.clock(e.Time)+"  "+display.Line(text), m.width-2, 10)
 		all = append(all, entry{key: key, lines: lines, style: eventStyle(e.Severity), title: e.Server, about: about})
 	}
 	if m.single {
@@ -155,7 +156,7 @@ func (m *model) eventFacts(e *api.Event) []fact {
 	if e.Cause != nil { // its stderr stands below
 		text, _, _ = strings.Cut(text, "; stderr: ")
 	}
-	facts := []fact{{"server", strong, e.Server}, {"time", plain, m.clock(e.Time)}, {"event", eventStyle(e.Severity), m.opts.Text(text)}}
+	facts := []fact{{"server", strong, e.Server}, {"time", plain, m.clock(e.Time)}, {"event", eventStyle(e.Severity), text}}
 	if e.Epoch > 0 {
 		process := fmt.Sprintf("start %d", e.Epoch)
 		if e.PID > 0 {
@@ -172,7 +173,7 @@ func (m *model) eventFacts(e *api.Event) []fact {
 	if e.Cause == nil {
 		return facts
 	}
-	facts = append(facts, fact{"cause", failure, m.opts.Text(e.Cause.Error())})
+	facts = append(facts, fact{"cause", failure, e.Cause.Error()})
 	if len(e.Cause.Stderr) == 0 {
 		return append(facts, fact{"stderr", quiet, "nothing is kept"})
 	}
@@ -239,16 +240,7 @@ func (m *model) summaryTimes(s *api.EventSummary) (text string) {
 	return text
 }
 
-func eventStyle(s mcpvisor.Severity) lipgloss.Style {
-	switch s {
-	case mcpvisor.SeverityError:
-		return failure
-	case mcpvisor.SeverityWarning:
-		return warning
-	default:
-	}
-	return plain
-}
+func eventStyle(s mcpvisor.Severity) lipgloss.Style { return styleOfColor[facts.ColorOf(s)] }
 
 // pressInEvents handles the keys that only the screen of events has.
 func (m *model) pressInEvents(name string) (handled bool) {

@@ -1,6 +1,8 @@
 package top
 
 import (
+	"context"
+
 	tea "charm.land/bubbletea/v2"
 )
 
@@ -19,9 +21,9 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		case name != "y":
 			return nil
 		case stops:
-			return m.stop(names...)
+			return m.operate("stopped", func(s Source, ctx context.Context, name string) error { return s.StopServer(ctx, name, false) }, names...)
 		}
-		return m.restart(names...)
+		return m.operate("restarting", restart, names...)
 	case m.filtering:
 		return m.pressInFilter(key)
 	case m.screen == screenCall:
@@ -35,25 +37,17 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 			return m.show(screenHelp)
 		}
 		return m.show(m.back)
-	case "r":
-		if m.screen.aboutAll() || m.selected == "" {
-			return nil
-		}
-		if m.inFlight(m.selected) > 0 {
-			m.confirm = []string{m.selected}
-			return nil
-		}
-		return m.restart(m.selected)
-	case "x":
-		if !m.screen.aboutAll() && m.selected != "" {
-			m.confirm, m.stops = []string{m.selected}, true
+	case "r", "x", "u":
+		switch {
+		case m.screen.aboutAll() || m.selected == "":
+		case name == "u":
+			return m.operate("starting", Source.StartServer, m.selected)
+		case name == "r" && m.inFlight(m.selected) == 0:
+			return m.operate("restarting", restart, m.selected)
+		default:
+			m.confirm, m.stops = []string{m.selected}, name == "x"
 		}
 		return nil
-	case "u":
-		if m.screen.aboutAll() || m.selected == "" {
-			return nil
-		}
-		return m.start(m.selected)
 	case "R":
 		m.confirm = m.data.status.Names
 	case "l":
@@ -84,6 +78,8 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	}
 	return m.pressInLines(name)
 }
+
+func restart(s Source, ctx context.Context, name string) error { return s.Restart(ctx, name, false) }
 
 func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch key.String() {

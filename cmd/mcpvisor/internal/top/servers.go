@@ -142,7 +142,7 @@ func (m *model) attentionLines() (lines []string) {
 			break
 		}
 		style, symbol := severityStyle(a.Severity)
-		text, since := symbol+" "+display.Line(strings.TrimSpace(a.Server+" "+m.opts.Text(a.Text))), ""
+		text, since := symbol+" "+display.Line(strings.TrimSpace(a.Server+" "+a.Text)), ""
 		if a.Since != nil {
 			since = sinceText(a.Kind, m.opts.Now().Sub(*a.Since))
 		}

@@ -34,7 +34,7 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 	Clients(ctx context.Context) (api.Clients, error)
 	Nodes(ctx context.Context) (api.Nodes, error)
 	Summaries(ctx context.Context, after uint64, servers ...string) (api.EventSummaries, error)
-	Restart(ctx context.Context, name string) error
+	Restart(ctx context.Context, name string, drain bool) error
 	StopServer(ctx context.Context, name string, drain bool) error
 	StartServer(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
@@ -44,8 +44,6 @@ type Source interface { //nolint:interfacebloat // one method for each request o
 type Options struct {
 	// Title is the first thing in the first line, such as the path of the configuration.
 	Title string
-	// Text translates a text of the library; see the terms of the command line.
-	Text func(string) string
 	// Page is the address of the page for browsers; empty without one.
 	Page string
 	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once. Without
@@ -195,9 +193,6 @@ func newModel(ctx context.Context, source Source, o Options) *model {
 	filter := textinput.New()
 	filter.Prompt = "/"
 	filter.CharLimit = 60
-	if o.Text == nil {
-		o.Text = func(s string) string { return s }
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -290,7 +285,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case restartedMsg:
 		m.flash = msg.text
 		if msg.err != nil {
-			m.flash = m.opts.Text(msg.err.Error())
+			m.flash = msg.err.Error()
 		}
 		return m, m.read()
 	case formMsg:
@@ -396,29 +391,16 @@ func (m *model) show(s screen) tea.Cmd {
 	return m.read()
 }
 
-func (m *model) restart(names ...string) tea.Cmd {
-	return m.operate("restarting", m.source.Restart, names)
-}
-
-func (m *model) stop(names ...string) tea.Cmd {
-	source := m.source
-	return m.operate("stopped", func(ctx context.Context, name string) error { return source.StopServer(ctx, name, false) }, names)
-}
-
-func (m *model) start(names ...string) tea.Cmd {
-	return m.operate("starting", m.source.StartServer, names)
-}
-
 // operate does something with servers, and says so.
-func (m *model) operate(says string, do func(context.Context, string) error, names []string) tea.Cmd {
-	ctx := m.ctx
+func (m *model) operate(says string, do func(Source, context.Context, string) error, names ...string) tea.Cmd {
+	ctx, source := m.ctx, m.source
 	text := says + " " + strings.Join(names, ", ")
 	if len(names) > 3 {
 		text = fmt.Sprintf("%s %d servers", says, len(names))
 	}
 	return func() tea.Msg {
 		for _, name := range names {
-			if err := do(ctx, name); err != nil {
+			if err := do(source, ctx, name); err != nil {
 				return restartedMsg{err: err}
 			}
 		}

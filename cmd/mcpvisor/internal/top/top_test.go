@@ -84,7 +84,7 @@ func (f *fakeSource) Nodes(context.Context) (api.Nodes, error)           { retur
 func (f *fakeSource) Summaries(context.Context, uint64, ...string) (api.EventSummaries, error) {
 	return f.summaries, nil
 }
-func (f *fakeSource) Restart(_ context.Context, name string) error {
+func (f *fakeSource) Restart(_ context.Context, name string, _ bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.restarted = append(f.restarted, name)

@@ -7,8 +7,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // branch is a line of the table: a server, or a group above its members.
@@ -84,11 +84,7 @@ func serversOf(lines []branch) (all []*mcpvisor.ServerStatus) {
 
 // groupRow is the line of a group: its name, its state, and what is restarted when a member fails.
 func (m *model) groupRow(b *branch, columns []column, gap string) string {
-	state, known := map[string]supervisor.State{"starting": supervisor.StateConnecting, "ending": supervisor.StateClosing, "blocked": supervisor.StateStopped,
-		"failed": supervisor.StateEvicted, "given up": supervisor.StateEvicted}[b.group.State]
-	if !known { // the others are states of servers, too
-		state = supervisor.State(b.group.State)
-	}
+	state := facts.GroupState(b.group.State)
 	row := "  " + b.cell(columns[0].width) + gap + styleOf(state).Render(cell(glyph(state)+" "+b.group.State, columns[1].width, false))
 	if room := m.width - 2 - columns[0].width - columns[1].width - 2*len(gap); room > 0 {
 		row += gap + quiet.Render(fit(string(b.group.Strategy), room, false))

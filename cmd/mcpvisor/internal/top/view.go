@@ -9,6 +9,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -57,7 +59,7 @@ func (m *model) View() tea.View {
 
 // titleLine says what is shown, which part of it (place), and how many servers are ready.
 func (m *model) titleLine(place string) string {
-	title := strong.Render("mcpvisor") + "  " + quiet.Render(m.opts.Text(m.opts.Title))
+	title := strong.Render("mcpvisor") + "  " + quiet.Render(m.opts.Title)
 	switch m.screen {
 	case screenServers:
 		if o := orders[m.order]; o.name != "" {
@@ -237,33 +239,25 @@ var (
 	failure = lipgloss.NewStyle().Foreground(lipgloss.Red).Bold(true)
 )
 
-// styleOf returns the style of a state: trouble is loud, the rest is calm.
+var styleOfColor = map[table.Color]lipgloss.Style{table.Plain: plain, table.Quiet: quiet, table.Good: good, table.Busy: busy, table.Warning: warning, table.Failure: failure}
+
 func styleOf(s supervisor.State) lipgloss.Style {
-	switch s {
-	case supervisor.StateReady:
-		return good
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing, supervisor.StateWaiting:
-		return busy
-	case supervisor.StateStopped:
+	if s == supervisor.StateStopped {
 		return strong
-	case supervisor.StateBackoff, supervisor.StateParked:
-		return warning
-	case supervisor.StateEvicted, supervisor.StateUnauthorized:
-		return failure
-	default:
 	}
-	return quiet
+	return styleOfColor[facts.StateColor(s)]
 }
 
 func severityStyle(s api.Severity) (style lipgloss.Style, symbol string) {
+	symbol = "·"
 	switch s {
 	case api.SeverityError:
-		return failure, "✗"
+		symbol = "✗"
 	case api.SeverityWarning:
-		return warning, "!"
+		symbol = "!"
 	default:
 	}
-	return plain, "·"
+	return styleOfColor[facts.ColorOf(s)], symbol
 }
 
 // cell returns a text of exactly width columns, cut or padded; right aligns it to the right.
@@ -280,6 +274,13 @@ func fit(text string, width int, right bool) string {
 		return pad + text
 	}
 	return text + pad
+}
+
+// wrapBeside breaks a text into lines beside a head of indent columns.
+func wrapBeside(head, text string, width, indent int) []string {
+	lines := wrap(text, width, indent)
+	lines[0] = head + lines[0]
+	return lines
 }
 
 // wrap breaks a text into lines of at most width columns. All but the first begin with

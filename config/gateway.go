@@ -143,7 +143,7 @@ func (e *entry) readOnDown(v *hujson.Value, into **settings.OnDown) {
 // readProfiles reads the profiles of the gateway.
 func (e *entry) readProfiles(v *hujson.Value) {
 	e.gateway.Profiles = readMapOf(e, v, "an object", `{"review": {"tools": ["read_*"]}}`, func(m *hujson.ObjectMember) settings.Profile {
-		if name := memberName(m); name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+		if name := memberName(m); name == "" || strings.ContainsAny(name, "/?#%, \t\r\n") {
 			e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
 		}
 		e.profile = &settings.Profile{}

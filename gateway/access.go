@@ -36,7 +36,7 @@ func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTok
 type Identity struct {
 	// Principal names the sender. Sessions and limits belong to a principal.
 	Principal string
-	// Profile is the name of the profile of the client ([Settings].Profiles), as in [Token].
+	// Profile is the name of the profile of the client ([Settings].Profiles), or several, as in [Token].
 	Profile string
 	// Expiry is when the authentication ends, and with it streams of the client. Zero: never.
 	Expiry time.Time

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -186,17 +188,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 //	mux.Handle("/mcp/{"+gateway.ProfilePath+"}", handler)
 const ProfilePath = "profile"
 
-// gatewayFor returns the gateway of a client whose token and path name profiles; empty: none. A status
-// other than 0 refuses the client. If the token names a profile, the client can use no other one, and
-// does not learn which others exist.
+// gatewayFor returns the gateway of a client whose token names profiles, separated by commas, and whose path names one;
+// empty: none. A status other than 0 refuses the client. If the token names profiles, the path picks one of them, and the
+// client does not learn which others exist.
 func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why string) {
-	name := ofPath
-	if ofToken != "" {
-		name = ofToken
+	name, allowed := ofPath, strings.Split(ofToken, ",")
+	if ofToken != "" && ofPath == "" {
+		name = allowed[0]
 	}
 	known := s.gateway.opts.settings.load().rules
 	switch {
-	case ofPath != "" && (name != ofPath || known[ofPath] == nil):
+	case ofToken != "" && !slices.Contains(allowed, name):
+		return nil, http.StatusForbidden, "this client may use the profiles " + message.Quote(ofToken) + " alone; name one of them in the path, or none"
+	case ofToken == "" && ofPath != "" && known[ofPath] == nil:
 		return nil, http.StatusNotFound, "there is no profile of that name here"
 	case name == "" || name == s.gateway.opts.profile:
 		return s.gateway, 0, ""

@@ -178,11 +178,11 @@ func TestProfile_hidden_is_unknown(t *testing.T) {
 // session of one is not known in another.
 func TestProfile_over_HTTP(t *testing.T) {
 	c := newClient(t, fixture("library", librarian()))
-	reader, ghost, admin := NewToken(), NewToken(), NewToken()
+	reader, ghost, admin, both := NewToken(), NewToken(), NewToken(), NewToken()
 	settings := newSettings(t, Settings{Profiles: map[string]Profile{
 		"read": {Annotations: Annotations{ReadOnly: pointerTo(true)}}, "burn": {Tools: Filter{Allow: []string{"burn"}}}}})
 	handler := Handler(c, WithSettings(settings), WithTokens(Token{Principal: "reader", Profile: "read", SHA256: HashToken(reader)},
-		Token{Principal: "ghost", Profile: "gone", SHA256: HashToken(ghost)}, Token{Principal: "admin", SHA256: HashToken(admin)}))
+		Token{Principal: "ghost", Profile: "gone", SHA256: HashToken(ghost)}, Token{Principal: "admin", SHA256: HashToken(admin)}, Token{Principal: "both", Profile: "burn,read", SHA256: HashToken(both)}))
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	mux.Handle("/mcp/{"+ProfilePath+"}", handler)
@@ -195,8 +195,9 @@ func TestProfile_over_HTTP(t *testing.T) {
 		tools       int
 	}{
 		{admin, "/mcp", http.StatusOK, 5}, {admin, "/mcp/read", http.StatusOK, 2}, {admin, "/mcp/burn", http.StatusOK, 1}, {admin, "/mcp/none", http.StatusNotFound, 0},
-		{reader, "/mcp", http.StatusOK, 2}, {reader, "/mcp/read", http.StatusOK, 2}, {reader, "/mcp/burn", http.StatusNotFound, 0}, {reader, "/mcp/none", http.StatusNotFound, 0},
-		{ghost, "/mcp", http.StatusForbidden, 0}, {ghost, "/mcp/read", http.StatusNotFound, 0}, {"", "/mcp/read", http.StatusUnauthorized, 0},
+		{reader, "/mcp", http.StatusOK, 2}, {reader, "/mcp/read", http.StatusOK, 2}, {reader, "/mcp/burn", http.StatusForbidden, 0}, {reader, "/mcp/none", http.StatusForbidden, 0},
+		{both, "/mcp", http.StatusOK, 1}, {both, "/mcp/burn", http.StatusOK, 1}, {both, "/mcp/read", http.StatusOK, 2}, {both, "/mcp/none", http.StatusForbidden, 0},
+		{ghost, "/mcp", http.StatusForbidden, 0}, {ghost, "/mcp/read", http.StatusForbidden, 0}, {"", "/mcp/read", http.StatusUnauthorized, 0},
 	} {
 		p := newPeer(t, server.URL+row.path)
 		p.header.Set("Authorization", "Bearer "+row.token)
@@ -211,7 +212,7 @@ func TestProfile_over_HTTP(t *testing.T) {
 		for path, status := range map[string]int{"/mcp": http.StatusNotFound, "/mcp/read": http.StatusNotFound, row.path: http.StatusOK} {
 			p.url = server.URL + path
 			got, _ := p.post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-			if row.token == reader { // it has one profile, whatever the path says
+			if row.token == reader || row.token == both && row.path != "/mcp/read" && path == "/mcp" { // the same profile without a path
 				status = http.StatusOK
 			}
 			require.Equal(t, status, got, "the session of %s at %s", row.path, path)

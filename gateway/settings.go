@@ -203,7 +203,7 @@ func (o *options) sharesAll() bool {
 }
 
 // ProfileKey is the member of auth.TokenInfo.Extra in which a verifier of tokens
-// ([WithTokenVerifier]) names the profile of the client, a string. Without it the path decides.
+// ([WithTokenVerifier]) names the profile of the client, or several, a string as in [Token]. Without it the path decides.
 const ProfileKey = "mcpvisor/profile"
 
 // WithProfile names the profile of the sessions of a [Transport], and of those clients of a [Handler]
@@ -223,7 +223,7 @@ const maxPattern = 1000
 
 func validateProfile(name string, p *Profile) error {
 	var problems []error
-	if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+	if name == "" || strings.ContainsAny(name, "/?#%, \t\r\n") {
 		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", message.Quote(name)))
 	}
 	check := func(what string, f Filter, never, why string) {

@@ -17,8 +17,9 @@ type Token struct {
 	// Principal names the owner of the token, as in "ci". Sessions and limits belong to a
 	// principal.
 	Principal string `json:"principal"`
-	// Profile is the name of the profile of the client ([Settings.Profiles]). Empty: everything is
-	// offered, or what the path of a request says.
+	// Profile is the name of the profile of the client ([Settings.Profiles]), or several, separated by commas: the path of
+	// a request picks one of them, and without a path the first one counts. Empty: everything is offered, or what the path
+	// says.
 	Profile string `json:"profile,omitempty"`
 	// SHA256 is the result of [HashToken].
 	SHA256 string `json:"sha256"`

@@ -12,7 +12,7 @@ import (
 type tokenCmd struct {
 	Name    string        `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
 	Expires time.Duration `help:"How long the token is valid, as in 720h (default: until its line is removed)." placeholder:"DURATION"`
-	Profile string        `help:"The profile of the configuration that the client gets (default: everything)." placeholder:"NAME"`
+	Profile string        `help:"The profile of the configuration that the client gets, or several, separated by commas: it names one of them in its path (default: everything)." placeholder:"NAME"`
 }
 
 func (cmd *tokenCmd) Run(inv *invocation) error {

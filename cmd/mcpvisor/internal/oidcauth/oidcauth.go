@@ -171,8 +171,17 @@ func (v *Verifier) Verify(ctx context.Context, token string, _ *http.Request) (*
 	if claim := v.options.ProfileClaim; claim != "" {
 		var all map[string]any
 		_ = checked.Claims(&all) // it is an object: the first call has read it
-		profile, ok := all[claim].(string)
-		if !ok || profile == "" {
+		profile, _ := all[claim].(string)
+		if list, several := all[claim].([]any); several {
+			names := make([]string, len(list))
+			for i := range list {
+				names[i], _ = list[i].(string)
+			}
+			if !slices.Contains(names, "") {
+				profile = strings.Join(names, ",")
+			}
+		}
+		if profile == "" {
 			return nil, fmt.Errorf("%w: it has no claim %q", auth.ErrInvalidToken, claim)
 		}
 		info.Extra = map[string]any{gateway.ProfileKey: profile}

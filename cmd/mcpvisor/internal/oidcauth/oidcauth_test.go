@@ -114,7 +114,10 @@ func TestVerify_claims(t *testing.T) {
 		require.Equal(t, row.scopes, info.Scopes)
 		require.Equal(t, map[string]any{gateway.ProfileKey: "review"}, info.Extra)
 	}
-	for _, team := range []any{nil, "", 7, []string{"review"}} {
+	info, err := v.Verify(t.Context(), i.Token(map[string]any{"team": []string{"review", "write"}}), nil)
+	require.NoError(t, err)
+	require.Equal(t, "review,write", info.Extra[gateway.ProfileKey])
+	for _, team := range []any{nil, "", 7, []any{}, []any{"review", 7}, []string{""}} {
 		_, err := v.Verify(t.Context(), i.Token(map[string]any{"team": team}), nil)
 		require.ErrorIs(t, err, auth.ErrInvalidToken)
 		require.ErrorContains(t, err, `it has no claim "team"`)

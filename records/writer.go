@@ -164,10 +164,13 @@ func (w *Writer) run() {
 		if err != nil {
 			wait = min(wait, retryEvery)
 		}
-		w.report(err)
+		more := w.report(err)
 		if closing {
 			w.end(err)
 			return
+		}
+		if more && err == nil { // they were added while others could not be written, and have used up their signal
+			continue
 		}
 		timer.Reset(wait)
 		select {
@@ -198,7 +201,8 @@ func (w *Writer) take() (closing bool) {
 	return w.closing
 }
 
-func (w *Writer) report(err error) {
+// report updates what Stats returns, and reports whether records are in the queue.
+func (w *Writer) report(err error) (more bool) {
 	var bytes int64
 	for _, s := range w.files {
 		bytes += s.bytes
@@ -209,6 +213,7 @@ func (w *Writer) report(err error) {
 	if err != nil {
 		w.stats.Problem = err.Error()
 	}
+	return len(w.queue) > 0
 }
 
 // end closes the files.

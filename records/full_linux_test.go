@@ -17,7 +17,8 @@ import (
 // After a disk that was full has room again, what was added meanwhile is written without a further record. The limit of the
 // length of files stands in for the disk; it is one of the process, so the test is not parallel.
 func TestWriter_writes_again_after_a_full_disk(t *testing.T) {
-	w, err := records.Open(filepath.Join(t.TempDir(), "r"), records.Options{Arguments: records.ArgumentsWhole})
+	reports := make(chan string, 100)
+	w, err := records.Open(filepath.Join(t.TempDir(), "r"), records.Options{Arguments: records.ArgumentsWhole, Report: func(problem string) { reports <- problem }})
 	require.NoError(t, err)
 	defer func() { _ = w.Close() }()
 	var before syscall.Rlimit
@@ -37,4 +38,7 @@ func TestWriter_writes_again_after_a_full_disk(t *testing.T) {
 	require.Eventually(t, func() bool { return time.Since(began) > 2*time.Second }, 10*time.Second, 100*time.Millisecond)
 	unlimit()
 	require.Eventually(t, func() bool { s := w.Stats(); return s.Written == 27 && s.Problem == "" }, 30*time.Second, time.Millisecond, "1 segment, 1 start, 25 calls")
+	require.Contains(t, <-reports, "write the records", "once for all records")
+	require.Empty(t, <-reports)
+	require.Empty(t, reports)
 }

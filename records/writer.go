@@ -201,19 +201,25 @@ func (w *Writer) take() (closing bool) {
 	return w.closing
 }
 
-// report updates what Stats returns, and reports whether records are in the queue.
-func (w *Writer) report(err error) (more bool) {
+// report updates what Stats returns, and calls Options.Report if need be. It reports whether records are in the queue.
+func (w *Writer) report(err error) bool {
 	var bytes int64
 	for _, s := range w.files {
 		bytes += s.bytes
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	before := w.stats.Problem
 	w.stats.Written, w.stats.Anchored, w.stats.Bytes, w.stats.Problem = w.chain.seq, w.anchored, bytes, ""
 	if err != nil {
 		w.stats.Problem = err.Error()
 	}
-	return len(w.queue) > 0
+	more, problem := len(w.queue) > 0, w.stats.Problem
+	closing := w.closing
+	w.mu.Unlock()
+	if w.options.Report != nil && !closing && (before == "") != (problem == "") {
+		w.options.Report(problem)
+	}
+	return more
 }
 
 // end closes the files.

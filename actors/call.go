@@ -317,6 +317,9 @@ func (f *callFacts) init(records *Runtime) {
 func (rt *Runtime) RecordCall(v *View, record *monitor.CallRecord, listed bool) {
 	s := v.stats
 	record.Server, record.Gen = v.Name, v.Gen
+	if record.Began.IsZero() { // it was refused before it was sent or queued
+		record.Began = time.Now()
+	}
 	if record.Kind != "" {
 		s.countFailure(record)
 	} else if record.ToolError {

@@ -43,7 +43,8 @@ type heldToken struct {
 
 // Set makes tokens those of the set. Requests with any other token are refused from then on. The streams and
 // subscriptions of a token that is no longer there, or has changed, end; its calls in flight continue, and so do the
-// sessions of its principal, which another token of the same principal and profile can use.
+// sessions of its principal, which another token of the same principal and profile can use. Of tokens with the same hash
+// the last one counts.
 func (s *TokenSet) Set(tokens ...Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

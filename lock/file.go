@@ -91,7 +91,7 @@ func Parse(text []byte) (*File, error) {
 			s.Server = &Server{}
 		}
 		if s.Server.normalize(); s.Server.Digest() != s.Digest {
-			return nil, fmt.Errorf("it is damaged: the digest of the server %.100q is another one; approve that server again, or take the file back from version control", name)
+			return nil, fmt.Errorf("it is damaged: the digest of the server %.100q is another one; restore the file from version control, or remove it and approve all servers with mcpvisor lock", name)
 		}
 		f.Servers[name] = s.Server
 	}

@@ -31,7 +31,8 @@ type CallRecord struct {
 	// at most 256 bytes, and was said by the client. Empty: for the host itself.
 	Client string `json:"client,omitempty"`
 	// Began is when the call was sent or queued, after any wait of facade.WithWaitReady. Took is
-	// the time from Began until the answer was received, including the wait in the queue.
+	// the time from Began until the answer was received, including the wait in the queue. For a call
+	// that was refused before, Began is when that was.
 	Began time.Time     `json:"began"`
 	Took  time.Duration `json:"tookNs"`
 	// Kind is the kind of the error, and Outcome says whether the server has seen the

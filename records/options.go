@@ -48,6 +48,9 @@ type Options struct {
 	WhenFull Full
 	// MaxBytes bounds all files of records together, in bytes; at least 16 MiB. Default: 1 GiB.
 	MaxBytes int64
+	// Report is called when records can no longer be written, with the reason, and with an empty text when they can again; not
+	// during Close. The goroutine that writes calls it: it must not block, nor close the writer. Default: none.
+	Report func(problem string)
 }
 
 const (

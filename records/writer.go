@@ -164,10 +164,13 @@ func (w *Writer) run() {
 		if err != nil {
 			wait = min(wait, retryEvery)
 		}
-		w.report(err)
+		more := w.report(err)
 		if closing {
 			w.end(err)
 			return
+		}
+		if more && err == nil { // they were added while others could not be written, and have used up their signal
+			continue
 		}
 		timer.Reset(wait)
 		select {
@@ -198,17 +201,25 @@ func (w *Writer) take() (closing bool) {
 	return w.closing
 }
 
-func (w *Writer) report(err error) {
+// report updates what Stats returns, and calls Options.Report if need be. It reports whether records are in the queue.
+func (w *Writer) report(err error) bool {
 	var bytes int64
 	for _, s := range w.files {
 		bytes += s.bytes
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	before := w.stats.Problem
 	w.stats.Written, w.stats.Anchored, w.stats.Bytes, w.stats.Problem = w.chain.seq, w.anchored, bytes, ""
 	if err != nil {
 		w.stats.Problem = err.Error()
 	}
+	more, problem := len(w.queue) > 0, w.stats.Problem
+	closing := w.closing
+	w.mu.Unlock()
+	if w.options.Report != nil && !closing && (before == "") != (problem == "") {
+		w.options.Report(problem)
+	}
+	return more
 }
 
 // end closes the files.

@@ -17,7 +17,7 @@ import (
 )
 
 // attentionOrder orders the kinds within one severity. What only a person can do comes first.
-var attentionOrder = []api.AttentionKind{api.AttentionApproval, api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionFleet, api.AttentionGroup, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
+var attentionOrder = []api.AttentionKind{api.AttentionApproval, api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionRecords, api.AttentionFleet, api.AttentionGroup, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
 	api.AttentionUnknownOutcome, api.AttentionWaiting, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionLock, api.AttentionCatalog,
 	api.AttentionRestarted, api.AttentionDiscarded, api.AttentionDeprecated}
 

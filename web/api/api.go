@@ -105,6 +105,8 @@ const (
 	AttentionFleet AttentionKind = "fleet"
 	// AttentionApproval: calls wait for a decision of a person.
 	AttentionApproval AttentionKind = "approval"
+	// AttentionRecords: calls and events cannot be recorded. Hosts report it; see Program.
+	AttentionRecords AttentionKind = "records"
 	// AttentionGroup: a group has failed, and is parked or was given up as one. Group names it.
 	AttentionGroup AttentionKind = "group"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.

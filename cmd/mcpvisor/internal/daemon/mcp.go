@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -138,12 +139,20 @@ func stateDirectory(user func() (string, error)) (string, error) {
 const maxTokensFile = 16 << 20
 
 // readTokens reads a file of tokens: a line has a name, the hash that `mcpvisor token` has printed,
-// and, if the client has them, its profile and the end of the token.
+// and, if the client has them, its profile and the end of the token. A file of comments only has no token; an empty one is
+// an error, because it may be about to be written.
 func readTokens(path string) (tokens []gateway.Token, err error) {
 	text, err := regularfile.Read(path, maxTokensFile)
 	if err != nil {
 		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
 	}
+	switch {
+	case len(text) == 0:
+		return nil, cli.UsageError("%s is empty; mcpvisor token NAME prints a line for it, and a file with only a comment (# and a newline) revokes all tokens", path)
+	case text[len(text)-1] != '\n': // what is cut off a line may be its profile, and without one everything is offered
+		return nil, cli.UsageError("the last line of %s does not end in a newline, so some of it may be missing; add the newline", path)
+	}
+	lines := map[string]int{} // by hash
 	for i, line := range strings.Split(string(text), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -156,15 +165,23 @@ func readTokens(path string) (tokens []gateway.Token, err error) {
 			}
 			fields = fields[:len(fields)-1]
 		}
-		if len(fields) < 2 || len(fields) > 3 || len(fields[1]) != len(gateway.HashToken("")) {
+		if len(fields) < 2 || len(fields) > 3 || !isHash(fields[1]) {
 			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile and %sTIME; mcpvisor token NAME prints such a line", path, i+1, expiresField)
 		}
-		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1], Profile: strings.Join(fields[2:], ""), Expires: expires})
-	}
-	if len(tokens) == 0 {
-		return nil, cli.UsageError("%s has no token; mcpvisor token NAME prints a line for it", path)
+		hash := strings.ToLower(fields[1])
+		if first := lines[hash]; first > 0 {
+			return nil, cli.UsageError("%s:%d has the hash of line %d; a token has one line: remove one of them", path, i+1, first)
+		}
+		lines[hash] = i + 1
+		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: hash, Profile: strings.Join(fields[2:], ""), Expires: expires})
 	}
 	return tokens, nil
+}
+
+// isHash reports whether a text has the form of a gateway.HashToken.
+func isHash(text string) bool {
+	_, err := hex.DecodeString(text)
+	return err == nil && len(text) == len(gateway.HashToken(""))
 }
 
 // expiresField begins the last field of a line of a token that expires; a time of RFC 3339 follows.
@@ -179,19 +196,20 @@ func (e *endpoint) followTokens(ctx context.Context, report func(text string)) (
 	}
 	var last []gateway.Token
 	var problem string
+	read := false
 	return func() {
 		f.run(ctx, func() []string {
 			tokens, err := readTokens(e.tokensFile)
 			switch {
 			case err != nil && err.Error() != problem:
 				problem = err.Error()
-				report(problem + "; the tokens stay as they are")
+				report(problem + "; the tokens stay as they are; to revoke all, leave one line in the file: #")
 			case err == nil:
 				e.tokens.Set(tokens...)
-				if problem != "" || last != nil && !slices.Equal(last, tokens) {
+				if problem != "" || read && !slices.Equal(last, tokens) {
 					report(fmt.Sprintf("%s was read again; %d tokens are valid unless they have expired", e.tokensFile, len(tokens)))
 				}
-				last, problem = tokens, ""
+				last, problem, read = tokens, "", true
 			}
 			return []string{e.tokensFile}
 		})

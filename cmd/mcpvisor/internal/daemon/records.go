@@ -12,7 +12,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/records"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // keptRecords are the records of a client that a command keeps running; nil without a directory for them.
@@ -21,6 +23,8 @@ type keptRecords struct {
 	writer *records.Writer
 	whole  bool                          // the arguments of calls are wanted
 	masks  atomic.Pointer[control.Masks] // nil before there is a client
+	failed atomic.Pointer[api.Attention] // nil while records are written
+	prints atomic.Pointer[changePrinter] // nil before there is a client
 	stop   context.CancelFunc            // of the watch
 	ended  chan struct{}                 // closed when the last event was recorded
 }
@@ -41,7 +45,7 @@ func (cmd *Serving) openRecords(inv *servers.Opener) (*keptRecords, error) {
 				return masks.Of(server)
 			}
 			return nil
-		}})
+		}, Report: k.report})
 	if err != nil {
 		return nil, fmt.Errorf("the records of calls and events: %w", err)
 	}
@@ -62,6 +66,10 @@ func (k *keptRecords) begin(r *running) {
 		return
 	}
 	k.masks.Store(r.served.Masks)
+	k.prints.Store(r.printer)
+	if other := r.served.Attention; other != nil {
+		r.served.Attention = func() []api.Attention { return append(other(), k.attention()...) }
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
 	events := r.client.Watch(ctx, slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)...)
@@ -71,6 +79,32 @@ func (k *keptRecords) begin(r *running) {
 			k.writer.Event(e)
 		}
 	}()
+}
+
+// report says in one line each that records cannot be written, and that they can again.
+func (k *keptRecords) report(problem string) {
+	text := "records of calls and events are written again"
+	if problem == "" {
+		k.failed.Store(nil)
+	} else {
+		text = "calls and events are not recorded: " + problem
+		now := time.Now()
+		k.failed.Store(&api.Attention{Kind: api.AttentionRecords, Severity: api.SeverityError, Since: &now, Text: display.Line(text),
+			Action: "make room on the disk, or raise --records-size; records are then written by themselves"})
+	}
+	if p := k.prints.Load(); p != nil {
+		p.later(func() { k.inv.Warn("", "%s", text) })
+	} else {
+		k.inv.Warn("", "%s", text)
+	}
+}
+
+// attention is that of records that cannot be written.
+func (k *keptRecords) attention() []api.Attention {
+	if a := k.failed.Load(); a != nil {
+		return []api.Attention{*a}
+	}
+	return nil
 }
 
 // close records the last events, and closes the records. The client has ended.

@@ -224,7 +224,7 @@ func nullable(s jsonSchema) *jsonSchema {
 
 // valueSchema returns the schema of the value of a key, without null. It panics for a
 // type that it does not know; a test calls it for every row.
-func (r *row) valueSchema() jsonSchema {
+func (r row) valueSchema() jsonSchema {
 	if r.schema != nil {
 		return *r.schema
 	}

@@ -49,7 +49,7 @@ func TestGate_calls_a_minute(t *testing.T) {
 		require.NoError(t, err)
 		refused("ci", "a", 20*time.Second-time.Millisecond)
 
-		permit, err = check("ci", "ask", mcpvisor.Permit{})
+		_, err = check("ci", "ask", mcpvisor.Permit{})
 		require.NoError(t, err)
 		refused("ci", "ask", time.Minute)
 		require.Equal(t, 1, asked, "a person is not asked about what is too much")

@@ -43,8 +43,8 @@ func (cmd *logsCmd) Run(inv *invocation, c *servers.Set) error {
 		for _, p := range printers {
 			next, err := p.next(c)
 			switch {
-			case inv.Context.Err() != nil:
-				return nil
+			case inv.Context.Err() != nil: // the user has ended it
+				return nil //nolint:nilerr // it is no failure
 			case errors.Is(err, attach.ErrNotRunning), errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrUnknownServer):
 				inv.Note("mcpvisor run has ended") // or is ending, and has removed the server
 				return nil

@@ -69,7 +69,8 @@ func TestRun_planted_secrets(t *testing.T) {
 	}
 	request(t, http.MethodPost, page+"api/nonsense", "")
 	waiting := make(chan struct{})
-	go func() { defer close(waiting); b.command("call", "one/held", `{"text":`+jsonText(t, plain)+`}`) }()
+	arguments := `{"text":` + jsonText(t, plain) + `}`
+	go func() { defer close(waiting); b.command("call", "one/held", arguments) }()
 	require.Eventually(t, func() bool {
 		_, out, _ := b.command("approvals")
 		_, more, _ := b.command("--json", "approvals")

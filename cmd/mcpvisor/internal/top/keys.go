@@ -79,7 +79,10 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	return m.pressInLines(name)
 }
 
-func restart(s Source, ctx context.Context, name string) error { return s.Restart(ctx, name, false) }
+// restart has the form of the other operations, which are methods of a Source.
+func restart(s Source, ctx context.Context, name string) error { //nolint:revive // so ctx is second
+	return s.Restart(ctx, name, false)
+}
 
 func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch key.String() {

@@ -227,6 +227,7 @@ func TestReadiness_of_planned_states_and_groups(t *testing.T) {
 		require.Eventually(t, func() bool { s, _ := c.ServerStatus(name); return s.State == state }, time.Minute, time.Millisecond)
 	}
 	is("lazy", supervisor.StateAsleep)
+	require.Eventually(t, func() bool { return c.Groups()[0].State == "ready" }, time.Minute, time.Millisecond) // its members tell it
 	require.NoError(t, c.Stop(t.Context(), "db"))
 	s := serve(t, c)
 	require.True(t, decoded[api.Readiness](s, "/readyz", 200).Ready)

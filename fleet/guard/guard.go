@@ -32,6 +32,8 @@ const (
 	// answerTimeout is how long a guard may take for an answer before it counts as hanging, and how
 	// long its replacement may take.
 	answerTimeout = time.Second
+	// startTimeout is how long the first guard may take to start, on a machine that is busy. Nothing depends on it yet.
+	startTimeout = 10 * time.Second
 	// releaseTimeout bounds the attempts to give the lease back. It ends by itself afterwards.
 	releaseTimeout = 30 * time.Second
 	releasePause   = 200 * time.Millisecond

@@ -57,7 +57,7 @@ func Start(ctx context.Context, config Config) (*Guard, error) {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	g := &Guard{config: config, program: program, token: rand.Text(), done: make(chan struct{}), deadline: config.Deadline, held: map[int]bool{}, answered: make(chan struct{})}
-	p, err := g.spawn(ctx)
+	p, err := g.spawn(ctx, startTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (g *Guard) sendLocked(m message) {
 }
 
 // spawn starts a process, tells it everything, and waits for its answer.
-func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
+func (g *Guard) spawn(ctx context.Context, bound time.Duration) (*guardProcess, error) {
 	cmd := exec.Command(g.program)
 	cmd.Env = append(os.Environ(), roleName+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -188,7 +188,7 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 	sort.Ints(held)
 	g.sendLocked(message{Token: g.token, Ticket: g.config.Ticket, Deadline: g.deadline, Hold: held})
 	g.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("it does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errors.New("it does not answer"))
 	defer cancel()
 	stop := make(chan struct{})
 	defer close(stop)
@@ -273,7 +273,7 @@ func (g *Guard) keep(p *guardProcess) {
 			if closed {
 				return
 			}
-			if p, err = g.spawn(context.Background()); err == nil {
+			if p, err = g.spawn(context.Background(), answerTimeout); err == nil {
 				break
 			}
 			if time.Since(lost) >= answerTimeout {

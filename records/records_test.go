@@ -356,7 +356,7 @@ func TestWriter_blocks(t *testing.T) {
 	w := open(t, dir, records.Options{Arguments: records.ArgumentsWhole, MaxBytes: bound, WhenFull: records.FullBlock})
 	ended := make(chan int)
 	go func() { ended <- fill(w, bound+1) }()
-	require.Eventually(t, func() bool { return strings.Contains(w.Stats().Problem, "reached their bound") }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(w.Stats().Problem, "reached their bound") }, 2*time.Minute, 10*time.Millisecond)
 	select {
 	case <-ended:
 		t.Fatal("the caller did not wait")

@@ -189,8 +189,8 @@ func TestAttention_failed_group(t *testing.T) {
 
 // Every kind has a place in the order, and a row above.
 func TestAttention_order(t *testing.T) {
-	require.Len(t, attentionOrder, 20)
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 20)
+	require.Len(t, attentionOrder, 21)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 21)
 	all := []api.Attention{{Kind: api.AttentionDeprecated, Severity: api.SeverityNotice}, {Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "b"},
 		{Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "c"}, {Kind: api.AttentionFlapping, Severity: api.SeverityWarning}, {Kind: api.AttentionEvicted, Severity: api.SeverityError}}
 	sortAttention(all)

@@ -50,8 +50,11 @@ func TestGateway_apps_in_the_Inspector(t *testing.T) {
 		page.setDefaultTimeout(60000);
 		await page.goto(%q);
 		await page.getByRole('switch').first().click({force: true});
-		await page.getByText('Apps', {exact: true}).first().click({force: true});
-		await page.getByText('MCP Apps (2)').waitFor();
+		await page.getByText('Connected', {exact: true}).first().waitFor();
+		for (let shown = false; !shown;) { // the tab is there before it reacts
+			await page.getByText('Apps', {exact: true}).first().click({force: true});
+			shown = await page.getByText('MCP Apps (2)').waitFor({timeout: 3000}).then(() => true, () => false);
+		}
 		const times = [];
 		for (const n of [0, 1]) {
 			await page.getByText('Get Time', {exact: true}).nth(n).click({force: true});

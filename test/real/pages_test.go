@@ -400,7 +400,8 @@ var (
 	answered  = regexp.MustCompile(`([^\n])(notes/add answered in )`) // a terminal has a line end before it, a pipe has not
 	clocks    = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
 	durations = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`)
-	numbers   = regexp.MustCompile(`\b\d{2,}\b`) // process ids
+	numbers   = regexp.MustCompile(`\b\d{2,}\b`)            // process ids
+	sizes     = regexp.MustCompile(`\b\d+(\.\d+)?[KMGT]\b`) // memory, which may not be known yet
 	spaces    = regexp.MustCompile(` +`)
 )
 
@@ -413,6 +414,7 @@ func plain(text string) string {
 		}
 		line = clocks.ReplaceAllString(line, "CLOCK")
 		line = durations.ReplaceAllString(line, "TIME")
+		line = sizes.ReplaceAllString(line, "-")
 		line = numbers.ReplaceAllString(line, "NUMBER")
 		lines = append(lines, strings.TrimSpace(spaces.ReplaceAllString(line, " ")))
 	}

@@ -252,7 +252,7 @@ func TestRun_oidc_profile(t *testing.T) {
 	require.ErrorContains(t, err, "unknown tool")
 	require.Equal(t, http.StatusUnauthorized, send(t, address, issuer.Token(nil), nil).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(t, address, issuer.Token(map[string]any{"team": "writers"}), nil).StatusCode)
-	require.Equal(t, http.StatusNotFound, send(t, address+"/writers", issuer.Token(map[string]any{"team": "readers"}), nil).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(t, address+"/writers", issuer.Token(map[string]any{"team": "readers"}), nil).StatusCode)
 	http.DefaultClient.CloseIdleConnections()
 }
 

@@ -19,6 +19,8 @@ import (
 
 // pending is a call in flight. The goroutine that makes the call owns it, except for what mu guards.
 type pending struct {
+	leave func() // ends the count of a call with handlers; nil: it has none. The goroutine of the call owns it
+
 	number    uint64
 	server    string
 	epoch     uint64

@@ -172,7 +172,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if p.handlers != nil { // calls with the same handlers share a stream, and the number of the handlers there
 		var leave func()
 		p.answerer, leave = l.join(p.handlers)
-		defer leave()
+		p.leave = leave
 		request.answerer = p.answerer.id
 		s = l.streams[request.answerer%streamsPerLink]
 	}
@@ -215,6 +215,9 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		delete(s.pending, p.number)
 		s.mu.Unlock()
 		p.close()
+		if p.leave != nil { // before the server learns that the caller has left: it asks another call then
+			p.leave()
+		}
 		if !ended && !s.Withdraw(t) {
 			s.Send(messageCancel, p.number, nil)
 		}

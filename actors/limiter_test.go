@@ -101,6 +101,19 @@ func TestLimiterFreesThePlaceOfACanceledCall(t *testing.T) {
 	}
 }
 
+// A call that is refused while its context ends frees no place: it had none.
+func TestLimiterRefusesACanceledCall(t *testing.T) {
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	g := &limiter{maxInFlight: 1}
+	require.True(t, g.tryAcquire())
+	for range 100 { // the queue has no room, and its context has ended: both at once
+		require.NotNil(t, g.acquire(left, nil, transport.InFlight{}, 0))
+		require.EqualValues(t, 1, g.counts.Load())
+		require.Zero(t, g.waiting.Load())
+	}
+}
+
 // There may be room for a moment before the first waiting call is admitted. A new call
 // must not take it.
 func TestLimiterKeepsTheOrderOfTheQueue(t *testing.T) {

@@ -102,8 +102,8 @@ func (e *entry) readMap(v *hujson.Value) map[string]string {
 	})
 }
 
-// readMapOf reads an object whose members read reads, each name once. nil if it is none: then it should be what wanted and
-// example say.
+// readMapOf reads an object whose members read reads, each name once. If the value is no object, it returns nil, and the
+// problem says what wanted and example say.
 func readMapOf[T any](e *entry, v *hujson.Value, wanted, example string, read func(*hujson.ObjectMember) T) map[string]T {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // Doctor says that a message has no line end, and does not say that the server wrote nothing.
@@ -52,7 +53,7 @@ func runByNPX(t *testing.T, before string) map[string]any {
 	e := entry(mcptest.Script{})
 	dir := t.TempDir()
 	program := filepath.Join(dir, "npx")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+before+"\nexec "+strconv.Quote(e["command"].(string))+` "$@"`), 0o700))
+	testutil.WriteProgram(t, program, []byte("#!/bin/sh\n"+before+"\nexec "+strconv.Quote(e["command"].(string))+` "$@"`))
 	e["command"] = program
 	e["env"].(map[string]string)["FOLDER"] = dir
 	return e

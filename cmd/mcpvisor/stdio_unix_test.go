@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // household are hosts that share the servers of one configuration.
@@ -231,7 +232,7 @@ func TestStdio_after_an_upgrade(t *testing.T) {
 			require.NoError(t, os.Mkdir(bin, 0o700))
 			program, err := os.ReadFile(built)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(v1, program, 0o700))
+			testutil.WriteProgram(t, v1, program)
 			h.program = filepath.Join(bin, "mcpvisor")
 			require.NoError(t, os.Symlink(v1, h.program))
 			h.env = []string{"PATH=" + filepath.Join(dir, "path") + ":" + os.Getenv("PATH")}

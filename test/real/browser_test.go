@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // playwright returns a server that has no browser, whatever is installed here.
@@ -47,7 +48,7 @@ func silentBrowser(t *testing.T) (program, pids string) {
 	dir := t.TempDir()
 	program, pids = filepath.Join(dir, "browser"), filepath.Join(dir, "pids")
 	script := fmt.Sprintf("#!/bin/sh\nsleep 1000 &\necho $$ $! > %[1]s.new\nmv %[1]s.new %[1]s\nwait\n", pids)
-	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	testutil.WriteProgram(t, program, []byte(script))
 	return program, pids
 }
 

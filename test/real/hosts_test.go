@@ -325,10 +325,7 @@ func inspect(t *testing.T, dir, program, config string, p *gatewaytest.Process, 
 	}
 	// The options are not those of the Inspector, which passes few variables on.
 	command := filepath.Join(home, "mcpvisor")
-	if err := os.WriteFile(command, fmt.Appendf(nil, "#!/bin/sh\nXDG_RUNTIME_DIR='%s' exec '%s' --config '%s' stdio --no-start\n", dir, program, config), 0o700); err != nil {
-		t.Error(err)
-		return
-	}
+	testutil.WriteProgram(t, command, fmt.Appendf(nil, "#!/bin/sh\nXDG_RUNTIME_DIR='%s' exec '%s' --config '%s' stdio --no-start\n", dir, program, config))
 	for kind, target := range map[string][]string{"http": {p.URL(), "--transport", "http"}, "stdio": {command}} {
 		for n := range 2 {
 			key := fmt.Sprintf("inspector-%s-%d", kind, n)

@@ -57,7 +57,7 @@ func openFileNames(t *testing.T) map[string]int {
 // or a parent thread.
 func TestChild_leaves_no_descriptor(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad")
-	require.NoError(t, os.WriteFile(bad, []byte("#!/no/such/interpreter\n"), 0o755))
+	testutil.WriteProgram(t, bad, []byte("#!/no/such/interpreter\n"))
 	fail := func() {
 		_, cause := Start(&mcpvisor.Stdio{Command: bad}, 1, 5, nil)
 		require.NotNil(t, cause)

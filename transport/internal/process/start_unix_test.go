@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // A relative command with a slash begins at Stdio.Dir, by default the host's directory.
@@ -46,7 +47,7 @@ func TestStart_relative_command(t *testing.T) {
 // The interpreter of a script is looked for where the script is.
 func TestStart_relative_script_without_interpreter(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "script"), []byte("#!/absent/interpreter\n"), 0o700))
+	testutil.WriteProgram(t, filepath.Join(dir, "script"), []byte("#!/absent/interpreter\n"))
 	_, cause := Start(&mcpvisor.Stdio{Command: "./script", Dir: dir}, 1, 0, nil)
 	require.NotNil(t, cause)
 	require.Contains(t, cause.Message, "names an interpreter in its first line that was not found")

@@ -56,7 +56,7 @@ func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 func hangingCommand(t *testing.T) (path string, answer func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\ncat\n"), 0o755))
+	testutil.WriteProgram(t, path, []byte("#!/bin/sh\ncat\n"))
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
@@ -162,7 +162,7 @@ func TestOpenFailure_installing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits for five seconds
 			program := filepath.Join(t.TempDir(), c.program)
-			require.NoError(t, os.WriteFile(program, []byte(c.text), 0o700))
+			testutil.WriteProgram(t, program, []byte(c.text))
 			spec := mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, Stdio: &mcpvisor.Stdio{Command: program, Args: []string{"-y", "some-server"}}}
 			d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
 			s := d.NewSession()

@@ -1,0 +1,20 @@
+package testutil
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// WriteProgram writes a program that its caller can start at once. A child that another goroutine starts
+// while the file is open for writing holds it until its exec, and the system refuses to run a program that
+// is open for writing ("text file busy"). So no child starts meanwhile.
+func WriteProgram(t testing.TB, path string, text []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, text, 0o700)
+	syscall.ForkLock.RUnlock()
+	assert.NoError(t, err)
+}

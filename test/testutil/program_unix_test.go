@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Programs that several tests write can start while others are written.
@@ -20,7 +20,7 @@ func TestWriteProgram(t *testing.T) {
 			for i := range 50 {
 				program := filepath.Join(dir, strconv.Itoa(i))
 				WriteProgram(t, program, []byte("#!/bin/sh\n"))
-				assert.NoError(t, exec.Command(program).Run())
+				require.NoError(t, exec.Command(program).Run())
 			}
 		})
 	}

@@ -151,14 +151,22 @@ func (p *parser) parse() error {
 	p.readPath(top, "journal", "file", "calls.db", &p.file.Journal)
 	p.readPath(top, "records", "directory", "records", &p.file.Records)
 	p.readLock(top)
-	t.findRules(top)
+	p.findRules(top)
 	t.findGroups(top)
 	for m := range membersNamed(top, "gateway") {
 		t.gateway = &m.Value
 		t.gateways++
 	}
+	for _, key := range topKeys {
+		for m := range misspelt(top, key, func(v *hujson.Value) bool { return topKinds[key] == v.Value.Kind() }) {
+			p.addProblem(&m.Value, "", SeverityWarning, "unknown key %q is ignored; did you mean %q?", memberName(m), key)
+		}
+	}
 	return nil
 }
+
+// topKinds are the kinds of values of keys at the top that cost nothing but a feature where they are misspelt.
+var topKinds = map[string]hujson.Kind{"gateway": '{', "groups": '{', "journal": '"', "records": '"'}
 
 // readPath reads the path of a file or directory at the top of the present text.
 func (p *parser) readPath(top *hujson.Object, name, noun, example string, path *string) {
@@ -178,13 +186,24 @@ func (p *parser) readPath(top *hujson.Object, name, noun, example string, path *
 var lockModes = []string{"off", "warn", "enforce"}
 
 // readLock reads "lock" at the top of the present text. A value that cannot be read is the strictest one.
+// So is one under another name.
 func (p *parser) readLock(top *hujson.Object) {
+	strictest := lockModes[len(lockModes)-1]
+	for m := range misspelt(top, "lock", func(v *hujson.Value) bool {
+		text, ok := literal(v, '"')
+		return ok && slices.Contains(lockModes, text.String())
+	}) {
+		p.addProblem(&m.Value, "", SeverityError, "unknown key %q, whose value is one of \"lock\", so that counts as %q; call it \"lock\"", memberName(m), strictest)
+		p.file.Problems[len(p.file.Problems)-1].Key = "lock"
+		p.file.Lock, p.file.LockPath = strictest, filepath.Join(p.text.workspace, "mcpvisor.lock")
+	}
 	for m := range membersNamed(top, "lock") {
-		mode := lockModes[len(lockModes)-1]
+		mode := strictest
 		if text, ok := literal(&m.Value, '"'); ok && slices.Contains(lockModes, text.String()) {
 			mode = text.String()
 		} else {
 			p.addProblem(&m.Value, "", SeverityError, "\"lock\" is not one of %q, so it counts as %q", lockModes, mode)
+			p.file.Problems[len(p.file.Problems)-1].Key = "lock"
 		}
 		if slices.Index(lockModes, mode) >= slices.Index(lockModes, p.file.Lock) {
 			p.file.Lock = mode

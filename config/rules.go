@@ -2,13 +2,16 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/rules"
 )
 
@@ -49,11 +52,40 @@ func rulePatternRow(field func(*rules.Rule) *string, k configkeys.Key) row {
 	}}
 }
 
-// findRules finds "rules" in the present text.
-func (t *text) findRules(top *hujson.Object) {
-	for m := range membersNamed(top, "rules") {
-		t.rulesAt = append(t.rulesAt, &m.Value)
+// topKeys are the keys at the top of a file. Files of other hosts have further ones there.
+var topKeys = []string{keyMCPServers, keyServers, "gateway", "groups", "inputs", "journal", "lock", "records", "rules"}
+
+// misspelt yields the members at the top whose name is nearly key, and whose value is what key may have.
+func misspelt(top *hujson.Object, key string, may func(*hujson.Value) bool) iter.Seq[*hujson.ObjectMember] {
+	return func(yield func(*hujson.ObjectMember) bool) {
+		for i := range top.Members {
+			m := &top.Members[i]
+			if name := memberName(m); !slices.Contains(topKeys, name) && slices.Contains(nearest.Names(name, topKeys), key) && may(&m.Value) && !yield(m) {
+				return
+			}
+		}
 	}
+}
+
+// findRules finds "rules" in the present text. Under another name they deny every call.
+func (p *parser) findRules(top *hujson.Object) {
+	for m := range membersNamed(top, "rules") {
+		p.text.rulesAt = append(p.text.rulesAt, &m.Value)
+	}
+	for m := range misspelt(top, "rules", hasRule) {
+		e := &entry{p: p, key: "rules", strict: true, rule: new(rules.Rule)}
+		e.fail(&m.Value, "unknown key %q, whose value is a list of rules; call it \"rules\"", memberName(m))
+		p.addRule(e, &m.Value)
+	}
+}
+
+// hasRule reports whether a value is a list with a rule.
+func hasRule(v *hujson.Value) bool {
+	list, ok := v.Value.(*hujson.Array)
+	return ok && slices.ContainsFunc(list.Elements, func(v hujson.Value) bool {
+		object, ok := v.Value.(*hujson.Object)
+		return ok && slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return memberName(&m) == "do" })
+	})
 }
 
 // readRules reads "rules" at the top of the present text.
@@ -122,6 +154,9 @@ func (p *parser) finishRules() {
 		}
 		if r.Server != "" && !strings.ContainsAny(r.Server, "*?") && !slices.Contains(known, r.Server) && !p.others {
 			e.fail(at.at, "no server is called %q, which a rule names; %s", r.Server, didYouMean(r.Server, known, "remove the rule, or add the server"))
+		}
+		if server, tool, ok := mcpvisor.SplitName(r.Tool); ok && r.Server == "" && slices.Contains(known, server) {
+			e.fail(at.at, "the tool %q is looked for among names without a server; write \"server\": %q, \"tool\": %q", r.Tool, server, tool)
 		}
 		if !r.Annotations.IsZero() && p.file.Lock != "enforce" {
 			e.fail(at.at, "a rule over annotations needs \"lock\": \"enforce\", because a server can change them; add it, or name the tools")

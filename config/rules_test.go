@@ -45,6 +45,7 @@ func TestRules_typos(t *testing.T) {
 		`{"tool": ["x"], "do": "allow"}`:                             `"rules[1].tool" must be a string`,
 		`{"tool": "x", "tool": "y", "do": "allow"}`:                  `"rules[1].tool" is set twice`,
 		`{"server": "f", "do": "allow"}`:                             `no server is called "f", which a rule names; did you mean "fs"?`,
+		`{"tool": "fs/x", "do": "allow"}`:                            `the tool "fs/x" is looked for among names without a server; write "server": "fs", "tool": "x"`,
 		`"deny"`:                                                     `"rules[1]" must be an object`,
 		`{"annotations": {"readOnlyHint": true}, "do": "allow"}`:     `a rule over annotations needs "lock": "enforce"`,
 		`{"annotations": {"readOnly": true}, "do": "deny"}`:          `use one of readOnlyHint`,
@@ -65,6 +66,43 @@ func TestRules_typos(t *testing.T) {
 		f := mustParse(t, fmt.Appendf(nil, `{"servers": {"fs": {"command": "x"}}, %s}`, list), "mcp.json")
 		require.Contains(t, f.Problems[0].Message, want)
 		require.Equal(t, []rules.Rule{{Do: rules.Deny, Source: "mcp.json:1"}}, f.Rules)
+	}
+}
+
+// A misspelt key at the top costs no protection: rules then deny every call, and the lock file counts as enforced. What other hosts
+// have under a similar name is left alone.
+func TestParse_misspelt_at_the_top(t *testing.T) {
+	for member, want := range map[string]string{
+		`"Rules": [{"do": "allow"}]`:  `unknown key "Rules", whose value is a list of rules; call it "rules"; until then the rule denies every call`,
+		`"rulez": [{"do": "allow"}]`:  `unknown key "rulez", whose value is a list of rules`,
+		`"Lock": "off"`:               `unknown key "Lock", whose value is one of "lock", so that counts as "enforce"; call it "lock"`,
+		`"lokc": "warn"`:              `unknown key "lokc"`,
+		`"recrods": "dir"`:            `unknown key "recrods" is ignored; did you mean "records"?`,
+		`"Journal": "x"`:              `unknown key "Journal" is ignored; did you mean "journal"?`,
+		`"gatway": {}`:                `unknown key "gatway" is ignored; did you mean "gateway"?`,
+		`"tools": {"do": "x"}`:        "",
+		`"roles": ["admin"]`:          "",
+		`"clock": "12h"`:              "",
+		`"records2": {}, "logs": "x"`: "",
+	} {
+		f := mustParse(t, fmt.Appendf(nil, `{"servers": {"fs": {"command": "x"}}, %s}`, member), "mcp.json")
+		if want == "" {
+			require.Empty(t, f.Problems, member)
+			continue
+		}
+		require.Len(t, f.Problems, 1, member)
+		require.Contains(t, f.Problems[0].Message, want)
+		switch severity := f.Problems[0].Severity; {
+		case strings.Contains(want, "list of rules"):
+			require.Equal(t, SeverityError, severity)
+			require.Equal(t, []rules.Rule{{Do: rules.Deny, Source: "mcp.json:1"}}, f.Rules)
+		case strings.Contains(want, "ignored"):
+			require.Equal(t, SeverityWarning, severity)
+		default:
+			require.Equal(t, SeverityError, severity)
+			require.Equal(t, "enforce", f.Lock)
+			require.Equal(t, "mcpvisor.lock", filepath.Base(f.LockPath))
+		}
 	}
 }
 

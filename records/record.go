@@ -23,7 +23,7 @@ const (
 	KindCall Kind = "call"
 	// KindEvent: something has happened to a server. Event and Details are set.
 	KindEvent Kind = "event"
-	// KindApproval: a person, or a rule, has decided about a call.
+	// KindApproval: a call that a rule asks about was decided. ErrorKind is empty if it was approved.
 	KindApproval Kind = "approval"
 	// KindStart: the writer was opened. Without a KindEnd before it, it follows a crash.
 	KindStart Kind = "start"

@@ -60,16 +60,9 @@ type entry struct {
 func (w *Writer) Call(call monitor.EndedCall) {
 	r := Record{Time: time.Now(), Kind: KindCall, Server: call.Server, Epoch: call.Epoch, Method: call.Method, Target: call.Target, Client: call.Client,
 		Principal: call.Principal, Outcome: call.Outcome, ErrorKind: call.Kind, ToolError: call.ToolError, Took: call.Took,
-		ResultBytes: call.ResultBytes, Text: call.Error}
+		ResultBytes: call.ResultBytes, Text: call.Error, Arguments: call.Arguments}
 	if r.Outcome == "" {
 		r.Outcome = mcpvisor.OutcomeAnswered
-	}
-	switch {
-	case w.options.Arguments == ArgumentsNone:
-	case len(call.Arguments) > maxArguments:
-		r.ArgumentsBytes = len(call.Arguments)
-	default:
-		r.Arguments = bytes.Clone(call.Arguments)
 	}
 	w.Add(r)
 }
@@ -87,8 +80,16 @@ func (w *Writer) Event(e mcpvisor.Event) {
 }
 
 // Add adds a record, of KindApproval for instance. Seq, FileVersion and Previous are set by the writer. Texts are cut to 512
-// bytes. After Close it does nothing.
+// bytes. Of arguments it keeps a copy of what the options say. After Close it does nothing.
 func (w *Writer) Add(r Record) {
+	switch {
+	case w.options.Arguments == ArgumentsNone:
+		r.Arguments = nil
+	case len(r.Arguments) > maxArguments:
+		r.Arguments, r.ArgumentsBytes = nil, len(r.Arguments)
+	default:
+		r.Arguments = bytes.Clone(r.Arguments)
+	}
 	size := len(r.Arguments) + len(r.Details) + len(r.Text) + len(r.Target)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -56,6 +56,10 @@ type Options struct {
 	// MaxOpen is how many questions are open, and MaxOpenOfPrincipal how many of them those of one principal; further calls
 	// are refused. Default, and for 0 or less: 256 and 32.
 	MaxOpen, MaxOpenOfPrincipal int
+	// Decided is told what became of each question, before the call is sent: refused is nil if it was approved, and otherwise
+	// the error of the call. It is called by several callers at once, and they wait for it. It must not change the arguments.
+	// nil: nothing is told.
+	Decided func(q Question, refused error)
 }
 
 const (
@@ -189,17 +193,22 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	})
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	case asked.Err() != nil:
-		return refused("there was no decision within %v", g.options.Wait)
+		err = refused("there was no decision within %v", g.options.Wait)
 	case err != nil:
-		return refused("it could not be decided: %s", display.Shorten(display.Line(hostcall.SafeError("asker", err).Error()), maxReasonBytes))
+		err = refused("it could not be decided: %s", display.Shorten(display.Line(hostcall.SafeError("asker", err).Error()), maxReasonBytes))
 	case !d.Approve && d.Reason != "":
-		return refused("it was refused: %s", display.Shorten(display.Line(d.Reason), maxReasonBytes))
+		err = refused("it was refused: %s", display.Shorten(display.Line(d.Reason), maxReasonBytes))
 	case !d.Approve:
-		return refused("it was refused; do not repeat it")
+		err = refused("it was refused; do not repeat it")
 	}
-	return nil
+	if g.options.Decided != nil {
+		decided := q // the asker may still use q
+		decided.Arguments = call.Arguments
+		g.options.Decided(decided, err)
+	}
+	return err
 }
 
 // take counts one more open question, unless there are too many.

@@ -41,17 +41,23 @@ func call(arguments string) mcpvisor.GuardedCall {
 // An approval counts for further attempts to send its call until it expires, and for nothing else.
 func TestGate_an_approval_is_bound_to_the_call(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		asked, told := 0, 0
 		g := gate(t, func(_ context.Context, q rules.Question) (rules.Decision, error) {
 			asked++
+			q.Arguments[0] = 'x' // a copy
 			return rules.Decision{Approve: true}, nil
-		}, rules.Options{Valid: time.Minute}, askAll)
+		}, rules.Options{Valid: time.Minute, Decided: func(q rules.Question, refused error) {
+			require.NoError(t, refused)
+			require.True(t, json.Valid(q.Arguments))
+			told++
+		}}, askAll)
 		check := func(c mcpvisor.GuardedCall, want int) mcpvisor.Permit {
 			t.Helper()
-			asked = 0
+			asked, told = 0, 0
 			p, err := g.CheckCall(t.Context(), c)
 			require.NoError(t, err)
 			require.Equal(t, want, asked)
+			require.Equal(t, want, told)
 			return p
 		}
 		c := call(`{"a":1}`)
@@ -97,9 +103,13 @@ func TestGate_fails_closed(t *testing.T) {
 				return rules.Decision{Approve: true}, nil
 			},
 		} {
-			g := gate(t, ask, rules.Options{}, askAll)
+			var told []error
+			g := gate(t, ask, rules.Options{Decided: func(_ rules.Question, refused error) { told = append(told, refused) }}, askAll)
 			_, err := g.CheckCall(t.Context(), call(`{}`))
 			require.ErrorContains(t, err, want)
+			if ask != nil {
+				require.Equal(t, []error{err}, told)
+			}
 			require.ErrorContains(t, err, "rule 1 (.mcp.json:3) asks before calls of fs/write are sent")
 		}
 		g := gate(t, approve, rules.Options{}, askAll)

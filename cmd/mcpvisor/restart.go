@@ -221,6 +221,9 @@ func (cmd *reloadCmd) Run(inv *invocation, c *servers.Set) error {
 	if answer.GroupsProblem != "" {
 		inv.Warn("", "%s; the groups stay as they were", answer.GroupsProblem)
 	}
+	if answer.TrustProblem != "" {
+		inv.Warn("", "%s", answer.TrustProblem)
+	}
 	return errors.Join(err, reloadResult(answer))
 }
 
@@ -239,11 +242,11 @@ func (inv *invocation) printReload(answer control.Reload) error {
 		}
 	}
 	text := fmt.Sprintf("%s unchanged", display.Count(answer.Unchanged, "server"))
-	if answer.GroupsChanged {
-		text += ", groups changed"
+	if len(answer.Also) > 0 {
+		text += "; changed: " + strings.Join(answer.Also, ", ")
 	}
 	if !answer.DryRun {
-		text += ", reloaded in " + plaintext.Duration(time.Duration(answer.TookMs)*time.Millisecond)
+		text += "; reloaded in " + plaintext.Duration(time.Duration(answer.TookMs)*time.Millisecond)
 	}
 	_, err := fmt.Fprintln(inv.Out, text)
 	return err
@@ -254,7 +257,7 @@ func reloadResult(answer control.Reload) error {
 	switch {
 	case slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Error != "" }):
 		return &cli.ExitError{Code: cli.ExitFailed}
-	case answer.GatewayProblem != "" || answer.GroupsProblem != "" || slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
+	case answer.GatewayProblem+answer.GroupsProblem+answer.TrustProblem != "" || slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
 		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil

@@ -307,7 +307,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	servers["one"] = one
 	b.write(servers)
 	out, _ = b.exits(cli.ExitOK, "reload")
-	require.Regexp(t, `^2 servers unchanged, reloaded in `, out)
+	require.Regexp(t, `^2 servers unchanged; reloaded in `, out)
 	after, errs = b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
 	require.Empty(t, errs)

@@ -58,6 +58,9 @@ type Info struct {
 	// GroupsProblem says why "groups" of the files could not be used when they were read; empty if they could. The
 	// groups are those of the last reading that could be used.
 	GroupsProblem string `json:"groupsProblem,omitempty"`
+	// TrustProblem says which of "rules" and "lock" of the files could not be used when they were read, and what is refused
+	// until then; empty if all could.
+	TrustProblem string `json:"trustProblem,omitempty"`
 	// Withheld has the tools and prompts that hosts are not offered.
 	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
@@ -224,6 +227,9 @@ func (i *Info) Attention() (all []api.Attention) {
 	}
 	if i.GroupsProblem != "" {
 		add("", "correct the file; mcpvisor run then reads it by itself", "the groups are those of an earlier configuration, because the present ones cannot be used: %s", i.GroupsProblem)
+	}
+	if i.TrustProblem != "" {
+		add("", "correct the file; mcpvisor run then reads it by itself", "%s", i.TrustProblem)
 	}
 	for _, w := range i.Withheld {
 		add(w.Server, "change what the reason names, or hide it", "the %s %q is not offered to hosts: %s", w.Kind, w.Name, w.Reason)
@@ -399,8 +405,11 @@ type Reload struct {
 	GatewayProblem string `json:"gatewayProblem,omitempty"`
 	// GroupsProblem says why "groups" of the files cannot be used. The groups stay as they were.
 	GroupsProblem string `json:"groupsProblem,omitempty"`
-	// GroupsChanged: the groups are others than before.
-	GroupsChanged bool `json:"groupsChanged,omitempty"`
+	// TrustProblem says which of "rules" and "lock" of the files cannot be used, and what is refused until then.
+	TrustProblem string `json:"trustProblem,omitempty"`
+	// Also are the other keys at the top of the files whose values change, such as "groups", "rules" and "lock: off → enforce".
+	// "mcpvisor.lock" says that this file has another content.
+	Also []string `json:"also,omitempty"`
 	// Changes are by server, in the order of their names.
 	Changes []Change `json:"changes"`
 	// Unchanged counts the servers that are left alone.

@@ -114,8 +114,8 @@ func (p *changePrinter) plan(r control.Reload, specs []mcpvisor.ServerSpec) {
 	if r.Unchanged > 0 || len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("%d unchanged", r.Unchanged))
 	}
-	if r.GroupsChanged {
-		parts = append(parts, "groups changed")
+	if len(r.Also) > 0 {
+		parts = append(parts, "changed: "+strings.Join(r.Also, ", "))
 	}
 	p.note("reload: %s", strings.Join(parts, "; "))
 }

@@ -140,7 +140,7 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 	defer signals.stop()
 	info := newInfo(inv)
 	info.Config, info.Digest = f.Name, ""
-	return cmd.keepRunning(inv, info, func(info control.Info, options []facade.Option) (*running, error) {
+	return cmd.keepRunning(inv, info, func(info control.Info, _ *keptRecords, options []facade.Option) (*running, error) {
 		followed := newFollowed(inv)
 		followed.info = info
 		node, err := f.Join(inv.Context, options, followed)

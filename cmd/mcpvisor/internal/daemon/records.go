@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/records"
+	"github.com/mcpvisor/mcpvisor/rules"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -58,6 +59,19 @@ func (k *keptRecords) option() facade.Option {
 		return nil
 	}
 	return facade.WithEndedCalls(k.writer.Call, k.whole)
+}
+
+// decided records what became of a call that a rule asks about.
+func (k *keptRecords) decided(q rules.Question, refused error) {
+	if k == nil {
+		return
+	}
+	r := records.Record{Kind: records.KindApproval, Server: q.Server, Method: "tools/call", Target: q.Tool, Principal: q.Principal, Arguments: q.Arguments,
+		Text: mcpvisor.Qualify(q.Server, q.Tool) + " was approved, as " + q.Rule + " asks"}
+	if refused != nil {
+		r.ErrorKind, r.Text = mcpvisor.KindDenied, refused.Error()
+	}
+	k.writer.Add(r)
 }
 
 // begin records the events of a client until its end.

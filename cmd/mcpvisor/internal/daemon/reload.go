@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -36,6 +37,8 @@ type reloader struct {
 	lists    *gateway.Server      // says what they withhold
 	gateway  gateway.Settings     // that settings has; owned by who has the turn
 	groups   []mcpvisor.Group     // that the client has, or is given at the start; owned by who has the turn
+	rules    []rules.Rule         // that gate has; owned by who has the turn
+	lock     string               // that guard does; owned by who has the turn
 
 	// turn holds one value while a goroutine uses the fields below.
 	turn   chan struct{}
@@ -63,7 +66,7 @@ func (r *reloader) withheld() []gateway.Withheld { return r.lists.Status().Withh
 
 // usableConfig is 1 if all that was read last could be used, else 0.
 func (r *reloader) usableConfig() float64 {
-	if info := r.published.Load(); info.Problem != "" || info.GatewayProblem != "" || info.GroupsProblem != "" || len(info.Kept)+len(info.Unusable) > 0 {
+	if info := r.published.Load(); info.Problem+info.GatewayProblem+info.GroupsProblem+info.TrustProblem != "" || len(info.Kept)+len(info.Unusable) > 0 {
 		return 0
 	}
 	return 1
@@ -72,7 +75,8 @@ func (r *reloader) usableConfig() float64 {
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
 func newReloader(inv *servers.Opener, c *facade.Client, guard *servers.LockGuard, gate *rules.Gate, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, guard: guard, gate: gate, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks), groups: file.Groups}
+	r := &reloader{inv: inv, client: c, guard: guard, gate: gate, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar), masks: new(control.Masks),
+		groups: file.Groups, rules: file.Rules, lock: file.Lock}
 	r.lists = newLists(c, r.settings)
 	r.useGateway(file, nil)
 	var kept map[string]bool
@@ -169,7 +173,8 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	specs, usable, kept := r.wanted(file)
 	answer.Changes, answer.Unchanged = r.plan(file, specs, kept)
 	answer.GatewayProblem, answer.GroupsProblem = gatewayProblem(file), groupsProblem(file)
-	answer.GroupsChanged = !file.GroupsBroken && !reflect.DeepEqual(r.groups, file.Groups)
+	answer.TrustProblem = trustProblem(file)
+	answer.Also = r.alsoChanged(file)
 	if dryRun {
 		return answer
 	}
@@ -187,6 +192,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	})
 	complete := r.setGroups(file)
 	servers.UseRules(r.gate, file)
+	r.rules, r.lock = file.Rules, file.Lock
 	recheck := r.guard.Use(file) // before a server starts
 	ended := r.countEnded(answer.Changes)
 	r.explained.add(r.client, answer.Changes)
@@ -196,7 +202,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 		r.note(&answer, err, before)
 	}
 	if answer.GroupsProblem = complete(); err != nil || answer.GroupsProblem != "" {
-		answer.GroupsChanged = answer.GroupsChanged && answer.GroupsProblem == ""
+		answer.Also = slices.DeleteFunc(answer.Also, func(key string) bool { return key == "groups" && answer.GroupsProblem != "" })
 		r.info.GroupsProblem = answer.GroupsProblem
 		r.publish(append(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(specs))...))
 	}
@@ -330,6 +336,29 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 	return changes, unchanged
 }
 
+// alsoChanged are the keys at the top of a file, but for servers, that say something else than before.
+func (r *reloader) alsoChanged(file *config.File) (keys []string) {
+	if next := settingsOf(file); gatewayProblem(file) == "" {
+		next.ShareOf, next.OnDownOf = r.gateway.ShareOf, r.gateway.OnDownOf // they are keys of servers
+		if !reflect.DeepEqual(next, r.gateway) {
+			keys = append(keys, "gateway")
+		}
+	}
+	if !file.GroupsBroken && !reflect.DeepEqual(r.groups, file.Groups) {
+		keys = append(keys, "groups")
+	}
+	samePlace := func(a, b rules.Rule) bool { a.Source = b.Source; return reflect.DeepEqual(a, b) }
+	if !slices.EqualFunc(r.rules, file.Rules, samePlace) {
+		keys = append(keys, "rules")
+	}
+	if before, now := cmp.Or(r.lock, "off"), cmp.Or(file.Lock, "off"); before != now {
+		keys = append(keys, "lock: "+before+" → "+now)
+	} else if r.guard.Changed() {
+		keys = append(keys, "mcpvisor.lock")
+	}
+	return keys
+}
+
 // note adds the errors of Apply to an answer. A server whose change has failed is changed by the
 // next reload, even if its entry is the same. Until then one that was to be replaced, and is still
 // registered, continues as before, and its entry counts as kept.
@@ -363,7 +392,7 @@ func (r *reloader) note(answer *control.Reload, failed error, before map[string]
 
 // describe puts into info what only the files know.
 func (r *reloader) describe(file *config.File, kept map[string]bool) {
-	r.info.Servers, r.info.Entries, r.info.Unusable, r.info.Kept = nil, nil, nil, nil
+	r.info.Servers, r.info.Entries, r.info.Unusable, r.info.Kept, r.info.TrustProblem = nil, nil, nil, nil, trustProblem(file)
 	for _, u := range servers.Unusable(file) {
 		if kept[u.Name] {
 			r.info.Kept = append(r.info.Kept, u)
@@ -448,6 +477,11 @@ func groupsProblem(file *config.File) string {
 		return ""
 	}
 	return problemsOf(file, "groups", config.Problem.String)
+}
+
+// trustProblem says which rules, and which "lock", of a configuration cannot be used; empty if all can.
+func trustProblem(file *config.File) string {
+	return strings.Trim(problemsOf(file, "rules", config.Problem.String)+"; "+problemsOf(file, "lock", config.Problem.String), "; ")
 }
 
 // problemsOf says what is wrong with a key at the top of the files.

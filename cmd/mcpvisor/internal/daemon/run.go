@@ -87,14 +87,14 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	cmd.Journal, cmd.Records = cmp.Or(cmd.Journal, file.Journal), cmp.Or(cmd.Records, file.Records)
-	return cmd.keepRunning(inv, info, func(info control.Info, options []facade.Option) (*running, error) {
+	return cmd.keepRunning(inv, info, func(info control.Info, kept *keptRecords, options []facade.Option) (*running, error) {
 		if g := file.Gateway; g != nil && g.Extensions != nil {
 			options = append(options, facade.WithExtensions(g.Extensions))
 		}
 		guard := new(servers.LockGuard)
 		guard.Use(file)
 		desk := new(rules.Desk)
-		gate := servers.NewGate(file, desk.Ask)
+		gate := servers.NewGate(file, desk.Ask, kept.decided)
 		c, err := facade.New(append(append(options, facade.WithCatalogGuard(guard), facade.WithCallGuard(gate)), keptLists(inv)...)...)
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ type running struct {
 // keepRunning runs the client that begin makes, with these options, until the command is interrupted. It
 // serves it on the socket, the page and the MCP server that the options of the command name, keeps its calls
 // in a journal and its calls and events in records if there are paths of them, and prints what happens.
-func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin func(control.Info, []facade.Option) (*running, error)) error {
+func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin func(control.Info, *keptRecords, []facade.Option) (*running, error)) error {
 	o, err := cmd.open(inv, info)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 	if err != nil {
 		return err
 	}
-	r, err := begin(info, append(options, kept.option()))
+	r, err := begin(info, kept, append(options, kept.option()))
 	if err != nil {
 		return errors.Join(err, kept.close())
 	}

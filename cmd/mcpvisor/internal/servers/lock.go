@@ -106,7 +106,7 @@ func (g *LockGuard) Path() string { return g.path }
 
 // guardOptions have copies of the servers of a file looked at, and their calls decided by its rules.
 func (o *Opener) guardOptions(file *config.File) []facade.Option {
-	calls := facade.WithCallGuard(NewGate(file, nil))
+	calls := facade.WithCallGuard(NewGate(file, nil, nil))
 	if o.Guard != nil {
 		return []facade.Option{facade.WithCatalogGuard(o.Guard), calls}
 	}
@@ -115,9 +115,10 @@ func (o *Opener) guardOptions(file *config.File) []facade.Option {
 	return []facade.Option{facade.WithCatalogGuard(g), calls}
 }
 
-// NewGate makes the gate of the rules of a file. Without ask, calls that a rule asks about are refused.
-func NewGate(file *config.File, ask rules.Asker) *rules.Gate {
-	g := rules.NewGate(ask, rules.Options{})
+// NewGate makes the gate of the rules of a file. Without ask, calls that a rule asks about are refused. decided may be nil; see
+// rules.Options.
+func NewGate(file *config.File, ask rules.Asker, decided func(rules.Question, error)) *rules.Gate {
+	g := rules.NewGate(ask, rules.Options{Decided: decided})
 	UseRules(g, file)
 	return g
 }

@@ -6,6 +6,8 @@
 //     gateway of four versions and two principals, and faults: servers that die at a chosen point of a call, stop,
 //     refuse to start or forget their sessions, restarts, reloads, profiles that change, a journal that fails, and
 //     the end of the host.
+//   - One world in three has groups and an order, and one in three a lock file and rules: tools drift, rules change, and persons
+//     approve, refuse, think and panic.
 //   - Servers write what they execute into a ledger, callers keep what they were told. [world.judge] compares
 //     the two. It shares no code with the product.
 //   - A failure prints its seed and the events that still fail, as few as the search finds. Goroutines are not part of the

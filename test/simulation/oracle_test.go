@@ -27,6 +27,7 @@ func (w *world) judge() {
 	w.judgeCopies()
 	w.judgeRest()
 	w.judgeKeys()
+	w.judgeTrust()
 	w.judgeCancellations(done)
 	w.judgeEnds()
 	told := map[string]string{}
@@ -54,6 +55,9 @@ func (w *world) judge() {
 		}
 		if a.Key != "" {
 			bound += 2 * noteTime
+		}
+		if w.trust != nil { // a person who decides is waited for, and asked again if the rules have changed
+			bound += 5 * askedFor
 		}
 		if took := a.ended.Sub(a.began); took > bound {
 			w.failLocked("%s took %v: %v", a.event, took, a.err)

@@ -459,7 +459,7 @@ func (p *peer) tools(ctx context.Context, session string, meta []string, began t
 	}
 	var result struct {
 		Tools []struct {
-			Name string `json:"name"`
+			Name, Description string
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(a.Result, &result); err != nil {
@@ -473,6 +473,9 @@ func (p *peer) tools(ctx context.Context, session string, meta []string, began t
 		server, name, _ := strings.Cut(tool.Name, "__")
 		if p.w.alwaysHidden(server, began, time.Now()) {
 			p.w.failLocked("peer %d got %s in a list that it asked for at %v, and %s was hidden", p.n, tool.Name, began.Sub(p.w.began), server)
+		}
+		if tool.Description != "" {
+			p.w.failLocked("peer %d lists %s, which has drifted", p.n, tool.Name)
 		}
 		if name != "do" && !strings.HasPrefix(name, "extra") {
 			p.w.failLocked("peer %d got the tool %q", p.n, tool.Name)

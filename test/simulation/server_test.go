@@ -27,7 +27,7 @@ type plan struct {
 var faults = []string{"die_before", "die_after", "die_half", "twice", "junk", "other_id", "stop", "restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh"}
 
 // crossings are the faults that are actions of the host, or of the caller, between the execution and the answer.
-var crossings = []string{"restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh", "halt", "start", "groups"}
+var crossings = []string{"restart", "drain", "again", "apply", "fence", "hide", "die", "cancel", "refresh", "halt", "start", "groups", "rules", "drift"}
 
 // An execution is one line of the ledger: what a server has done, whatever it or the client said later.
 type execution struct {
@@ -37,6 +37,8 @@ type execution struct {
 	Number      int
 	At          time.Time
 	Halted      time.Time // since when an operator has stopped the server; zero: it runs
+	Drifted     time.Time // of the life, and Honest
+	Honest      bool
 }
 
 // A server is one scripted server over all its incarnations.
@@ -56,6 +58,7 @@ type server struct {
 	changes     bool    // when its list is read next
 	refuses     int     // that many starts fail
 	value       int     // of its resource
+	drifted     bool    // its tool do is another than that in the lock file
 	tasks       *tasks  // of all incarnations, if they are durable
 
 	// For the supervision; guarded by w.mu.
@@ -98,6 +101,9 @@ type life struct {
 	listed    time.Time // when its tools were listed last
 	idle      time.Time // until when it is surely used
 	used      bool
+	began     time.Time
+	honest    bool            // it has listed the tool do that is locked
+	drifted   time.Time       // since when all its lists have another one; zero: the last one has not
 	follows   map[string]bool // sessions that have subscribed to the resource; before 2026-07-28
 	tasks     *tasks
 
@@ -158,7 +164,7 @@ var errKilled = errors.New("killed")
 func (s *server) beginLocked(ctx context.Context) *life {
 	s.incarnation++
 	l := &life{s: s, number: s.incarnation, listeners: map[*message]bool{}, sessions: map[string]bool{}, questions: map[string]chan string{},
-		requests: map[string]string{}, follows: map[string]bool{}}
+		requests: map[string]string{}, follows: map[string]bool{}, began: time.Now()}
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	s.lives, s.past = append(s.lives, l), append(s.past, l)
 	if l.tasks = s.tasks; !s.durable {
@@ -296,9 +302,9 @@ func (l *life) handle(m *message) {
 		l.result(m, "")
 	case m.Method == "tools/list":
 		s.w.mu.Lock()
-		tools := []string{`{"name":"do","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`}
+		tools := []string{tool("do", l.offers())}
 		for i := range s.tools {
-			tools = append(tools, fmt.Sprintf(`{"name":"extra%d","inputSchema":{"type":"object"}}`, i))
+			tools = append(tools, tool(fmt.Sprintf("extra%d", i), ""))
 		}
 		changes, next := s.changes, (s.tools+1)%4
 		l.listed = time.Now()
@@ -371,7 +377,7 @@ func (l *life) call(m *message) {
 		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
 		return
 	}
-	n := s.w.execute(p.ID, s.name, m.session, l.number)
+	n := s.w.execute(p.ID, s.name, m.session, l)
 	if params.Meta.Progress != nil && m.stream {
 		m.write(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(params.Meta.Progress) + `,"progress":1,"message":"` + p.ID + `"}}` + "\n")
 	}

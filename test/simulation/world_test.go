@@ -74,6 +74,7 @@ type world struct {
 	hidden   []visibility // guarded by mu
 
 	supervision *supervision // nil: no groups, no order, no sleep
+	trust       *trust       // nil: everything is listed and sent
 	closing     bool         // guarded by mu
 }
 
@@ -102,6 +103,7 @@ func (w *world) start() {
 		}
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"a": r.Message}}, nil
 	})}
+	options = append(options, w.trust.options()...)
 	if *logs {
 		options = append(options, facade.WithLogger(zerolog.New(zerolog.ConsoleWriter{Out: os.Stdout, NoColor: true, TimeFormat: "05.000"}).Level(zerolog.DebugLevel).With().Timestamp().Logger()))
 	}
@@ -206,10 +208,10 @@ func (w *world) failLocked(format string, args ...any) {
 	w.failed = append(w.failed, fmt.Sprintf(format, args...))
 }
 
-func (w *world) execute(id, server, session string, incarnation int) int {
+func (w *world) execute(id, server, session string, l *life) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ledger = append(w.ledger, execution{id, server, incarnation, session, len(w.ledger) + 1, time.Now(), w.servers[server[1]-'0'].halted})
+	w.ledger = append(w.ledger, execution{id, server, l.number, session, len(w.ledger) + 1, time.Now(), w.servers[server[1]-'0'].halted, l.drifted, l.honest})
 	return len(w.ledger)
 }
 
@@ -327,6 +329,8 @@ func run(t *testing.T, seed uint64, all []event) (failed []string) {
 			w.copied = "s0"
 		}
 		w.offer("")
+		w.trust = newTrust(w, seed)
+		w.rule(int(seed % 4))
 		w.start()
 		var following sync.WaitGroup
 		for _, p := range w.peers[:4] {
@@ -459,6 +463,15 @@ func (w *world) play(e event) {
 		w.files.mu.Unlock()
 		if e.N > 0 && e.Server != 1 {
 			w.forgets(began)
+		}
+	case "rules":
+		w.rule(e.N)
+	case "drift":
+		s.drift(e.odd() || e.At == 0)
+		sleep(ctx, 2*relisted)
+		w.looks()
+		if e.N > 0 {
+			s.drift(false)
 		}
 	case "hide":
 		w.offer([]string{"", "s0", "s1", "s2"}[e.N])
@@ -603,6 +616,7 @@ func (w *world) settle() {
 		}
 	}
 	w.mu.Unlock()
+	w.settleTrust()
 	time.Sleep(10 * time.Second) // those that were stopped run again
 	w.settleSupervision(ctx)
 	var again []mcpvisor.ServerSpec

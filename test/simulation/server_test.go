@@ -39,6 +39,7 @@ type execution struct {
 	Halted      time.Time // since when an operator has stopped the server; zero: it runs
 	Drifted     time.Time // of the life, and Honest
 	Honest      bool
+	Late        bool // it may have come earlier
 }
 
 // A server is one scripted server over all its incarnations.

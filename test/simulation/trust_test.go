@@ -219,12 +219,13 @@ func (w *world) judgeTrust() {
 	if w.trust == nil {
 		return
 	}
-	began, principals := map[string]time.Time{}, map[string]string{}
+	began, principals, asks := map[string]time.Time{}, map[string]string{}, map[string]bool{}
 	for _, a := range w.answers {
 		id := a.Plan.ID
 		if a.Kind == "resume" {
 			id = a.Key
 		}
+		asks[id] = asks[id] || a.Plan.Form == "ask"
 		if before, ok := began[id]; !ok || a.began.Before(before) {
 			began[id] = a.began
 		}
@@ -240,6 +241,9 @@ func (w *world) judgeTrust() {
 		if !ok { // of settle
 			continue
 		}
+		if !x.Late && !asks[x.ID] { // it was sent now
+			from = x.At.Add(-time.Millisecond)
+		}
 		allow, ask := w.trust.may(principals[x.ID], x.Server, from, x.At)
 		approved := false
 		for _, a := range w.trust.approvals[x.ID] {
@@ -248,18 +252,18 @@ func (w *world) judgeTrust() {
 		switch {
 		case allow:
 		case !ask:
-			w.failLocked("%s of %q began at %v and was executed at %v, and its rules deny it", x.ID, principals[x.ID], from.Sub(w.began), x.At.Sub(w.began))
+			w.failLocked("%s of %q was sent from %v on and executed at %v, and its rules deny it", x.ID, principals[x.ID], from.Sub(w.began), x.At.Sub(w.began))
 		case !approved:
-			w.failLocked("%s of %q began at %v and was executed at %v, and was not approved: %+v", x.ID, principals[x.ID], from.Sub(w.began), x.At.Sub(w.began), w.trust.approvals[x.ID])
+			w.failLocked("%s of %q was sent from %v on and executed at %v, and was not approved: %+v", x.ID, principals[x.ID], from.Sub(w.began), x.At.Sub(w.began), w.trust.approvals[x.ID])
 		default:
 			counts["executions that were approved"]++
 		}
 		l := w.servers[x.Server[1]-'0'].past[x.Incarnation-1]
 		switch {
 		case !x.Drifted.IsZero() && from.Sub(x.Drifted) > relisted, !x.Honest && l.s.http == nil:
-			w.failLocked("%s began at %v and was executed at %v by incarnation %d of %s, whose tool has drifted at %v", x.ID, from.Sub(w.began), x.At.Sub(w.began), x.Incarnation, x.Server, x.Drifted.Sub(w.began))
+			w.failLocked("%s was sent from %v on and executed at %v by incarnation %d of %s, whose tool has drifted at %v", x.ID, from.Sub(w.began), x.At.Sub(w.began), x.Incarnation, x.Server, x.Drifted.Sub(w.began))
 		case !x.Honest && x.Drifted.IsZero() && from.Sub(l.began) > 5*relisted: // over HTTP an end is not seen at once
-			w.failLocked("%s began at %v and was executed at %v by incarnation %d of %s, which began at %v and was not asked for its tools", x.ID, from.Sub(w.began), x.At.Sub(w.began), x.Incarnation, x.Server, l.began.Sub(w.began))
+			w.failLocked("%s was sent from %v on and executed at %v by incarnation %d of %s, which began at %v and was not asked for its tools", x.ID, from.Sub(w.began), x.At.Sub(w.began), x.Incarnation, x.Server, l.began.Sub(w.began))
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (w *world) failLocked(format string, args ...any) {
 func (w *world) execute(id, server, session string, l *life) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ledger = append(w.ledger, execution{id, server, l.number, session, len(w.ledger) + 1, time.Now(), w.servers[server[1]-'0'].halted, l.drifted, l.honest})
+	w.ledger = append(w.ledger, execution{id, server, l.number, session, len(w.ledger) + 1, time.Now(), w.servers[server[1]-'0'].halted, l.drifted, l.honest, time.Since(l.stopped) < relisted})
 	return len(w.ledger)
 }
 

@@ -250,6 +250,9 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	if version%2 == 1 {
 		spec.Limits.MaxInFlight = 3
 	}
+	if w.trust != nil { // calls wait while rules change
+		spec.Limits.MaxInFlight = 2 + version%2
+	}
 	if version >= 2 && s.http == nil {
 		spec.Standby = true
 	}

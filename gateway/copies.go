@@ -66,7 +66,7 @@ type seat struct {
 type serverCopy struct {
 	*facade.Client
 	gen, epoch uint64 // of the registered server when the copy started
-	stopped    bool   // with its server, by an operator; guarded by tenant.mu
+	stopped    bool   // with its server, by an operator or a fence; guarded by tenant.mu
 }
 
 // principalTenant is the key of a tenant that is an owner. It is not empty: in the id of a task an empty
@@ -189,7 +189,7 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 }
 
 // copyKinds are the events of a copy that are passed on to its client.
-var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventStopped, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
+var copyKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventStopped, mcpvisor.EventEvicted, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
 func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	t := s.tenant
@@ -306,13 +306,13 @@ func (s *seat) follow(events <-chan mcpvisor.Event, start uint64) {
 				<-renewed
 				updated()
 			}()
-		case kind == mcpvisor.EventStopped:
+		case kind == mcpvisor.EventStopped, kind == mcpvisor.EventEvicted && e.Cause != nil && e.Cause.Kind == supervisor.CauseFenced:
 			t.mu.Lock()
 			if s.copy != nil && s.starts == start {
 				s.copy.stopped = true
 			}
 			t.mu.Unlock()
-			t.review() // the server itself may run: the stop crossed another start
+			t.review() // the server itself may run: the stop or fence crossed another start
 		case kind == mcpvisor.EventResourceUpdated:
 			t.each(func(n *notifier, v *offer.View) {
 				if v.OffersUpdate(s.server, e.URI) {

@@ -101,8 +101,8 @@ func TestShare_replaced_at_the_bound(t *testing.T) {
 	}
 }
 
-// A copy ends when an operator stops its server, and another one follows when the server runs: also if the stop
-// reached the copy after the server was started again.
+// A copy ends when an operator stops its server, and another one follows when the server runs: also if the stop, or a
+// fence, reached the copy after the server was started or registered again.
 func TestShare_stopped(t *testing.T) {
 	may := make(chan struct{})
 	close(may)
@@ -129,7 +129,9 @@ func TestShare_stopped(t *testing.T) {
 	require.NoError(t, c.Start(t.Context(), "a"))
 	second := ready(first)
 	require.NoError(t, second.Stop(t.Context(), "a")) // as a late stop of the server does
-	ready(second)
+	third := ready(second)
+	require.NoError(t, third.Fence(t.Context(), "a", "the lease is over")) // as a late fence of the server does
+	ready(third)
 }
 
 // A copy that ends because its server was replaced lets its calls in flight end.

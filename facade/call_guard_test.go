@@ -273,3 +273,29 @@ func TestWithCallGuard_permit_of_another_server(t *testing.T) {
 	require.ErrorIs(t, <-ended, mcpvisor.ErrDenied)
 	require.Zero(t, old.calls.Load()+latest.calls.Load())
 }
+
+// What has changed while the journal wrote that a call begins counts: the call is not sent, and its key is free again.
+func TestWithCallGuard_asked_after_the_journal(t *testing.T) {
+	s, j := new(turning), new(faultyJournal)
+	var denies atomic.Bool
+	c := registered(t, s.spec(), facade.WithJournal(j, ""), facade.WithCallGuard(callGuardFunc(func(context.Context, mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+		if denies.Load() {
+			return mcpvisor.Permit{}, errors.New("rule 3 denies it")
+		}
+		return mcpvisor.Permit{}, nil
+	})))
+	j.set(func(_ context.Context, verb string, _ mcpvisor.JournalState) error {
+		if verb == "put" {
+			denies.Store(true)
+		}
+		return nil
+	})
+	_, err := c.CallTool(t.Context(), "s/x", nil, facade.WithKey("k"))
+	require.ErrorIs(t, err, mcpvisor.ErrDenied)
+	require.Zero(t, s.calls.Load())
+	j.set(nil)
+	denies.Store(false)
+	_, err = c.CallTool(t.Context(), "s/x", nil, facade.WithKey("k"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.calls.Load())
+}

@@ -189,7 +189,8 @@ const (
 	KindInterrupted ErrorKind = "interrupted"
 	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
 	KindJournal ErrorKind = "journal"
-	// KindDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person. Nothing was sent.
+	// KindDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person, or a
+	// [CatalogGuard] withholds the prompt. Nothing was sent.
 	KindDenied ErrorKind = "denied"
 )
 

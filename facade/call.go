@@ -233,7 +233,7 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 	case !v.Spec.Tools.Allows(name):
 		return t, hiddenTool(v.Name)
 	case v.Catalog != nil && v.Catalog.WithheldTools[name] != "":
-		return t, withheld(v.Name, v.Catalog.WithheldTools[name])
+		return t, withheld(v.Name, mcpvisor.KindUnknownTool, v.Catalog.WithheldTools[name])
 	case v.Catalog != nil:
 		e := unknownTool(c.rt.Snapshot(), tool)
 		if s := v.Status().Session; s != nil && (s.Capabilities == nil || s.Capabilities.Tools == nil) {

@@ -186,6 +186,7 @@ func requireWithheld(t *testing.T, s *turning, c *facade.Client, findings int) {
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 	require.ErrorContains(t, err, "x was not approved")
 	_, err = c.GetPrompt(t.Context(), "s/p", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrDenied)
 	require.ErrorContains(t, err, "p was not approved")
 	require.Equal(t, before, s.calls.Load(), "nothing of it was sent")
 	_, err = c.CallTool(t.Context(), "s/same", nil)

@@ -25,7 +25,8 @@ func WithCatalogStore(store mcpvisor.CatalogStore) Option {
 }
 
 // WithCatalogGuard has a guard look at what each server offers before it is listed: see [mcpvisor.CatalogGuard] and
-// package lock. What the guard withholds is in no list, a call of it fails with ErrUnknownTool and the finding, and
+// package lock. What the guard withholds is in no list, a call of a tool fails with ErrUnknownTool and the finding, that
+// of a prompt with ErrDenied, and
 // Catalog.Warnings of the status has the finding. A guard whose mind has changed is asked again by [Client.Refresh], or
 // when the server starts the next time. Default, and for a nil guard: everything is listed.
 func WithCatalogGuard(guard mcpvisor.CatalogGuard) Option {

@@ -199,7 +199,7 @@ func (c *Client) checkListed(v *actors.View, method, target string) (err error) 
 		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, target), target)
 	case "prompts/get":
 		if text := v.Catalog.WithheldPrompt(target); text != "" {
-			return withheld(v.Name, text)
+			return withheld(v.Name, mcpvisor.KindDenied, text)
 		}
 	}
 	return err

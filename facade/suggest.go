@@ -55,9 +55,9 @@ func hiddenTool(server string) *mcpvisor.Error {
 		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
 }
 
-// withheld is the error of a tool or prompt that the guard of the catalogs withholds.
-func withheld(server, finding string) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New(finding)}
+// withheld is the error of a tool (KindUnknownTool) or prompt (KindDenied) that the guard of the catalogs withholds.
+func withheld(server string, kind mcpvisor.ErrorKind, finding string) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: server, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New(finding)}
 }
 
 var errHiddenTool = errors.New("the configuration of its server hides the tool")

@@ -39,6 +39,9 @@ func TestWithEndedCalls(t *testing.T) {
 		require.Equal(t, "bob", ended[0].Principal)
 		require.Equal(t, "s", ended[0].Server)
 		require.Equal(t, mcpvisor.KindUnknownTool, ended[2].Kind)
+		for _, e := range ended { // one that was refused, too
+			require.False(t, e.Began.IsZero(), e.Target)
+		}
 		require.Equal(t, "resources/read", ended[3].Method)
 		if !arguments {
 			require.Nil(t, ended[0].Arguments)

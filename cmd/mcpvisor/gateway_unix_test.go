@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -141,6 +142,26 @@ func TestRun_mcp_tokens(t *testing.T) {
 	require.NoError(t, err)
 	echo(t, session, "with a token")
 	require.NoError(t, session.Close())
+
+	// The file is followed: a token that is added is valid, one that is removed is not, and a damaged file changes nothing.
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	connects := func(token string) bool {
+		session, err := connect(t, url, token)
+		if err == nil {
+			_ = session.Close()
+		}
+		return err == nil
+	}
+	other := regexp.MustCompile(`Bearer (\w+)`).FindStringSubmatch(errs.String())[1]
+	require.False(t, connects(other))
+	require.NoError(t, os.WriteFile(file, append(text, out.Bytes()...), 0o600))
+	require.Eventually(t, func() bool { return connects(other) }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, os.WriteFile(file, []byte("other 12"), 0o600))
+	require.True(t, connects(tokens["ci"]))
+	require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+	require.Eventually(t, func() bool { return !connects(tokens["ci"]) }, time.Minute, 10*time.Millisecond)
+	require.True(t, connects(other))
 	http.DefaultClient.CloseIdleConnections()
 
 	for _, args := range [][]string{{"--mcp", "0.0.0.0:0"}, {"--mcp-tokens", file}, {"--mcp", "x"}, {"--mcp", "127.0.0.1:0", "--mcp-tokens", b.config}, {"--mcp", "127.0.0.1:0", "--mcp-tokens", os.DevNull}} {

@@ -58,43 +58,44 @@ type commandLine struct {
 	Add     edit.Add     `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
 
-	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
-	Attention attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
-	Clients   clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
-	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
-	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
-	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`
-	Call      callCmd          `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
-	Read      readCmd          `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
-	Prompt    promptCmd        `cmd:"" help:"Get a prompt."`
-	Run       daemon.Command   `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
-	Stdio     stdioCmd         `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
-	Wrap      wrapCmd          `cmd:"" help:"Start one server, given as a command after -- or as an address, and serve it to the host that has started this command: it is supervised, and the host does not notice its restarts."`
-	Token     tokenCmd         `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
-	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
-	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
-	Inspect   inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
-	Calls     callsCmd         `cmd:"" help:"Show the calls of mcpvisor run with their outcomes and clients: those that its records keep, also while it does not run, or else the last ones that it remembers."`
-	Events    eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run: all that its records keep, also while it does not run, or else what it remembers."`
-	Audit     auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
-	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
-	Approvals approvalsCmd     `cmd:"" help:"Show the calls of mcpvisor run that wait for a decision, because a rule of the configuration asks."`
-	Approve   approveCmd       `cmd:"" help:"Send calls that mcpvisor approvals shows."`
-	Deny      denyCmd          `cmd:"" help:"Refuse calls that mcpvisor approvals shows."`
-	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
-	Stop      stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`
-	Start     startCmd         `cmd:"" help:"Start servers of mcpvisor run that do not run, and what has failed or is stopped in groups, and wait until they are ready."`
-	Reload    reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
-	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
-	Lock      lockCmd          `cmd:"" help:"Pin what the servers offer in mcpvisor.lock: make it, see what differs, approve it."`
-	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
-	Doctor    doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and report how each behaves. Remote servers get no flood: only their sessions and connections end, on this side."`
-	Show      configCmd        `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
-	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`
-	Complete  completionCmd    `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
-	Help      helpCmd          `cmd:"" help:"Show help, also about one command."`
+	Status       statusCmd        `cmd:"" help:"Show the states of the servers."`
+	Attention    attentionCmd     `cmd:"" help:"Show what an operator should look at in mcpvisor run, the most urgent first. Ends with 3 if something does not come back by itself."`
+	Clients      clientsCmd       `cmd:"" help:"Show the clients of mcpvisor run: the hosts, what they call, and what they may call."`
+	Tools        toolsCmd         `cmd:"" help:"List the tools of all servers."`
+	Resources    resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
+	Prompts      promptsCmd       `cmd:"" help:"List the prompts of all servers."`
+	Call         callCmd          `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
+	Read         readCmd          `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
+	Prompt       promptCmd        `cmd:"" help:"Get a prompt."`
+	Run          daemon.Command   `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
+	Stdio        stdioCmd         `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
+	Wrap         wrapCmd          `cmd:"" help:"Start one server, given as a command after -- or as an address, and serve it to the host that has started this command: it is supervised, and the host does not notice its restarts."`
+	Token        tokenCmd         `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
+	Top          topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
+	Logs         logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Inspect      inspectCmd       `cmd:"" help:"Show the last inputs of a server's lifecycle in mcpvisor run, with their effects and causes, and how many actors there are."`
+	Calls        callsCmd         `cmd:"" help:"Show the calls of mcpvisor run with their outcomes and clients: those that its records keep, also while it does not run, or else the last ones that it remembers."`
+	Events       eventsCmd        `cmd:"" help:"Show what has happened to the servers of mcpvisor run: all that its records keep, also while it does not run, or else what it remembers."`
+	Availability availabilityCmd  `cmd:"" help:"Show how much of a day, or of another time, each server was ready, from the records of mcpvisor run, also while it does not run."`
+	Audit        auditCmd         `cmd:"" help:"Check the records of mcpvisor run --records."`
+	Tasks        tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
+	Approvals    approvalsCmd     `cmd:"" help:"Show the calls of mcpvisor run that wait for a decision, because a rule of the configuration asks."`
+	Approve      approveCmd       `cmd:"" help:"Send calls that mcpvisor approvals shows."`
+	Deny         denyCmd          `cmd:"" help:"Refuse calls that mcpvisor approvals shows."`
+	Restart      restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Stop         stopCmd          `cmd:"" help:"Stop servers or groups of mcpvisor run. They keep their registrations, are not listed, and run again only after mcpvisor start."`
+	Start        startCmd         `cmd:"" help:"Start servers of mcpvisor run that do not run, and what has failed or is stopped in groups, and wait until they are ready."`
+	Reload       reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
+	Fleet        fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
+	Lock         lockCmd          `cmd:"" help:"Pin what the servers offer in mcpvisor.lock: make it, see what differs, approve it."`
+	Authorize    authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
+	Doctor       doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Chaos        chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and report how each behaves. Remote servers get no flood: only their sessions and connections end, on this side."`
+	Show         configCmd        `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
+	Schema       schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
+	Version      versionCmd       `cmd:"" help:"Print the version and the revision."`
+	Complete     completionCmd    `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
+	Help         helpCmd          `cmd:"" help:"Show help, also about one command."`
 }
 
 // invocation is one run of the program, for the commands that talk to servers.

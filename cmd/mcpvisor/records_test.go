@@ -53,6 +53,8 @@ func TestRun_records(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, "mcpvisor run ends"), out)
 	require.Equal(t, 2, strings.Count(command("events", "--kind", "ready"), "one ready: "))
 	require.NotContains(t, command("calls", "--unknown"), "echo")
+	require.Regexp(t, `(?m)^SERVER +READY +FOR +DOWN +ENDS +RESTARTS +LAST END *\none +\d+\.\d\d% .* 0 +0 +-$`, command("availability"))
+	require.Contains(t, command("--json", "availability", "one", "--since", "7d"), `"restarts": 0`)
 	require.Contains(t, command("audit", "verify"), "are as they were written")
 
 	all, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))

@@ -1,0 +1,73 @@
+package records_test
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/records"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// A crash counts and a restart that was asked for does not; time at rest and between two runs is neither ready nor down; what runs at
+// the end runs until the time that was asked for.
+func TestReadAvailability(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, began := filepath.Join(t.TempDir(), "records"), time.Now()
+		at := func(minute int) time.Time { return began.Add(time.Duration(minute) * time.Minute) }
+		var w *records.Writer
+		open := func() {
+			var err error
+			w, err = records.Open(dir, records.Options{})
+			require.NoError(t, err)
+		}
+		event := func(server string, minute int, kind mcpvisor.EventKind, cause supervisor.CauseKind) {
+			time.Sleep(time.Until(at(minute)))
+			e := mcpvisor.Event{Server: server, Time: time.Now(), Kind: kind}
+			if cause != "" {
+				e.Cause = &supervisor.Cause{Kind: cause, Message: "exit status 3"}
+			}
+			w.Event(e)
+		}
+		open()
+		event("a", 0, mcpvisor.EventRegistered, "")
+		event("b", 0, mcpvisor.EventRegistered, "")
+		event("b", 0, mcpvisor.EventReady, "")
+		event("a", 1, mcpvisor.EventReady, "")
+		event("a", 20, mcpvisor.EventDown, supervisor.CauseExit)
+		event("a", 21, mcpvisor.EventReady, "")
+		event("a", 30, mcpvisor.EventDown, supervisor.CauseRestart)
+		event("a", 32, mcpvisor.EventReady, "")
+		event("b", 40, mcpvisor.EventAsleep, supervisor.CauseRequested)
+		time.Sleep(time.Until(at(60)))
+		require.NoError(t, w.Close())
+
+		all, err := records.ReadAvailability(dir, at(10), time.Time{})
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		require.True(t, at(20).Equal(all[0].LastEnd))
+		all[0].LastEnd = time.Time{}
+		require.Equal(t, []records.Availability{{Server: "a", Ready: 47 * time.Minute, Down: 3 * time.Minute, Ends: 1, Restarts: 2, LastCause: "down: exit status 3"},
+			{Server: "b", Ready: 30 * time.Minute}}, all)
+		share, ok := all[0].Share()
+		require.True(t, ok)
+		require.InDelta(t, 0.94, share, 0.001)
+		all, err = records.ReadAvailability(dir, at(50), at(55))
+		require.NoError(t, err)
+		require.Equal(t, []records.Availability{{Server: "a", Ready: 5 * time.Minute}}, all, "no event is in this time")
+
+		time.Sleep(time.Until(at(100)))
+		open()
+		event("a", 100, mcpvisor.EventRegistered, "")
+		event("a", 101, mcpvisor.EventReady, "")
+		time.Sleep(10 * time.Minute)
+		all, err = records.ReadAvailability(dir, at(50), time.Now())
+		require.NoError(t, err)
+		require.Equal(t, []records.Availability{{Server: "a", Ready: 20 * time.Minute, Down: time.Minute}}, all)
+		require.NoError(t, w.Close())
+	})
+}

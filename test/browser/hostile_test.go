@@ -19,6 +19,7 @@ import (
 // hostile is a server that sends its tools and results as they are written here. A tool
 // without a result answers with its arguments, as a text.
 func hostile(tools string, results map[string]string) mcpvisor.ServerSpec {
+	tools = strings.NewReplacer("\n", "", "\t", "").Replace(tools) // a message is one line
 	serve := func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 		stop := context.AfterFunc(ctx, func() { _ = in.Close() })
 		defer stop()
@@ -172,6 +173,12 @@ func TestToolForm_of_hostile_schemas(t *testing.T) {
 		"proto":      properties(`{"__proto__":{"type":"object"},"b":{"type":"constructor"},"constructor":{"type":"string"}}`),
 		"list":       `{"type":"object","properties":["x"]}`,
 		"many":       properties("{" + strings.Join(many, ",") + "}"),
+		"inner":      properties(`{"o":` + properties("{"+strings.Join(many, ",")+"}") + `,"l":{"type":"array","minItems":900,"items":` + properties("{"+strings.Join(many[:150], ",")+"}") + `}}`),
+		"circle":     `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#/properties/b"},"c":{"$ref":"#/properties/__proto__"},"d":{"$ref":"#/$defs/x"},"e":{"type":"array","items":{"$ref":"#"}}},"$defs":{"x":{"anyOf":[{"$ref":"#/$defs/x"}]}}}`,
+		"tree":       `{"type":"object","$defs":{"t":` + properties(`{"a":{"$ref":"#/$defs/u"},"b":{"$ref":"#/$defs/u"},"c":{"$ref":"#/$defs/u"},"d":{"$ref":"#/$defs/u"}}`) + `,"u":` + properties(`{"a":{"$ref":"#/$defs/v"},"b":{"$ref":"#/$defs/v"},"c":{"$ref":"#/$defs/v"},"d":{"$ref":"#/$defs/v"}}`) + `,"v":` + properties(`{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"},"d":{"type":"string"},"e":{"type":"string"}}`) + `},"properties":{"a":{"$ref":"#/$defs/t"},"b":{"$ref":"#/$defs/t"},"c":{"$ref":"#/$defs/t"}}}`,
+		"choices":    properties(`{"a":{"enum":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]},"b":{"type":"array","items":{"enum":"x"}},"c":{"const":{"toString":1}}}`),
+		"pattern":    properties(`{"a":{"type":"string","pattern":"^(a+)+$","default":"` + strings.Repeat("a", 60) + `"}}`),
+		"deep":       properties(`{"a":{"default":` + strings.Repeat("[", 400) + strings.Repeat("]", 400) + `},"b":` + strings.Repeat(`{"type":"array","items":`, 400) + "{}" + strings.Repeat("}", 400) + `}`),
 	}
 	var tools []string
 	for name, schema := range cases {
@@ -184,6 +191,7 @@ func TestToolForm_of_hostile_schemas(t *testing.T) {
 		t.Log(name)
 		p.openTool(name)
 		require.LessOrEqual(t, eval[int](p, `document.querySelectorAll("#detail form .field").length`), 200)
+		require.LessOrEqual(t, eval[int](p, `document.querySelectorAll("#detail form option").length`), 1000)
 		eval[bool](p, `Boolean(window.kept = document.querySelector("#detail form"))`)
 		p.typed(nil)
 		p.wait(`document.querySelector("#detail tr.chosen td:nth-child(3)")?.innerText === "1"`) // the statistics are there: the page was brought up to date

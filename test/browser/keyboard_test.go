@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -193,6 +194,33 @@ func TestRestart_answers(t *testing.T) {
 	p.has("#answer", "lost did not become ready: it is evicted.")
 	require.NoError(t, c.Unregister(t.Context(), "fs"))
 	p.has("#tree", "lost")
+}
+
+// With calls in flight a restart can wait for their end: by a button of its own, or in answer to the question.
+func TestRestart_after_the_calls(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{}))
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/#/s/fs")
+	p.has("#detail .title", "Restart")
+	require.NotContains(t, eval[string](p, `document.querySelector("#detail .title").innerText`), "after calls", "there are none")
+	for _, press := range []func(){func() { p.click(`#detail .title [data-sure=drain]`) }, func() {
+		p.click(`#detail .title [aria-label="Restart fs"]`)
+		p.has("#answer", "A restart of fs fails 1 call in flight.")
+		p.click(`#answer [data-sure=drain]`)
+	}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := c.CallTool(ctx, "fs/hang", nil)
+			ended <- err
+		}()
+		p.has("#detail .title", "Restart after calls")
+		press()
+		p.has("#answer", "waits for the calls in flight")
+		cancel()
+		require.ErrorIs(t, <-ended, mcpvisor.ErrCanceled, "the restart did not end it")
+		p.has("#answer", "fs is ready again after")
+	}
 }
 
 // A page that is read only says so.

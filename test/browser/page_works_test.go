@@ -99,7 +99,11 @@ func TestToolForm_by_keyboard(t *testing.T) {
 	p.press(kb.Enter)
 	p.has("form", "depth: at most 9")
 	require.Equal(t, "depth", eval[string](p, `document.activeElement.dataset.name`), "and where the next one is")
-	p.press(kb.Backspace, kb.Tab, "true", kb.Tab, `["a","b"]`, kb.Tab, `{"n":`)
+	p.press(kb.Backspace, kb.Tab, "true", kb.Tab, kb.Enter, "a") // Enter on the button that adds an item goes to it
+	tabTo("form [aria-label='Add to tags']")
+	p.press(kb.Enter, "b")
+	tabTo("form [data-name=filter]")
+	p.press(`{"n":`)
 	tabTo("form .primary")
 	p.press(kb.Enter)
 	p.has("form", "filter: not valid JSON")

@@ -113,6 +113,7 @@ func TestStates_fit_the_window(t *testing.T) {
 			if text := does[state]; text != "" {
 				p.has("#detail .alert .do", text)
 			}
+			require.Equal(t, state == "unauthorized", eval[bool](p, `document.querySelector("#detail .title").innerText.includes("mcpvisor authorize unauthorized")`), state)
 			fits(state + " " + look.suffix)
 			p.shot("states-" + state + "-" + look.suffix)
 			eval[bool](p, `(scrollTo(0, 700), true)`)
@@ -125,6 +126,10 @@ func TestStates_fit_the_window(t *testing.T) {
 	end(s)
 	p.has("#loss", "was lost at")
 	p.wait(`!document.querySelector("#attention button")`) // no operator would restart it
+	eval[bool](p, `Boolean(location.hash = "#/s/evicted")`)
+	p.has("#detail h1", "evicted")
+	require.Zero(t, eval[int](p, `document.querySelectorAll("#detail .title button").length`))
+	eval[bool](p, `Boolean(location.hash = "#/")`)
 	for _, look := range looks {
 		p.media(look.scheme, look.width)
 		fits("lost " + look.suffix)

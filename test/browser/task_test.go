@@ -10,19 +10,27 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web"
 )
 
-// A call that its server executes as a task is in flight.
+// A call that its server executes as a task is in flight, and can be canceled.
 func TestTask_is_shown(t *testing.T) {
 	c := newClient(t)
 	register(t, c, process("fs", mcptest.Script{Versions: []string{"2026-07-28"}, Tools: []mcptest.ToolDef{{Name: "index", Task: &mcptest.TaskDef{Takes: time.Hour}}}}))
-	_, err := c.StartTask(t.Context(), "fs/index", nil)
+	task, err := c.StartTask(t.Context(), "fs/index", nil)
 	require.NoError(t, err)
-	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	s := serve(t, c, nil, web.WithControls())
+	p := newPage(t, s.URL, prefix+"/")
 	p.has("#flight", "/index")
 	p.has("#flight", "task, working")
 	eval[bool](p, `Boolean(location.hash = "#/s/fs")`)
 	p.has("#detail [data-key=flight]", "task, working")
+	require.Zero(t, eval[int](newPage(t, serve(t, c, nil).URL, prefix+"/#/s/fs"), `document.querySelectorAll("[data-act=cancel-task]").length`), "a page that is read only")
+	p.click(`#detail [data-key=flight] [data-act=cancel-task]`)
+	p.has("#answer", "The server was asked to cancel the call.")
+	_, err = task.WaitRaw(t.Context())
+	require.ErrorContains(t, err, "the server has canceled the task")
+	p.wait(`document.querySelector("#detail [data-key=flight]").hidden`)
 }
 
 // brokenOff is the journal of a process that has ended during two calls.
@@ -38,10 +46,11 @@ func (brokenOff) Entries(context.Context) ([]mcpvisor.JournalEntry, error) {
 func TestUnfinished_calls_are_shown(t *testing.T) {
 	c := newClient(t, facade.WithJournal(brokenOff{}, ""))
 	register(t, c, process("fs", mcptest.Script{}))
-	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.has("#unfinished", "order-1")
 	p.has("#unfinished", "interrupted, may have been executed")
 	p.has("#unfinished", "task, no caller waits for it")
+	require.Equal(t, []string{`{"key":"order-2"}`}, eval[[]string](p, `[...document.querySelectorAll("#unfinished [data-act=cancel-task]")].map((b) => b.dataset.task)`), "only a task can be canceled")
 	eval[bool](p, `Boolean(location.hash = "#/s/fs")`)
 	p.has("#detail [data-key=unfinished]", "order-2")
 }

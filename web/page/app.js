@@ -9,6 +9,7 @@ import { showNodes } from "./nodes.js";
 import { showEvents, takeSummaries } from "./events.js";
 import { showCalls, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
+import { copyText } from "./form.js";
 import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
 
@@ -112,6 +113,7 @@ function showLoss() {
 	const lost = stale && $("link").dataset.link === "lost";
 	if (lost === Boolean(lostSince)) return;
 	lostSince = lost ? current : 0;
+	app.cut = lost;
 	document.body.classList.toggle("lost", lost);
 	$("loss").hidden = !lost;
 	fill($("loss"), lost ? ["The connection to " + $("title").textContent + " was lost at ", at(new Date(current).toISOString()), ". Its process may have ended. ", app.loaded ? "What follows is from before. " : null, "The page connects again by itself."] : null);
@@ -406,10 +408,10 @@ let batch = { total: 0, good: 0, bad: [] };
 // askRestart restarts servers, but first asks the reader if it would end calls in flight.
 function askRestart(sure, ...names) {
 	const ends = endedCalls(...names);
-	if (sure || !ends) return void restart(...names);
+	if (sure || !ends) return void restart(sure === "drain", ...names);
 	const servers = JSON.stringify(names), what = names.length > 1 ? plural(names.length, "server") : names[0];
 	answer("warn", "A restart of " + what + " fails " + ends + ". The server may have executed them.", 0,
-		h("button", { type: "button", "data-act": "restart-all", "data-servers": servers, "data-sure": "true" }, "Restart " + what));
+		h("button", { type: "button", "data-act": "restart-all", "data-servers": servers, "data-sure": "true" }, "Restart " + what), h("button", { type: "button", "data-act": "restart-all", "data-servers": servers, "data-sure": "drain" }, "Restart after they end"));
 }
 
 // askStop stops a server, but first asks the reader if it would end calls in flight.
@@ -454,14 +456,15 @@ function endedCalls(...names) {
 	return n ? plural(n, "call") + " in flight" : "";
 }
 
-async function restart(...names) {
+// restart restarts servers, with drain after their calls in flight have ended.
+async function restart(drain, ...names) {
 	batch = { total: names.length, good: 0, bad: [] };
 	restarts.clear();
-	answer("busy", "Restart of " + (names.length > 1 ? plural(names.length, "server") : names[0]) + " is under way …");
+	answer("busy", "Restart of " + (names.length > 1 ? plural(names.length, "server") : names[0]) + (drain ? " waits for the calls in flight …" : " is under way …"));
 	await Promise.all(names.map(async (name) => {
 		const s = app.servers.get(name);
 		restarts.set(name, { epoch: s?.epoch, since: s?.since, began: performance.now() });
-		const got = await operate(name, "restart");
+		const got = await operate(name, drain ? "restart?drain=true" : "restart");
 		if (got.error && restarts.delete(name)) ended("bad", "The restart of " + name + " failed: " + got.error.message);
 	}));
 	refresh();
@@ -487,16 +490,24 @@ function followRestarts() {
 	}
 }
 
-// copyStderr copies what is shown of stderr. Without https the browser lets the reader copy it.
-async function copyStderr() {
+// copy copies the text of an element, and then says what it is.
+async function copy(el, what) {
+	if (await copyText(el)) answer("good", "Copied " + what + ".", 8);
+	else answer("warn", "The browser does not let the page copy. The text is selected: press Ctrl+C.", 15);
+}
+
+function copyStderr() {
 	const pre = document.querySelector("#detail pre.tall");
-	try {
-		await navigator.clipboard.writeText(pre.textContent);
-		answer("good", "Copied " + plural(pre.textContent.split("\n").length, "line") + " of stderr.", 8);
-	} catch {
-		getSelection().selectAllChildren(pre);
-		answer("warn", "The browser does not let the page copy. The lines are selected: press Ctrl+C.", 15);
-	}
+	copy(pre, plural(pre.textContent.split("\n").length, "line") + " of stderr");
+}
+
+// cancelTask cancels a call that its server executes as a task.
+async function cancelTask(task) {
+	answer("busy", "The server is asked to cancel the call …");
+	const got = await post("tasks/cancel", task).catch((error) => ({ error }));
+	if (got.error) answer("bad", "The call is not canceled: " + got.error.message);
+	else answer("good", got.asked ? "The server was asked to cancel the call." : "The call has ended, or its server has no such task.", 8);
+	poll();
 }
 
 // Who scrolls up in stderr reads there, and who scrolls to its end follows it.
@@ -529,6 +540,8 @@ document.addEventListener("click", (e) => {
 		app.allUnknown = !app.allUnknown;
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
+	else if (button.dataset.act === "cancel-task") cancelTask(button.dataset.task);
+	else if (button.dataset.act === "copy-command") copy(button.previousElementSibling, "the command");
 	else if (button.dataset.state) showState(button.dataset.state);
 	else if (button.id === "show-all") clearFilter();
 	else if (button.id === "dismiss") answer();
@@ -541,7 +554,7 @@ $("skip").addEventListener("click", (e) => {
 	($("overview").hidden ? document.querySelector("#detail h1") : document.querySelector("#server-rows a.name") ?? $("main")).focus();
 });
 
-bindKeys({ view, controls: () => app.controls, restart, endedCalls, answer, clearFilter, render });
+bindKeys({ view, controls: () => app.controls, restart: (name) => restart(false, name), endedCalls, answer, clearFilter, render });
 
 document.addEventListener("change", (e) => {
 	const { pick } = e.target.dataset;

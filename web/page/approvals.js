@@ -7,9 +7,9 @@ import { table } from "./traffic.js";
 // hidden are characters that a reader would not see, or that change how others are seen.
 const hidden = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0]/gu;
 
-// exact is a value as JSON, with an escape for each hidden character.
-export function exact(value) {
-	return JSON.stringify(value).replace(hidden, (c) => [...Array(c.length).keys()].map((i) => "\\u" + c.charCodeAt(i).toString(16).padStart(4, "0")).join(""));
+// visible is JSON text with an escape for each hidden character.
+export function visible(json) {
+	return json.replace(hidden, (c) => [...Array(c.length).keys()].map((i) => "\\u" + c.charCodeAt(i).toString(16).padStart(4, "0")).join(""));
 }
 
 function decide(id, word, of) {
@@ -18,7 +18,7 @@ function decide(id, word, of) {
 
 function row(a, controls) {
 	const of = a.server + "/" + a.tool;
-	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), td(a.principal || "–"), h("td", "grow whole", h("span", "mono", exact(a.arguments))), td(age(a.asked)),
+	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), td(a.principal || "–"), h("td", "grow whole", h("span", "mono", visible(JSON.stringify(a.arguments)))), td(age(a.asked)),
 		h("td", null, controls ? h("div", "actions", decide(a.id, "Approve", of), decide(a.id, "Deny", of)) : "mcpvisor approve " + a.id));
 }
 

@@ -1,9 +1,9 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { age, at, badge, count, plural, rests, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
-import { kind, lane, link, nodeOf, restartButton, startButton, stopButton, when } from "./servers.js";
+import { drainButton, kind, lane, link, nodeOf, restartButton, startButton, stopButton, when } from "./servers.js";
 import { addedTo, showEvents } from "./events.js";
 import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
-import { toolForm } from "./form.js";
+import { quote, toolForm } from "./form.js";
 import { uses } from "./usage.js";
 
 const lasting = new Set(["evicted", "parked", "unauthorized"]);
@@ -25,15 +25,22 @@ export function showDetail(el, name, s, view, app) {
 	else if (well && now > 60000) view.low = true;
 	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? actions(s) : null),
+		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), authorize(s, app.attention), app.controls && !app.cut ? actions(s) : null),
 		well ? warnings(s, app.attention) : planned(s) ? h("p", { class: "calm", key: "why" }, planned(s), advice(s, app.attention)) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 // actions are the buttons for what an operator can do with a server in its state.
 function actions(s) {
+	if (s.state === "stopping" || s.state === "unregistered") return null;
 	if (s.state === "stopped") return startButton(s.name);
-	return [rests(s) ? startButton(s.name) : restartButton(s.name), " ", stopButton(s.name)];
+	return [rests(s) ? startButton(s.name) : restartButton(s.name), s.calls.inFlight || s.calls.queued ? drainButton(s.name) : null, stopButton(s.name)];
+}
+
+// authorize is the command to type, because the page cannot receive the answer of an authorization server.
+function authorize(s, attention) {
+	const command = "mcpvisor authorize " + quote(s.name);
+	return attention.some((a) => a.kind === "unauthorized" && a.action.includes("mcpvisor authorize") && (a.server === s.name || a.servers?.includes(s.name))) ? [h("code", "mono", command), h("button", { type: "button", "data-act": "copy-command" }, "Copy the command")] : null;
 }
 
 // planned says why a server does not run that has not failed; null for another one.
@@ -121,9 +128,13 @@ function stderrOf(s, stderr, view) {
 
 const shownTools = 300;
 
+// claims are what a server can say about a tool. The second and third have no meaning for one that is read-only.
+const claims = { readOnlyHint: ["read-only", "changes nothing"], destructiveHint: ["destructive", "may delete or overwrite something"], idempotentHint: ["idempotent", "has no further effect if the same call is repeated"], openWorldHint: ["open world", "reaches what is outside, such as web sites"] };
+
 function hintsOf(tool) {
 	const a = tool.definition.annotations ?? {};
-	return (a.readOnlyHint ? ["read-only"] : [a.destructiveHint && "destructive", a.idempotentHint && "idempotent"]).filter(Boolean).map((text) => h("span", "tag", text));
+	return Object.entries(claims).filter(([hint]) => a[hint] === true && (a.readOnlyHint !== true || hint === "readOnlyHint" || hint === "openWorldHint"))
+		.map(([hint, [word, text]]) => h("span", { class: "tag" + (hint === "destructiveHint" ? " bad" : ""), title: "The server claims that this tool " + text + ". mcpvisor does not check it." }, word));
 }
 
 // catalogOf builds only what has changed.
@@ -153,9 +164,9 @@ function catalogOf(s, view, app) {
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
 	section.append(head("Tools", s.state === "ready" || rests(s) ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" && !(rests(s) && rows.length) ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
-		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", hintsOf(chosen), chosen.definition.description ?? "No description."),
+		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), hintsOf(chosen).length ? h("p", "note", hintsOf(chosen), " as the server claims") : null, h("p", "desc", chosen.definition.description ?? "No description."),
 			listed && (s.state === "ready" || rests(s)) ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
-			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
+			app.controls ? toolForm(chosen, app.call, s.origin) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;
 }

@@ -72,8 +72,10 @@ function restartAll(names) {
 	return h("button", { type: "button", "data-act": "restart-all", "data-servers": JSON.stringify(names), label: "Restart all " + names.length + " servers" }, "Restart all");
 }
 
-// restartButton, startButton and stopButton ask for what the page does with a server. startButton takes a group, too.
+// restartButton, drainButton, startButton and stopButton ask for what the page does with a server. startButton takes a
+// group, too, and drainButton restarts the server after the end of its calls.
 export function restartButton(name) { return button("restart", "Restart", name); }
+export function drainButton(name) { return h("button", { type: "button", "data-act": "restart", "data-server": name, "data-sure": "drain", label: "Restart after calls of " + name }, "Restart after calls"); }
 export function startButton(name) { return button("start", "Start", name); }
 export function stopButton(name) { return button("stop", "Stop", name); }
 

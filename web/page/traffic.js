@@ -52,12 +52,17 @@ function opened(c) {
 			line("Arguments", "They are not kept here. The journal keeps those of calls with a key: run with --journal FILE.")));
 }
 
+// cancelButton ends a call that its server executes as a task.
+function cancelButton(app, t, task) {
+	return app.controls && !app.cut ? h("button", { type: "button", "data-act": "cancel-task", "data-task": JSON.stringify(task), label: "Cancel the call of " + t.server + "/" + t.tool }, "Cancel") : null;
+}
+
 export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only));
 	el.hidden = !now.length && !tasks.length;
 	const row = (c, epoch, state) => h("tr", { key: [c.server, c.method, c.target ?? c.tool, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(epoch), td(state));
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], [
-		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.key ? h("span", "tag", "key " + keyOf(t)) : null, t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, t.message ? h("span", "sub", t.message) : null])),
+		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.key ? h("span", "tag", "key " + keyOf(t)) : null, t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, " ", cancelButton(app, t, { number: t.number }), t.message ? h("span", "sub", t.message) : null])),
 		...now.slice(0, 20).map((c) => row(c, c.epoch, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))], "None."));
 }
 
@@ -70,7 +75,7 @@ export function showUnfinished(el, app, server, only) {
 	el.hidden = !all.length;
 	fill(el, head("Calls of an earlier process without an end", count(all.length + (server || only ? 0 : app.moreUnfinished))), table("Calls of an earlier process without an end", ["Age", "Key", "Call", "State"],
 		all.map((e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? tell("◐", "warn", "task, no caller waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
+			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
 }
 
 // alike puts calls that ended in the same way, one after the other, into one row.

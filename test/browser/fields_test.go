@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -53,6 +54,7 @@ func TestToolForm_of_nested_objects(t *testing.T) {
 	p.openTool("order")
 	require.JSONEq(t, `{"kind":"iban","iban":"","n":2}`, p.value("pay"))
 	require.Empty(t, p.value("extra"), "an optional argument is not filled in")
+	require.Contains(t, eval[string](p, `document.querySelector("form").innerText`), "customer.address.city string, required with others here\n\nDefault: Graz")
 	p.click(`form [aria-label="Fill in extra with what the schema requires"]`)
 	require.JSONEq(t, `{"a":null}`, p.value("extra"))
 	p.set("extra", "")
@@ -224,4 +226,21 @@ func TestTools_show_claims(t *testing.T) {
 	p.openTool("look")
 	eval[bool](p, `(document.querySelector("#detail form").requestSubmit(), true)`)
 	p.has("form .result", "ok in")
+}
+
+// A call that runs can be canceled after a look at another tool.
+func TestToolForm_keeps_a_call_that_runs(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "hang"}, {Name: "echo"}}}))
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/#/s/fs/hang")
+	p.wait(`document.querySelector("form .primary")`)
+	p.submitted()
+	p.has("#detail [data-key=flight]", "hang")
+	eval[bool](p, `Boolean(location.hash = "#/s/fs/echo")`)
+	p.has("form .primary", "Call echo")
+	eval[bool](p, `Boolean(location.hash = "#/s/fs/hang")`)
+	p.has("form .primary", "Call hang")
+	eval[bool](p, `([...document.querySelectorAll("form button")].find((b) => b.innerText === "Cancel").click(), true)`)
+	p.has("form .result", "you canceled the call")
+	p.has("#detail [data-key=calls]", "canceled")
 }

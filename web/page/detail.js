@@ -157,7 +157,7 @@ function catalogOf(s, view, app) {
 	const rows = fitting.slice(0, shownTools).map((t) => {
 		const use = stats.get(t.originalName);
 		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
-			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, hintsOf(t), h("span", "sub", t.definition.description ?? "")),
+			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, h("span", "sub wraps hints", hintsOf(t)), h("span", "sub", t.definition.description ?? "")),
 			num(count(t.tokens)), use ? [num(count(use.calls)), num(failures(use)), num(count(use.toolErrors ?? 0)), num(took(use.p50Ns)), num(took(use.p95Ns))]
 				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});

@@ -194,7 +194,7 @@ function brief(v) {
 
 // about is what the schema says about a field.
 function about(s, id, hint) {
-	const parts = [["from", s.minimum], ["to", s.maximum], ["at least", s.minItems, "items"], ["at most", s.maxItems, "items"]].filter(([, n]) => typeof n === "number").map((words) => words.filter((w) => w !== undefined).join(" "));
+	const parts = [["from", s.minimum], ["to", s.maximum], ["at least", s.minItems, "item"], ["at most", s.maxItems, "item"]].filter(([, n]) => typeof n === "number").map(([word, n, noun]) => word + " " + (noun ? plural(n, noun) : n));
 	for (const key of ["format", "pattern"]) if (s[key]) parts.push(key + " " + brief(s[key]));
 	return h("p", { class: "note", id }, [brief(s.description), parts.length ? "(" + parts.join(", ") + ")" : "", hint].filter(Boolean).join(" "));
 }
@@ -207,7 +207,7 @@ function leaf(path, s, required, at) {
 	const id = "f" + ++serial, type = typeOf(s), values = choicesOf(s) ?? [true, false];
 	const preset = exact(s.default) ? s.default ?? undefined : undefined, initial = at.prefill ? preset : undefined;
 	const [minimum, maximum, minLength, maxLength] = ["minimum", "maximum", "minLength", "maxLength"].map((key) => typeof s[key] === "number" ? s[key] : undefined);
-	const attrs = { id, "data-name": path, "aria-describedby": id + "d " + id + "e", "aria-required": required ? "true" : null, autocomplete: "off", spellcheck: "false" };
+	const attrs = { id, "data-name": path, "aria-describedby": id + "d " + id + "e", "aria-required": required && at.prefill ? "true" : null, autocomplete: "off", spellcheck: "false" };
 	let input, parse, secret = at.secret, example = null;
 	switch (type) {
 	case "enum":
@@ -243,6 +243,7 @@ function leaf(path, s, required, at) {
 		const sample = JSON.stringify(skeleton(s, { ...at, seen: [], room: { left: 100 } }, type), null, 1), fits = sample !== "null" && sample.length <= maxPrefilled;
 		const text = initial === undefined ? null : JSON.stringify(initial, null, 1);
 		input = h("textarea", { ...attrs, rows: 3, class: "mono", placeholder: type === "array" ? "[…]" : type === "object" ? "{…}" : "JSON" }, text?.length <= maxPrefilled ? text : required && at.prefill && fits ? sample : null);
+		input.rows = Math.max(3, Math.min(12, input.value.split("\n").length));
 		if (fits && sample.length > 2 && input.value !== sample) {
 			example = h("button", { type: "button", label: "Fill in " + path + " with what the schema requires" }, "Fill in");
 			example.onclick = () => {
@@ -270,7 +271,7 @@ function leaf(path, s, required, at) {
 	};
 	const hint = preset !== undefined && initial === undefined && typeof preset !== "object" && !secret ? "Default: " + brief(preset) : "";
 	return {
-		el: h("div", "field", h("label", { for: id }, path, h("span", "note", " " + word + (required ? ", required" : "") + (secret ? ", secret" : ""))), input, about(s, id + "d", hint), example ? h("p", "actions", example) : null, error),
+		el: h("div", "field", h("label", { for: id }, path, h("span", "note", " " + word + (!required ? "" : at.prefill ? ", required" : ", required with others here") + (secret ? ", secret" : ""))), input, about(s, id + "d", hint), example ? h("p", "actions", example) : null, error),
 		json: (wrong) => {
 			let problem = null, json;
 			if (input.value === "") problem = required ? path + " is required" + (type === "string" ? '; write "" for an empty text' : "") : null;

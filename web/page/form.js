@@ -7,6 +7,7 @@ import { plural, tell, took } from "./format.js";
 // maxLine is how long a copied line may be: Linux allows 128 KiB for an argument. Of keptTools tools the last arguments are kept.
 const maxLine = 100000, keptTools = 50;
 const kept = new Map(); // by tool: what was typed for its last call, without secrets
+const calling = new Map(); // by tool: its form, while its call runs
 let serial = 0, last = {};
 
 // toolForm returns a form that calls a tool. send makes the call, and origin is the file that configures the server; it
@@ -15,8 +16,9 @@ export function toolForm(tool, send, origin) {
 	const schema = tool.definition.inputSchema ?? {};
 	const hints = tool.definition.annotations ?? {};
 	const text = tool.name + JSON.stringify([schema, hints, origin]);
-	if (last.text === text && last.form.isConnected) return h("form", { key: last.key, "data-keep": last.key });
-	if (last.text === text && last.running()) return last.form; // its call can still be canceled
+	const own = calling.get(tool.name) ?? (last.text === text ? last : null);
+	if (own?.form.isConnected) return h("form", { key: own.key, "data-keep": own.key });
+	if (calling.has(tool.name)) return (last = own).form; // its call can still be canceled
 	const key = ++serial, root = rootField(schema);
 	const submit = h("button", "primary");
 	let asked;
@@ -65,6 +67,7 @@ export function toolForm(tool, send, origin) {
 		if (!root.empty) kept.set(tool.name, root.save());
 		if (kept.size > keptTools) kept.delete(kept.keys().next().value);
 		running = new AbortController();
+		calling.set(tool.name, made);
 		submit.disabled = true;
 		cancel.hidden = false;
 		fill(result, note("Calling…"));
@@ -76,11 +79,13 @@ export function toolForm(tool, send, origin) {
 		}
 		fill(result, shown(answer));
 		running = null;
+		calling.delete(tool.name);
 		submit.disabled = false;
 		cancel.hidden = true;
 	};
 	if (again) root.load(again.root.save());
-	last = { text, key, form, result, root, tool: tool.name, running: () => running };
+	const made = { text, key, form, result, root, tool: tool.name };
+	last = made;
 	return form;
 }
 

@@ -41,7 +41,7 @@ const orderSchema = `{"type":"object","required":["customer","lines","pay"],"$de
 		"lines":{"type":"array","minItems":1,"items":{"type":"object","required":["sku"],"properties":{"sku":{"type":"string"},"n":{"type":"integer","default":1}}}},
 		"tags":{"type":"array","items":{"type":"string"},"maxItems":2,"default":["new"]},
 		"chain":{"$ref":"#/$defs/Node"},
-		"pay":{"oneOf":[{"type":"object","required":["kind","iban","n"],"properties":{"kind":{"const":"iban"},"iban":{"type":"string"},"n":{"type":"integer","minimum":2}}},{"type":"object"}]},
+		"pay":{"oneOf":[{"type":"object","required":["kind","iban","n","big"],"properties":{"big":{"type":"integer","default":9007199254740993},"kind":{"const":"iban"},"iban":{"type":"string"},"n":{"type":"integer","minimum":2}}},{"type":"object"}]},
 		"labels":{"type":"object","additionalProperties":{"type":"string"}},
 		"extra":{"type":"object","required":["a"],"additionalProperties":{"type":"string"}}}}`
 
@@ -52,7 +52,7 @@ func TestToolForm_of_nested_objects(t *testing.T) {
 	register(t, c, hostile("["+toolJSON("order", orderSchema)+"]", nil))
 	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.openTool("order")
-	require.JSONEq(t, `{"kind":"iban","iban":"","n":2}`, p.value("pay"))
+	require.JSONEq(t, `{"kind":"iban","iban":"","n":2,"big":0}`, p.value("pay"))
 	require.Empty(t, p.value("extra"), "an optional argument is not filled in")
 	require.Contains(t, eval[string](p, `document.querySelector("form").innerText`), "customer.address.city string, required with others here\n\nDefault: Graz")
 	p.click(`form [aria-label="Fill in extra with what the schema requires"]`)
@@ -71,7 +71,7 @@ func TestToolForm_of_nested_objects(t *testing.T) {
 	p.click(`form [aria-label="Add to lines"]`)
 	require.Equal(t, "lines[1].sku", eval[string](p, `document.activeElement.dataset.name`))
 	result := p.typed(map[string]string{"lines[1].sku": "C", "lines[1].n": "9007199254740993"})
-	require.Equal(t, `{"customer":{"name":"Ann"},"lines":[{"sku":"B"},{"sku":"C","n":9007199254740993}],"pay":{ "kind": "iban", "iban": "", "n": 2 },"tags":["new"],"chain":{"name":"x","next":{"name":"y"}}}`,
+	require.Equal(t, `{"customer":{"name":"Ann"},"lines":[{"sku":"B"},{"sku":"C","n":9007199254740993}],"pay":{ "kind": "iban", "iban": "", "n": 2, "big": 0 },"tags":["new"],"chain":{"name":"x","next":{"name":"y"}}}`,
 		strings.Join(strings.Fields(result), " "))
 	for _, look := range []look{{"light", "", 390}, {"dark", "", 1280}} {
 		p.media(look.scheme, look.width)
@@ -109,7 +109,7 @@ func TestToolForm_of_nested_objects(t *testing.T) {
 func TestToolForm_offers_the_last_arguments(t *testing.T) {
 	c := newClient(t)
 	schema := properties(`{"user":{"type":"string"},"mode":{"enum":["a","b"]},"tags":{"type":"array","items":{"type":"string"}},"password":{"type":"string","format":"password"},
-		"token":{"type":"object","writeOnly":true,"properties":{"value":{"type":"string"}}},"options":{"type":"array","items":{"oneOf":[{"type":"object","properties":{"key":{"type":"string","writeOnly":true}}},{"type":"string"}]}}}`)
+		"keys":{"type":"array","items":{"type":"string","format":"password"}},"token":{"type":"object","writeOnly":true,"properties":{"value":{"type":"string"}}},"options":{"type":"array","items":{"oneOf":[{"type":"object","properties":{"key":{"type":"string","writeOnly":true}}},{"type":"string"}]}}}`)
 	register(t, c, hostile("["+toolJSON("login", schema)+","+toolJSON("other", properties(`{"a":{"type":"string"}}`))+"]", nil))
 	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.openTool("login")
@@ -120,15 +120,22 @@ func TestToolForm_offers_the_last_arguments(t *testing.T) {
 	for range 2 {
 		p.click(`form [aria-label="Add to tags"]`)
 	}
+	for range 2 {
+		p.click(`form [aria-label="Add to keys"]`)
+	}
+	p.set("keys[1]", "k1")
+	p.click(`form [aria-label="Remove keys[0]"]`)
+	require.Equal(t, "k1", p.value("keys[0]"), "it has only changed its place")
 	all := map[string]string{"user": "ann", "mode": "1", "tags[0]": "x", "tags[1]": "y", "password": "p4", "token.value": "t4", "options": `[{"key":"k4"}]`}
-	require.JSONEq(t, `{"user":"ann","mode":"b","tags":["x","y"],"password":"p4","token":{"value":"t4"},"options":[{"key":"k4"}]}`, p.typed(all))
+	require.JSONEq(t, `{"user":"ann","mode":"b","tags":["x","y"],"password":"p4","keys":["k1"],"token":{"value":"t4"},"options":[{"key":"k4"}]}`, p.typed(all))
 	eval[bool](p, `Boolean(location.hash = "#/s/evil/other")`)
 	p.wait(`document.querySelector("form [data-name=a]")`)
 	eval[bool](p, `Boolean(location.hash = "#/s/evil/login")`)
 	p.wait(`document.querySelector("form [data-name=user]")`)
 	require.Empty(t, p.value("user"))
 	eval[bool](p, `([...document.querySelectorAll("form button")].find((b) => b.innerText === "Use the last arguments").click(), true)`)
-	require.Equal(t, "", p.value("password")+p.value("token.value")+p.value("options"))
+	require.Equal(t, "", p.value("password")+p.value("keys[0]")+p.value("token.value")+p.value("options"))
+	p.click(`form [aria-label="Remove keys[0]"]`)
 	require.JSONEq(t, `{"user":"ann","mode":"b","tags":["x","y"]}`, p.typed(nil))
 	require.Zero(t, eval[int](p, `localStorage.length + sessionStorage.length`))
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestApprovals(t *testing.T) {
 	open, decided := []api.Approval{
 		{ID: "1a", Principal: "ci", Server: "files", Tool: "delete_file", Arguments: json.RawMessage("{\"path\":\"a\u202eb\U000e0065\"}"), Rule: "rule 2 (.mcp.json:12)", Asked: time.Now()},
 		{ID: "2b", Server: "files", Tool: "write_file", Arguments: json.RawMessage(`{"path":"<b>x</b>"}`), Rule: "rule 3", Asked: time.Now()},
+		{ID: "3c", Server: "files", Tool: "deep", Arguments: json.RawMessage(`{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`), Rule: "rule 4", Asked: time.Now()},
 	}, map[string]bool{}
 	program := api.Program{Approvals: func() []api.Approval {
 		mu.Lock()
@@ -37,7 +39,7 @@ func TestApprovals(t *testing.T) {
 		return nil
 	}}
 	p := newPage(t, serve(t, c, nil, web.WithControls(), web.WithProgram(program)).URL, prefix+"/")
-	for _, shown := range []string{"Waiting for a decision", "delete_file", "ci", "rule 2 (.mcp.json:12)", `{"path":"a\u202eb\udb40\udc65"}`, `{"path":"<b>x</b>"}`} {
+	for _, shown := range []string{"Waiting for a decision", "delete_file", "ci", "rule 2 (.mcp.json:12)", `{"path":"a\u202eb\udb40\udc65"}`, `{"path":"<b>x</b>"}`, "This cannot be shown: "} {
 		p.has("#approvals", shown)
 	}
 	for _, look := range looks(t) {
@@ -52,10 +54,11 @@ func TestApprovals(t *testing.T) {
 	eval[bool](p, `(document.querySelector('#approvals [data-act=approve][data-id="1a"]').click(), true)`)
 	p.has("#answer", "The call is approved.")
 	eval[bool](p, `(document.querySelector('#approvals [data-act=deny][data-id="2b"]').click(), true)`)
+	p.click(`#approvals [data-act=deny][data-id="3c"]`)
 	p.wait(`document.querySelector("#approvals").hidden`)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(decided) != 2 || !decided["1a"] || decided["2b"] {
+	if len(decided) != 3 || !decided["1a"] || decided["2b"] || decided["3c"] {
 		t.Fatalf("decided: %v", decided)
 	}
 }

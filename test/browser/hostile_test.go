@@ -179,6 +179,7 @@ func TestToolForm_of_hostile_schemas(t *testing.T) {
 		"choices":    properties(`{"a":{"enum":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 5000), ",") + `]},"b":{"type":"array","items":{"enum":"x"}},"c":{"const":{"toString":1}}}`),
 		"pattern":    properties(`{"a":{"type":"string","pattern":"^(a+)+$","default":"` + strings.Repeat("a", 60) + `"}}`),
 		"deep":       properties(`{"a":{"default":` + strings.Repeat("[", 400) + strings.Repeat("]", 400) + `},"b":` + strings.Repeat(`{"type":"array","items":`, 400) + "{}" + strings.Repeat("}", 400) + `}`),
+		"deepest":    properties(`{"b":` + strings.Repeat(`{"type":"array","items":`, 9000) + "{}" + strings.Repeat("}", 9000) + `}`),
 	}
 	var tools []string
 	for name, schema := range cases {

@@ -1,5 +1,5 @@
 // The calls that wait for a decision of a person.
-import { fill, h, head, td } from "./dom.js";
+import { fill, h, head, jsonOf, td } from "./dom.js";
 import { age, count } from "./format.js";
 import { nameOf } from "./servers.js";
 import { table } from "./traffic.js";
@@ -18,7 +18,7 @@ function decide(id, word, of) {
 
 function row(a, controls) {
 	const of = a.server + "/" + a.tool;
-	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), td(a.principal || "–"), h("td", "grow whole", h("span", "mono", visible(JSON.stringify(a.arguments)))), td(age(a.asked)),
+	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), td(a.principal || "–"), h("td", "grow whole", h("span", "mono", visible(jsonOf(a.arguments)))), td(age(a.asked)),
 		h("td", null, controls ? h("div", "actions", decide(a.id, "Approve", of), decide(a.id, "Deny", of)) : "mcpvisor approve " + a.id));
 }
 

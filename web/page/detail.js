@@ -1,4 +1,4 @@
-import { fill, h, head, num, td } from "./dom.js";
+import { fill, h, head, jsonOf, num, td } from "./dom.js";
 import { age, at, badge, count, plural, rests, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
 import { drainButton, kind, lane, link, nodeOf, restartButton, startButton, stopButton, when } from "./servers.js";
 import { addedTo, showEvents } from "./events.js";
@@ -167,6 +167,6 @@ function catalogOf(s, view, app) {
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), hintsOf(chosen).length ? h("p", "note", hintsOf(chosen), " as the server claims") : null, h("p", "desc", chosen.definition.description ?? "No description."),
 			listed && (s.state === "ready" || rests(s)) ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call, s.origin) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
-			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
+			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, jsonOf(chosen.definition.inputSchema, 2)))) : ""));
 	return section;
 }

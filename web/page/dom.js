@@ -27,7 +27,12 @@ export function glyph(mark, tone = "") { return h("span", { class: "glyph " + to
 const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 // str is a text for whatever a server has sent in its place.
-function str(value) { return typeof value === "object" ? JSON.stringify(value) : String(value); }
+function str(value) { return typeof value === "object" ? jsonOf(value) : String(value); }
+
+// jsonOf is a value as JSON. A browser does not write one that is nested thousands of times.
+export function jsonOf(value, space) {
+	try { return JSON.stringify(value, null, space); } catch (e) { return "This cannot be shown: " + e.message; }
+}
 
 export function note(text) { return h("p", "note", text); }
 

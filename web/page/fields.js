@@ -157,8 +157,7 @@ function list(path, s, required, at) {
 		states.forEach((state) => append(state));
 	};
 	add.onclick = () => {
-		const item = append();
-		if (!item) return;
+		if (!append()) return;
 		rows.lastElementChild.querySelector("input, select, textarea, button").focus();
 		changed();
 	};

@@ -1,6 +1,6 @@
 // A form made from the input schema of a tool, and the result of the call.
 import { visible } from "./approvals.js";
-import { fill, h, note } from "./dom.js";
+import { fill, h, jsonOf, note } from "./dom.js";
 import { rootField } from "./fields.js";
 import { plural, tell, took } from "./format.js";
 
@@ -15,7 +15,7 @@ let serial = 0, last = {};
 export function toolForm(tool, send, origin) {
 	const schema = tool.definition.inputSchema ?? {};
 	const hints = tool.definition.annotations ?? {};
-	const text = tool.name + JSON.stringify([schema, hints, origin]);
+	const text = tool.name + jsonOf([schema, hints, origin]);
 	const own = calling.get(tool.name) ?? (last.text === text ? last : null);
 	if (own?.form.isConnected) return h("form", { key: own.key, "data-keep": own.key });
 	if (calling.has(tool.name)) return (last = own).form; // its call can still be canceled
@@ -47,10 +47,7 @@ export function toolForm(tool, send, origin) {
 	let running = null;
 	cancel.onclick = () => running?.abort();
 	form.oninput = askAgain;
-	if (reuse) reuse.onclick = () => {
-		root.load(before);
-		askAgain();
-	};
+	if (reuse) reuse.onclick = () => { root.load(before); askAgain(); };
 	form.onsubmit = async (event) => {
 		event.preventDefault();
 		if (running) return;

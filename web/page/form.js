@@ -4,7 +4,7 @@ import { fill, h, jsonOf, note } from "./dom.js";
 import { rootField } from "./fields.js";
 import { plural, tell, took } from "./format.js";
 
-// maxLine is how long a copied line may be: Linux allows 128 KiB for an argument. Of keptTools tools the last arguments are kept.
+// maxLine is how many bytes a copied line may have: Linux allows 128 KiB for an argument. Of keptTools tools the last arguments are kept.
 const maxLine = 100000, keptTools = 50;
 const kept = new Map(); // by tool: what was typed for its last call, without secrets
 const calling = new Map(); // by tool: its form, while its call runs
@@ -94,7 +94,7 @@ function copyButton(word, args, line, el, hint) {
 		const json = args();
 		if (json === null) return;
 		const text = line(visible(json.replace(/[\t\n\r]/g, " ")));
-		if (text.length > maxLine) return fill(el, note("The arguments are too long for a command line."));
+		if (new TextEncoder().encode(text).length > maxLine) return fill(el, note("The arguments are too long for a command line."));
 		const shown = h("pre", { tabindex: 0, label: "Line for a shell" }, text), done = h("p", "note");
 		el.replaceChildren(shown, done);
 		done.textContent = (await copyText(shown) ? "Copied. " : "The browser does not let the page copy. The line is selected: press Ctrl+C. ") + hint();

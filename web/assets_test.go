@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// Keys, filters, small lines of usage, the search for tools, the login and the nodes of a fleet made
-	// the page grow.
-	maxAssetBytes      = 125 << 10
-	maxCompressedBytes = 45 << 10
+	// Keys, filters, small lines of usage, the search for tools, the login, the nodes of a fleet, places and
+	// ordered tables made the page grow.
+	maxAssetBytes      = 150 << 10
+	maxCompressedBytes = 54 << 10
 )
 
 // The page stays small: it is embedded in every program that serves it.

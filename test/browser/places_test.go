@@ -109,6 +109,8 @@ func TestPlaces(t *testing.T) {
 	require.Len(t, rows(p), 3)
 	p.place("calls?sort=toString&range=NaN")
 	p.has("#calls", "alpha/echo")
+	p.press("j")
+	require.Equal(t, "alpha", focused(p), "j walks the rows of each place")
 }
 
 // Tables are ordered by a click on the head of a column: as it is mostly wanted, the other way round, and then as

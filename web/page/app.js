@@ -174,13 +174,17 @@ async function poll() {
 // readLists reads what all servers list, when a place shows it and it may have changed. It returns whether it did.
 let listed = { key: "", at: -Infinity };
 
+function kindsShown() { return shows("tools") ? "tools" : shows("resources") ? "resources&kind=prompts" : null; }
+
 async function readLists() {
-	const kinds = shows("tools") ? "tools" : shows("resources") ? "resources&kind=prompts" : null;
+	const kinds = kindsShown();
 	if (!kinds) return false;
 	const key = JSON.stringify([app.instance, kinds, [...app.servers.values()].map((s) => [s.name, s.gen, s.state === "ready", s.catalog])]), other = !listed.key.startsWith(JSON.stringify([app.instance, kinds]).slice(0, -1));
 	if (listed.key === key || !other && performance.now() - listed.at < listsEvery) return false;
 	if (other) app.lists = null;
-	app.lists = await get("search?limit=" + maxLists + "&kind=" + kinds);
+	const answer = await get("search?limit=" + maxLists + "&kind=" + kinds);
+	if (kinds !== kindsShown()) return false; // the reader has gone elsewhere
+	app.lists = answer;
 	listed = { key, at: performance.now() };
 	return true;
 }

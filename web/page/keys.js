@@ -3,14 +3,14 @@ import { here, places } from "./places.js";
 
 const $ = (id) => document.getElementById(id);
 
-// rows are the links that j and k walk: the servers, the rows of another place, or the tools of a server.
+// rows are the links that j and k walk: one of each row of servers, of another place, or of the tools of a server.
 function rows() {
-	const servers = here.place === "" || here.place === "servers" ? "#server-rows a.name, #found a.name" : "#overview section:not([hidden]) :is(tr, li) a.name";
-	return [...document.querySelectorAll(here.name === null ? servers : "#detail [data-key=catalog] tr a.name")];
+	const listed = here.place === "" || here.place === "servers" ? "#server-rows .row, #found tr" : "#overview section:not([hidden]) :is(tr, li)";
+	return [...document.querySelectorAll(here.name === null ? listed : "#detail [data-key=catalog] tr")].map((row) => row.querySelector("a.name")).filter(Boolean);
 }
 
 function walk(step) {
-	const links = rows(), now = links.indexOf(document.activeElement?.closest(".row, tr")?.querySelector("a.name") ?? document.activeElement);
+	const links = rows(), now = links.indexOf(document.activeElement?.closest(".row, tr, li")?.querySelector("a.name") ?? document.activeElement);
 	const next = links[now < 0 ? (step > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, now + step))];
 	next?.focus();
 	next?.scrollIntoView({ block: "nearest" });

@@ -134,21 +134,26 @@ func TestAttention_while_servers_start(t *testing.T) {
 
 // calmly takes what needs attention out of the status.
 func calmly(next http.Handler) http.Handler {
+	return altered(next, "/api/status", func(status map[string]any) { status["attention"] = []any{} })
+}
+
+// altered changes the answers under a path.
+func altered(next http.Handler, path string, change func(answer map[string]any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/api/status") {
+		if !strings.HasSuffix(r.URL.Path, path) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		r.Header.Del("Accept-Encoding")
-		answer, status := httptest.NewRecorder(), map[string]any{}
-		next.ServeHTTP(answer, r)
-		if err := json.Unmarshal(answer.Body.Bytes(), &status); err != nil {
+		recorded, answer := httptest.NewRecorder(), map[string]any{}
+		next.ServeHTTP(recorded, r)
+		if err := json.Unmarshal(recorded.Body.Bytes(), &answer); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		status["attention"] = []any{}
+		change(answer)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(status)
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 }
 

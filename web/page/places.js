@@ -33,7 +33,7 @@ export function readAddress() {
 export function asked(name) { return (here.query.get(name) ?? "").slice(0, longest); }
 
 // search is the part of the address behind the path.
-export function search() { return here.query.size ? "?" + here.query : ""; }
+export function search() { return String(here.query) && "?" + here.query; }
 
 function address(path) { return "#/" + path + search(); }
 

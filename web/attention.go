@@ -112,8 +112,8 @@ func beyond(first, text string) string {
 // maxMore is how many further findings the entry of several servers has; more are counted.
 const maxMore = 8
 
-// together makes one entry of the same trouble of several servers. What else was found about one
-// of them follows, with its name.
+// together makes one entry of the same trouble of several servers. What else was found about some
+// of them follows, with their names.
 func together(members []api.Attention) api.Attention {
 	a := members[0]
 	if slices.ContainsFunc(members, func(m api.Attention) bool { return m.Text != a.Text }) {
@@ -121,18 +121,27 @@ func together(members []api.Attention) api.Attention {
 	}
 	a.Server, a.Servers, a.Since, a.More = "", nil, nil, nil
 	a.Text = fmt.Sprintf("%d servers: %s", len(members), a.Text)
-	left := 0
+	texts, of := []string(nil), map[string][]string{} // of has the names of the servers with a text
 	for _, m := range members {
 		a.Servers = append(a.Servers, m.Server)
 		for _, text := range m.More {
-			if len(a.More) < maxMore {
-				a.More = append(a.More, m.Server+": "+text)
-			} else {
-				left++
+			if of[text] == nil {
+				texts = append(texts, text)
 			}
+			of[text] = append(of[text], m.Server)
 		}
 	}
-	if left > 0 {
+	for _, text := range texts[:min(len(texts), maxMore)] {
+		names := strings.Join(of[text], ", ")
+		switch n := len(of[text]); {
+		case n == len(members):
+			names = "each"
+		case n > maxMore:
+			names = display.Count(n, "server")
+		}
+		a.More = append(a.More, names+": "+text)
+	}
+	if left := len(texts) - maxMore; left > 0 {
 		a.More = append(a.More, fmt.Sprintf("and %d more findings", left))
 	}
 	return a

@@ -1,9 +1,9 @@
 // Calls in flight and ended ones, and the tools by use.
 import { fill, h, head, num, td } from "./dom.js";
 import { age, at, count, fits, plural, tell, took, tokens } from "./format.js";
-import { all, brief } from "./places.js";
+import { all, brief, search } from "./places.js";
 import { link, nameOf } from "./servers.js";
-import { ordered, table } from "./table.js";
+import { ordered, part, table } from "./table.js";
 
 function what(call, server) {
 	return [server ? null : nameOf(call.server), h("span", "mono", call.target ? (server ? "" : "/") + call.target : ""),
@@ -111,18 +111,20 @@ export function showFound(el, found) {
 }
 
 // merged are the tools of all servers: first those that took the most time, then those that were not called.
-let merged = { stats: null, lists: null, tools: [] };
+let merged = { number: 0, stats: null, lists: null, tools: [] };
 
 function toolsOf({ tools: stats, lists }) {
 	if (merged.stats === stats && merged.lists === lists) return merged.tools;
 	const of = new Map((lists?.tools ?? []).map((t) => [t.name, t])), called = new Set((stats ?? []).map((t) => t.name));
-	merged = { stats, lists, tools: [...(stats ?? []).map((t) => ({ ...of.get(t.name), ...t })), ...[...of.values()].filter((t) => !called.has(t.name))] };
+	merged = { number: merged.number + 1, stats, lists, tools: [...(stats ?? []).map((t) => ({ ...of.get(t.name), ...t })), ...[...of.values()].filter((t) => !called.has(t.name))] };
 	return merged.tools;
 }
 
-// showTools lists the tools of all servers.
+// showTools lists the tools of all servers. It builds only what has changed.
 export function showTools(el, app) {
-	const tools = toolsOf(app);
+	const tools = toolsOf(app), signature = [merged.number, part("tools", tools).length, app.wanted, search()].join(" ");
+	if (el.firstChild && el.signature === signature) return;
+	el.signature = signature;
 	const fitting = app.wanted ? tools.filter((t) => fits(app.wanted, t.name, t.description ?? "")) : tools;
 	fill(el, head("Tools", (fitting.length < tools.length ? count(fitting.length) + " of " : "") + plural(tools.length, "tool") + (app.lists?.more ? ", " + count(app.lists.more) + " more are not listed" : "") + (ordered("tools") ? "" : ", those that took the most time first")),
 		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95"], fitting, (t) =>

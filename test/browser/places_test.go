@@ -105,6 +105,8 @@ func TestPlaces(t *testing.T) {
 	p.place("nowhere/else?sort=__proto__&state=__proto__&range=-1&group=constructor&q=" + strings.Repeat("%", 3000))
 	p.has("#place", "Overview")
 	require.Equal(t, "200 0", eval[string](p, `document.getElementById("filter").value.length + " " + document.getElementById("window").value`))
+	p.place("?q=" + strings.Repeat("a", 199) + "😀😀") // no character is cut in two
+	p.has("#servers-note", "0 of 3 servers")
 	p.place("servers?state=constructor&sort=toString")
 	require.Len(t, rows(p), 3)
 	p.place("calls?sort=toString&range=NaN")

@@ -30,7 +30,7 @@ export function readAddress() {
 }
 
 // asked is a value in the address; the empty text without one.
-export function asked(name) { return (here.query.get(name) ?? "").slice(0, longest); }
+export function asked(name) { return [...here.query.get(name) ?? ""].slice(0, longest).join(""); }
 
 // search is the part of the address behind the path.
 export function search() { return String(here.query) && "?" + here.query; }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// Keys, filters, small lines of usage, the search for tools, the login, the nodes of a fleet and forms
-	// with nested fields made the page grow.
-	maxAssetBytes      = 144 << 10
-	maxCompressedBytes = 52 << 10
+	// Keys, filters, small lines of usage, the search for tools, the login, the nodes of a fleet, places,
+	// ordered tables and forms with nested fields made the page grow.
+	maxAssetBytes      = 169 << 10
+	maxCompressedBytes = 61 << 10
 )
 
 // The page stays small: it is embedded in every program that serves it.

@@ -64,13 +64,13 @@ func condense(all []api.Attention) []api.Attention {
 	}
 	same := map[trouble][]api.Attention{}
 	for _, a := range list {
-		if a.Server != "" {
-			same[trouble{a.Kind, a.Text}] = append(same[trouble{a.Kind, a.Text}], a)
+		if key := (trouble{a.Kind, shape(a)}); a.Server != "" {
+			same[key] = append(same[key], a)
 		}
 	}
 	grouped := list[:0]
 	for _, a := range list {
-		key := trouble{a.Kind, a.Text}
+		key := trouble{a.Kind, shape(a)}
 		members, counted := same[key]
 		switch {
 		case a.Server == "":
@@ -83,6 +83,18 @@ func condense(all []api.Attention) []api.Attention {
 		grouped = append(grouped, a)
 	}
 	return grouped
+}
+
+var timesEnded = regexp.MustCompile(`has ended \d+ times`)
+
+// shape is the text of an entry without what differs between servers with one cause: their names, and
+// how many times they have ended. Short names are parts of other words.
+func shape(a api.Attention) string {
+	text := a.Text
+	if len(a.Server) > 2 {
+		text = strings.ReplaceAll(text, a.Server, "…")
+	}
+	return timesEnded.ReplaceAllString(text, "has ended several times")
 }
 
 // beyond returns a finding without the cause that another one about the same server begins with, too.
@@ -100,24 +112,36 @@ func beyond(first, text string) string {
 // maxMore is how many further findings the entry of several servers has; more are counted.
 const maxMore = 8
 
-// together makes one entry of the same trouble of several servers. What else was found about one
-// of them follows, with its name.
+// together makes one entry of the same trouble of several servers. What else was found about some
+// of them follows, with their names.
 func together(members []api.Attention) api.Attention {
 	a := members[0]
+	if slices.ContainsFunc(members, func(m api.Attention) bool { return m.Text != a.Text }) {
+		a.Text = shape(a)
+	}
 	a.Server, a.Servers, a.Since, a.More = "", nil, nil, nil
 	a.Text = fmt.Sprintf("%d servers: %s", len(members), a.Text)
-	left := 0
+	texts, of := []string(nil), map[string][]string{} // of has the names of the servers with a text
 	for _, m := range members {
 		a.Servers = append(a.Servers, m.Server)
 		for _, text := range m.More {
-			if len(a.More) < maxMore {
-				a.More = append(a.More, m.Server+": "+text)
-			} else {
-				left++
+			if of[text] == nil {
+				texts = append(texts, text)
 			}
+			of[text] = append(of[text], m.Server)
 		}
 	}
-	if left > 0 {
+	for _, text := range texts[:min(len(texts), maxMore)] {
+		names := strings.Join(of[text], ", ")
+		switch n := len(of[text]); {
+		case n == len(members):
+			names = "each"
+		case n > maxMore:
+			names = display.Count(n, "server")
+		}
+		a.More = append(a.More, names+": "+text)
+	}
+	if left := len(texts) - maxMore; left > 0 {
 		a.More = append(a.More, fmt.Sprintf("and %d more findings", left))
 	}
 	return a

@@ -222,6 +222,17 @@ func TestCondense(t *testing.T) {
 		"h||no db; exit 1; is tried slowly|has ended 6 times,1 call: pay; check whether it had an effect"}, texts)
 	require.Nil(t, got[0].Since)
 	require.Equal(t, "restart it", got[0].Action)
+
+	got = condense([]api.Attention{entry("broken-1", api.AttentionFlapping, "broken-1: no key; has ended 6 times within 5 min"), entry("broken-2", api.AttentionFlapping, "broken-2: no key; has ended 7 times within 5 min"),
+		entry("other", api.AttentionFlapping, "no disk; has ended 6 times within 5 min"), entry("broken-3", api.AttentionParked, "broken-3: no key")})
+	require.Len(t, got, 3, "one cause is told once")
+	require.Equal(t, "2 servers: …: no key; has ended several times within 5 min", got[0].Text)
+	require.Equal(t, []string{"broken-1", "broken-2"}, got[0].Servers)
+
+	got = condense([]api.Attention{entry("a", api.AttentionParked, "no key"), entry("b", api.AttentionParked, "no key"), entry("c", api.AttentionParked, "no key"),
+		entry("a", api.AttentionFlapping, "has ended 6 times"), entry("b", api.AttentionFlapping, "has ended 6 times"), entry("c", api.AttentionFlapping, "has ended 6 times"),
+		entry("a", api.AttentionDiscarded, "1 line"), entry("c", api.AttentionDiscarded, "1 line")})
+	require.Equal(t, []string{"each: has ended 6 times", "a, c: 1 line"}, got[0].More)
 }
 
 // What the page and its API say is in the words of its program.

@@ -349,40 +349,68 @@ func sampleOf(s usage.Sample) api.UsageSample {
 // Bounds of a search. The texts of tools are of servers, and there may be thousands.
 const (
 	maxSearchBytes = 200     // of the words; longer ones are an error
-	maxFound       = 50      // tools that are listed; more are counted
+	maxFound       = 50      // entries that are listed without ?limit; more are counted
+	maxListed      = 10_000  // entries that are listed with ?limit
 	searchedBytes  = 1 << 10 // of a description, from its beginning
 	shownBytes     = 200     // of a description that is listed
 )
 
 func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
-	text := strings.Join(r.URL.Query()["q"], " ")
+	text, kinds := strings.Join(r.URL.Query()["q"], " "), r.URL.Query()["kind"]
 	words := strings.Fields(strings.ToLower(text))
-	if len(words) == 0 || len(text) > maxSearchBytes {
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "q must have words to search for, of at most 200 bytes"})
+	limit, ok := number(w, r, "limit")
+	if !ok {
 		return
 	}
+	if len(words) == 0 && limit == 0 || len(text) > maxSearchBytes {
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "q must have words to search for, of at most 200 bytes; it may be left out with limit"})
+		return
+	}
+	if i := slices.IndexFunc(kinds, func(kind string) bool { return !slices.Contains([]string{"tools", "resources", "prompts"}, kind) }); i >= 0 {
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("kind=%q is none of tools, resources and prompts", display.Shorten(kinds[i], shownBytes))})
+		return
+	}
+	if len(kinds) == 0 {
+		kinds = []string{"tools"}
+	}
+	left := min(cmp.Or(limit, maxFound), maxListed)
 	answerValue(h, w, r, func() api.Search {
 		found := api.Search{Tools: []api.FoundTool{}}
-		for tool := range h.client.AllTools() {
-			if r.Context().Err() != nil {
-				break
+		// take adds an entry that fits to its list, while there is room. It returns false when no more are wanted.
+		take := func(kind string, list *[]api.FoundTool, one api.FoundTool, title string) bool {
+			if !slices.Contains(kinds, kind) || r.Context().Err() != nil {
+				return false
 			}
-			name, original, title, description := tool.Name, tool.OriginalName, tool.Definition.Title, tool.Definition.Description
 			if h.opts.program.Mask != nil {
-				for _, text := range []*string{&name, &original, &title, &description} {
-					*text = h.opts.program.Mask(tool.Server, *text)
+				for _, text := range []*string{&one.Name, &one.OriginalName, &title, &one.Description} {
+					*text = h.opts.program.Mask(one.Server, *text)
 				}
 			}
-			description = description[:min(len(description), searchedBytes)]
-			if !hasWords(words, name+" "+title+" "+description) {
-				continue
-			}
-			if len(found.Tools) == maxFound {
+			one.Description = one.Description[:min(len(one.Description), searchedBytes)]
+			switch {
+			case !hasWords(words, one.Server+" "+one.Name+" "+one.OriginalName+" "+title+" "+one.Description):
+			case left == 0:
 				found.More++
-				continue
+			default:
+				left--
+				one.Description = display.Shorten(display.Line(one.Description), shownBytes)
+				*list = append(*list, one)
 			}
-			found.Tools = append(found.Tools, api.FoundTool{Server: tool.Server, Name: name, OriginalName: original,
-				Description: display.Shorten(display.Line(description), shownBytes)})
+			return true
+		}
+		for t := range h.client.AllTools() {
+			if !take("tools", &found.Tools, api.FoundTool{Server: t.Server, Name: t.Name, OriginalName: t.OriginalName, Description: t.Definition.Description, Tokens: t.TokenEstimate()}, t.Definition.Title) {
+				break
+			}
+		}
+		for _, x := range h.client.Resources() {
+			take("resources", &found.Resources, api.FoundTool{Server: x.Server, Name: x.Definition.Name, OriginalName: x.URI, Description: x.Definition.Description}, x.Definition.Title)
+		}
+		for _, x := range h.client.ResourceTemplates() {
+			take("resources", &found.Resources, api.FoundTool{Server: x.Server, Name: x.Definition.Name, OriginalName: x.URITemplate, Description: x.Definition.Description}, x.Definition.Title)
+		}
+		for _, x := range h.client.Prompts() {
+			take("prompts", &found.Prompts, api.FoundTool{Server: x.Server, Name: x.Name, OriginalName: x.OriginalName, Description: x.Definition.Description}, x.Definition.Title)
 		}
 		return found
 	})

@@ -63,6 +63,11 @@ func TestAccessibility(t *testing.T) {
 		p.open(prefix + "/")
 		p.has("#calls", "outcome unknown")
 		checkAccess(p, "overview, "+view)
+		for _, place := range []string{"servers", "calls", "clients", "tools", "resources", "events"} {
+			p.place(place)
+			p.wait(`!document.querySelector("#overview").innerText.includes("Loading…")`)
+			checkAccess(p, place+", "+view)
+		}
 		p.open(prefix + "/#/s/filesystem/list_directory")
 		p.wait(`document.querySelector("form button.primary")`)
 		eval[bool](p, `(document.querySelector("form").requestSubmit(), true)`)

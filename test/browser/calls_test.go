@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -43,6 +44,29 @@ func TestCalls_open_and_filter(t *testing.T) {
 	}
 	filter("")
 	p.wait(`document.querySelectorAll("#calls tbody tr").length === 2`)
+}
+
+// A range of time leaves out what ended before it.
+func TestCalls_of_a_range_of_time(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("files", mcptest.Script{}))
+	for _, tool := range []string{"echo", "add"} {
+		_, err := c.CallTool(t.Context(), "files/"+tool, map[string]any{"text": "x", "a": 1, "b": 2})
+		require.NoError(t, err)
+	}
+	p := newPage(t, serve(t, c, func(next http.Handler) http.Handler {
+		return altered(next, "/api/calls", func(answer map[string]any) {
+			for _, call := range answer["recent"].([]any) {
+				if call := call.(map[string]any); call["target"] == "echo" {
+					call["began"] = time.Now().Add(-2 * time.Hour)
+				}
+			}
+		})
+	}).URL, prefix+"/#/calls?range=3600")
+	p.has("#calls", "files/add")
+	require.NotContains(t, eval[string](p, `document.querySelector("#calls").innerText`), "echo")
+	p.place("calls?range=21600")
+	p.has("#calls", "files/echo")
 }
 
 // The filter finds events by their texts.

@@ -25,7 +25,8 @@ func TestClients(t *testing.T) {
 	hosts.OfferTo("", func() clients.Offer { return offered })
 	p := newPage(t, serve(t, c, nil, web.WithControls(), web.WithGateway(hosts.Status)).URL, prefix+"/")
 	p.has("#calls", "for claude-code 2.1.4")
-	p.wait(`document.querySelector("#clients").hidden`)
+	p.place("clients")
+	p.has("#clients", "None within 15 minutes.")
 
 	claude := hosts.Open("a", clients.Info{Name: "claude-code", Version: "2.1.4", Protocol: "2025-11-25", Transport: "stdio"})
 	claude.Begin(true)

@@ -61,6 +61,8 @@ func TestEvents_of_a_day(t *testing.T) {
 	registerDay(t, c)
 	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.has("#events", "ended 500 times")
+	p.place("events")
+	p.has("#events", "old unregistered")
 	text := eval[string](p, `document.querySelector("#events ol").innerText`)
 	for _, change := range []string{"old unregistered", "files registered again, with another specification", "search evicted", "mail parked", "web registered", "ready again"} {
 		require.Contains(t, strings.Join(strings.Fields(text), " "), change)

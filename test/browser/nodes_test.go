@@ -22,7 +22,7 @@ func TestNodes(t *testing.T) {
 		{ID: "north-1", Address: "10.0.0.1:7790", Weight: 1, Servers: 1, Labels: map[string]string{"zone": "north"}},
 		{ID: "south-1", Address: "10.0.0.2:7790", Weight: 2, Servers: 1, Capacity: 40, Draining: true}},
 		Placements: []api.Placement{{Server: "browser", Node: "south-1", Epoch: 17, Exclusive: true}, {Server: "files", Node: "north-1", Epoch: 3}, {Server: "gpu", Epoch: 2, Reason: "no node has the labels gpu=yes"}}}
-	p := newPage(t, serve(t, c, nil, web.WithControls(), web.WithProgram(api.Program{Fleet: func() api.FleetStatus { return fleet }})).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls(), web.WithProgram(api.Program{Fleet: func() api.FleetStatus { return fleet }})).URL, prefix+"/#/servers")
 	for _, shown := range []string{"north-1", "this process", "cut off for", "south-1", "draining", "1 of 40", "zone=north", "10.0.0.2:7790", "generation 12", "1 server is on no node", "no node has the labels gpu=yes"} {
 		p.has("#nodes", shown)
 	}
@@ -37,7 +37,7 @@ func TestNodes(t *testing.T) {
 	p.has("#detail .facts", "epoch 17 of its place, exclusive")
 	require.True(t, eval[bool](p, `(location.hash = "#/", true)`))
 
-	alone := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	alone := newPage(t, serve(t, c, nil).URL, prefix+"/#/servers")
 	alone.has("#server-rows", "browser")
 	alone.wait(`document.querySelector("#nodes").hidden`)
 }

@@ -129,6 +129,17 @@ func (p *page) open(path string) {
 	p.wait(`document.documentElement.dataset.loaded === "true" || location.hash.startsWith("#/s/") && document.querySelector("#detail .facts")`)
 }
 
+// place goes to a place of the page, as a link to it does.
+func (p *page) place(address string) {
+	p.t.Helper()
+	eval[bool](p, fmt.Sprintf(`(location.hash = %q, true)`, "#/"+address))
+	path, _, _ := strings.Cut(address, "?")
+	if path, _, _ = strings.Cut(path, "/"); path == "s" {
+		path = "servers"
+	}
+	p.wait(fmt.Sprintf(`(document.querySelector("#places [aria-current]").hash === %q || %q === "nowhere")`, "#/"+path, path))
+}
+
 func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	require.NoError(p.t, chromedp.Do(p.ctx, actions...))

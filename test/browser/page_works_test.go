@@ -138,21 +138,26 @@ func TestAttention_while_servers_start(t *testing.T) {
 
 // calmly takes what needs attention out of the status.
 func calmly(next http.Handler) http.Handler {
+	return altered(next, "/api/status", func(status map[string]any) { status["attention"] = []any{} })
+}
+
+// altered changes the answers under a path.
+func altered(next http.Handler, path string, change func(answer map[string]any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/api/status") {
+		if !strings.HasSuffix(r.URL.Path, path) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		r.Header.Del("Accept-Encoding")
-		answer, status := httptest.NewRecorder(), map[string]any{}
-		next.ServeHTTP(answer, r)
-		if err := json.Unmarshal(answer.Body.Bytes(), &status); err != nil {
+		recorded, answer := httptest.NewRecorder(), map[string]any{}
+		next.ServeHTTP(recorded, r)
+		if err := json.Unmarshal(recorded.Body.Bytes(), &answer); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		status["attention"] = []any{}
+		change(answer)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(status)
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 }
 
@@ -219,13 +224,15 @@ func TestPage_while_it_loads(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}).URL, prefix+"/")
-	for _, id := range []string{"calls", "tools", "events"} {
+	for _, id := range []string{"calls", "events", "tools"} {
+		p.place(map[string]string{"tools": "tools"}[id])
 		p.has("#"+id, "Loading…")
 	}
 	require.False(t, eval[bool](p, `/No (call|tool|event)/.test(document.body.innerText)`))
 	close(read)
-	p.has("#calls", "ok")
 	p.has("#tools", "echo")
+	p.place("")
+	p.has("#calls", "ok")
 	p.has("#events", "fs registered")
 	p.open(prefix + "/#/s/fs")
 	p.has("#detail", "Recent calls")
@@ -256,12 +263,13 @@ func TestEvents_of_another_day(t *testing.T) {
 	}
 	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
 	p.has("#events", "registered again, with another specification")
+	p.place("events")
 	oneByOne(p)
-	p.has("#events", "Show all ")
+	p.has("#events .more", "60 of ")
 	require.Equal(t, 60, eval[int](p, `document.querySelectorAll("#events li").length`))
-	eval[bool](p, `(document.querySelector("#events [data-act=all-events]").click(), true)`)
+	eval[bool](p, `(document.querySelector("#events [data-more]").click(), true)`)
 	p.wait(`document.querySelectorAll("#events li").length > 110`) // they come in several parts
-	p.has("#events", "Show the last 60")
+	p.has("#events", "Show the first 60")
 	eval[bool](p, `(import("./format.js").then((f) => { window.times = [f.at("2020-02-03T12:00:00Z").innerText, f.at(new Date().toISOString()).innerText]; }), true)`)
 	p.wait(`window.times`)
 	require.Regexp(t, `^3 Feb \d\d:\d\d:\d\d$`, eval[string](p, `times[0]`))
@@ -323,15 +331,17 @@ func TestPaint_of_500_servers(t *testing.T) {
 			window.painted ??= { asked: [...new Set(asked)].join(), rows: count("#server-rows .row"), tree: count("#tree > li"), elements: count("*") };
 		}).observe(document, { subtree: true, attributeFilter: ["data-loaded"] });
 	})()`)
-	p.open(prefix + "/")
+	p.open(prefix + "/#/servers")
 	require.Equal(t, "api/status", eval[string](p, `painted.asked`))
 	require.Equal(t, 40, eval[int](p, `painted.rows`))
 	require.Equal(t, 40, eval[int](p, `painted.tree`))
 	require.Less(t, eval[int](p, `painted.elements`), 3000)
 	p.wait(`performance.getEntriesByName("first servers").length > 0`)
 	t.Logf("painted %d elements in %.0f ms", eval[int](p, `painted.elements`), eval[float64](p, `performance.getEntriesByName("first servers")[0].duration`))
-	p.wait(`document.querySelectorAll("#server-rows .row").length === 500`)
-	p.wait(`document.querySelectorAll("#tree > li").length === 500`)
+	p.wait(`document.querySelectorAll("#server-rows .row").length === 100`)
+	p.has("#servers-more", "100 of 500")
+	p.wait(`document.querySelectorAll("#tree > li").length === 100`)
+	p.has("#tree-more", "400 more")
 }
 
 // gate refuses event streams while it is closed, and drops those that are open.
@@ -370,6 +380,7 @@ func TestReconnect(t *testing.T) {
 	p.allow("503")
 	p.allow("ERR_")
 	p.has("#events", "stays registered")
+	p.place("events")
 	oneByOne(p)
 	p.has("#events", "stays ready")
 	shown := `[...document.querySelectorAll("#events li")].map((li) => li.dataset.key).join()`

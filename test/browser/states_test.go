@@ -97,11 +97,16 @@ func TestStates_fit_the_window(t *testing.T) {
 			p.has("#server-rows", state)
 		}
 		p.has("#calls", "not sent")
-		p.has("#tools", "echo")
 		fits("all " + look.suffix)
 		p.shot("states-all-" + look.suffix)
-		eval[bool](p, `(document.getElementById("tools").scrollIntoView(), true)`)
+		eval[bool](p, `(document.getElementById("calls").scrollIntoView(), true)`)
 		p.shot("states-all-below-" + look.suffix)
+		for _, place := range []string{"servers", "calls", "clients", "tools", "resources", "events"} {
+			p.place(place)
+			p.wait(`!document.querySelector("#overview").innerText.includes("Loading…")`)
+			fits(place + " " + look.suffix)
+			p.shot("states-" + place + "-" + look.suffix)
+		}
 		for _, state := range states {
 			p.open(prefix + "/#/s/" + state)
 			p.has("#detail h1", state)

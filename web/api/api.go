@@ -199,20 +199,28 @@ type ToolUse struct {
 }
 
 // Search is the answer of GET api/search: the tools of all servers that have all words of ?q=WORDS
-// in their names or at the beginning of their descriptions, at most 50.
+// in their names or at the beginning of their descriptions, at most 50. ?limit=N lists up to N, at
+// most 10000; then the words may be left out. ?kind=KIND, which may be repeated, is tools (default),
+// resources or prompts.
 type Search struct {
-	Tools []FoundTool `json:"tools"`
+	Tools     []FoundTool `json:"tools"`
+	Resources []FoundTool `json:"resources,omitempty"`
+	Prompts   []FoundTool `json:"prompts,omitempty"`
 	// More counts the others.
 	More int `json:"more,omitempty"`
 }
 
-// FoundTool is one tool that a search has found.
+// FoundTool is one tool, resource or prompt that a search has found.
 type FoundTool struct {
-	// Server, Name and OriginalName are as in mcpvisor.Tool. Description is cut to one line.
+	// Server, Name and OriginalName are as in mcpvisor.Tool and mcpvisor.Prompt. Of a resource,
+	// Name is what its server calls it, and OriginalName its URI or its template. Description is
+	// cut to one line.
 	Server       string `json:"server"`
 	Name         string `json:"name"`
 	OriginalName string `json:"originalName"`
 	Description  string `json:"description,omitempty"`
+	// Tokens estimates how many tokens a tool costs a language model.
+	Tokens int `json:"tokens,omitempty"`
 }
 
 // Calls is the answer of GET api/calls.

@@ -1,13 +1,15 @@
 // The state of the page, and how it is kept up to date: an event stream says that something
 // has changed, and what has changed is fetched.
 import { fill, h, head } from "./dom.js";
-import { at, count, fits, plural, rests, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
-import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
+import { at, count, fits, plural, rests, serverNow, setClock, span, stateOf, states, tell, tick, tickCountdowns, took } from "./format.js";
+import { all, ask, asked, brief, here, readAddress, showPlaces, titleOf } from "./places.js";
+import { arrange, byName, byPlace, inTrouble, showAttention, showHeads, showRows, showSummary, showTree } from "./servers.js";
 import { showApprovals } from "./approvals.js";
 import { showClients } from "./clients.js";
 import { showNodes } from "./nodes.js";
 import { showEvents, takeSummaries } from "./events.js";
-import { showCalls, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
+import { drawMore, forget, more, orderOf, part } from "./table.js";
+import { showCalls, showFound, showInFlight, showLists, showTools, showUnfinished, unfolded } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
 import { copyText } from "./form.js";
 import { bindKeys } from "./keys.js";
@@ -17,9 +19,9 @@ import { takeUsage } from "./usage.js";
 function none() { return { of: new Map(), seq: 0, started: null, dropped: 0 }; }
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), groups: [], attention: [], approvals: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
-const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
-const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
+const app = { loaded: false, instance: "", servers: new Map(), groups: [], attention: [], approvals: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], polled: false, since: 0, tools: null, lists: null, events: [], summaries: none(), clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
+const view = { name: null, tool: null, detail: null, catalog: null, key: "", follow: true, wrap: true };
+const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40, briefRows = 12, listsEvery = 5000, maxLists = 10000;
 
 async function get(path) {
 	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
@@ -73,7 +75,7 @@ function takeStatus(s) {
 	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
 		app.events = [];
 		app.summaries = none();
-		app.clients = app.fleet = app.placed = null;
+		app.clients = app.fleet = app.placed = app.tools = app.lists = null;
 		app.lost = null;
 		app.recent = [];
 		app.usage.clear();
@@ -97,10 +99,8 @@ function takeStatus(s) {
 	const first = !app.loaded;
 	app.loaded = true;
 	if (first && view.name !== null) pollUsage(); // the overview comes before its numbers
-	const urgent = s.attention.filter((a) => a.severity !== "notice").length;
 	$("title").textContent = s.title;
 	$("version").textContent = "mcpvisor " + s.version;
-	document.title = (urgent ? "(" + urgent + ") " : "") + s.title;
 	announce(news);
 	followRestarts();
 	render();
@@ -150,18 +150,19 @@ async function poll() {
 		const before = app.unfinished.length;
 		app.unfinished = c.unfinished ?? [];
 		app.moreUnfinished = c.moreUnfinished ?? 0;
-		if (view.name === null && (app.clients?.gateway ?? true)) {
+		const first = !app.polled;
+		app.polled = true;
+		if (shows("clients")) {
 			app.clients = await get("clients");
-			if (app.clients.total) render();
+			render();
 		}
 		if (app.fleet?.fleet ?? true) {
 			app.fleet = await get("nodes");
 			app.placed = app.fleet.fleet ? new Map(app.fleet.placements.map((p) => [p.server, p])) : null;
 			if (app.fleet.fleet) render();
 		}
-		const first = !app.tools;
-		if (c.recent.length || !app.tools?.length) app.tools = (await get("tools?limit=20")).tools;
-		if (first) render();
+		if (shows("tools") && (c.recent.length || !app.tools?.length)) app.tools = (await get("tools")).tools;
+		if (await readLists() || first) render();
 		if (active || before !== app.unfinished.length) {
 			for (const one of [...c.recent, ...c.inFlight, ...app.tasks]) changed.add(one.server);
 			refresh(changed.values().next().value);
@@ -170,6 +171,24 @@ async function poll() {
 		if (view.name) fetchDetail();
 	} catch { /* the next poll tries again */ }
 	polling = false;
+}
+
+// readLists reads what all servers list, when a place shows it and it may have changed. It returns whether it did.
+let listed = { key: "", at: -Infinity };
+
+function kindsShown() { return shows("tools") ? "tools" : shows("resources") ? "resources&kind=prompts" : null; }
+
+async function readLists() {
+	const kinds = kindsShown();
+	if (!kinds) return false;
+	const key = JSON.stringify([app.instance, kinds, [...app.servers.values()].map((s) => [s.name, s.gen, s.state === "ready", s.catalog])]), other = !listed.key.startsWith(JSON.stringify([app.instance, kinds]).slice(0, -1));
+	if (listed.key === key || !other && performance.now() - listed.at < listsEvery) return false;
+	if (other) app.lists = null;
+	const answer = await get("search?limit=" + maxLists + "&kind=" + kinds);
+	if (kinds !== kindsShown()) return false; // the reader has gone elsewhere
+	app.lists = answer;
+	listed = { key, at: performance.now() };
+	return true;
 }
 
 // pullSummaries reads what has happened in short, as far as it has changed: at once when an event
@@ -271,34 +290,42 @@ function link(state, text) {
 	$("link-text").textContent = text;
 }
 
-// Routes: #/ is the overview, #/s/NAME a server, #/s/NAME/TOOL one of its tools. Other
-// fragments are places on the page.
+// route shows the place in the address. Other fragments are places on the page.
 function route() {
-	const hash = location.hash;
-	if (hash && !hash.startsWith("#/")) return;
-	const [, kind, name, tool] = hash.split("/").map((part) => {
-		try { return decodeURIComponent(part); } catch { return part; }
-	});
-	const next = kind === "s" ? name : null, left = view.name;
-	if (next !== left) {
-		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "", low: undefined });
-		$("filter").value = "";
-		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
-		if (next === null) arrange([...app.servers.values()], $("order").value, app.usage);
+	const left = here.name, from = here.place;
+	if (!readAddress()) return;
+	const moved = here.name !== left || here.place !== from, next = here.name;
+	if (next !== left) Object.assign(view, { detail: null, catalog: null, chosen: null, key: "", shown: "", low: undefined });
+	if (moved) {
+		forget();
+		unfolded.clear();
+		arranged = "";
 	}
-	view.tool = tool || null;
-	view.focus = Boolean(tool) && app.loaded;
+	Object.assign(view, { name: next, tool: here.tool, focus: Boolean(here.tool) && app.loaded });
+	document.body.dataset.place = next !== null ? "server" : here.place || "overview";
 	$("overview").hidden = next !== null;
 	$("detail").hidden = next === null;
+	$("place").textContent = titleOf("#/" + here.place);
+	$("filter").value = asked("q");
+	$("filter").placeholder = "Filter " + (next !== null ? "tools" : here.place || "servers");
+	$("order").value = asked(orderOf("servers")).replace("-", "") || "name";
+	$("window").value = String(range());
 	render(true);
 	if (next) fetchDetail();
-	if (!view.tool) scrollTo(0, 0);
-	if (next !== left && app.loaded && !view.tool) { // the focus goes where the reader goes
+	else if (app.loaded && (shows("clients") || shows("tools") || shows("resources"))) poll();
+	if (moved && !view.tool) scrollTo(0, 0);
+	if (moved && app.loaded && !view.tool) { // the focus goes where the reader goes
 		const row = left && document.querySelector("#server-rows > [data-key=" + CSS.escape(left) + "] a.name");
-		const target = next === null ? row ?? $("main") : document.querySelector("#detail h1");
-		target?.focus({ preventScroll: target !== row });
+		const target = next !== null ? document.querySelector("#detail h1") : row?.offsetParent ? row : $("place");
+		target.focus({ preventScroll: target !== row });
 	}
 }
+
+// shows tells whether the reader is in a place, and not at a server.
+function shows(place) { return here.name === null && here.place === place; }
+
+// range is the range of time in the address in seconds; 0 is all that is kept.
+function range() { return [300, 3600, 21600, 86400].find((size) => String(size) === asked("range")) ?? 0; }
 
 let frame = 0;
 
@@ -310,18 +337,30 @@ function render(now) {
 
 function paint() {
 	frame = 0;
-	const servers = [...app.servers.values()].sort(byPlace);
 	const first = !document.documentElement.dataset.loaded; // what is on the screen comes first
-	const wanted = app.wanted = $("filter").value.trim().toLowerCase();
-	const filtered = view.name === null && Boolean(wanted || view.state);
-	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport, app.placed?.get(s.name)?.node ?? "")) : servers;
-	app.ofState = view.state ? new Set(servers.filter((s) => s.state === view.state).map((s) => s.name)) : null;
-	showSummary($("summary"), servers, view.state);
-	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), app.groups, view.name, first || filtered);
-	if (view.name !== null) {
-		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
+	const listing = here.name === null && (here.place === "" || here.place === "servers"), by = asked(orderOf("servers"));
+	const state = listing && Object.hasOwn(states, asked("state")) ? asked("state") : null, wanted = app.wanted = asked("q").trim().toLowerCase();
+	const arrangement = [here.place, by, app.loaded, app.usage.size > 0].join();
+	if (here.name === null && arranged !== arrangement) {
+		arranged = arrangement;
+		arrange([...app.servers.values()], by, app.usage);
+	}
+	const servers = [...app.servers.values()].sort(byPlace), filtered = here.name === null && Boolean(wanted || state);
+	const shown = filtered ? servers.filter((s) => (!state || s.state === state) && fits(wanted, s.name, s.state, s.target, s.transport, app.placed?.get(s.name)?.node ?? "")) : servers;
+	app.ofState = state ? new Set(servers.filter((s) => s.state === state).map((s) => s.name)) : null;
+	app.since = here.name === null && range() ? serverNow() - range() * 1000 : 0;
+	showSummary($("summary"), servers, state);
+	showPlaces($("places"), app.attention);
+	const urgent = app.attention.filter((a) => a.severity !== "notice").length;
+	document.title = (urgent ? "(" + urgent + ") " : "") + [here.tool, here.name, $("place").textContent, $("title").textContent].filter(Boolean).join(" · ");
+	if ($("tree-box").open) {
+		const tree = listing ? shown : servers, out = showTree($("tree"), (first ? tree.slice(0, firstRows) : tree).toSorted(byName), app.groups, here.name, first || listing && filtered);
+		fill($("tree-more"), out ? [count(out) + " more: ", h("a", { href: "#/servers" }, "all servers")] : null);
+	}
+	if (here.name !== null) {
+		showDetail($("detail"), here.name, app.servers.get(here.name), view, app);
 		followStderr(view);
-		if (app.loaded && !app.tools) poll();
+		if (app.loaded && !app.polled) poll();
 		const title = view.focus && $("tool-title");
 		if (title) { // the tool was chosen: its form is next
 			view.focus = false;
@@ -330,24 +369,34 @@ function paint() {
 		}
 		return;
 	}
-	const only = filtered ? new Set(shown.map((s) => s.name)) : null;
-	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
-	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
-	else if (app.loaded) showAttention($("attention"), attention, app.controls && !lostSince, servers, lostSince > 0);
-	showApprovals($("approvals"), app.approvals, app.controls && !lostSince);
-	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage, app.placed);
-	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
-	$("show-all").hidden = !filtered;
-	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
-	search(wanted);
-	showFound($("found"), wanted && app.found?.wanted === wanted ? app.found : null);
-	showInFlight($("flight"), app, null, only);
-	showUnfinished($("unfinished"), app, null, only);
-	showNodes($("nodes"), wanted || view.state ? null : app.fleet);
-	showClients($("clients"), wanted || view.state ? null : app.clients);
-	showCalls($("calls"), app, null, only);
-	showTools($("tools"), app.tools, only);
-	showEvents($("events"), app, null, only);
+	const only = filtered ? new Set(shown.map((s) => s.name)) : null, controls = app.controls && !lostSince;
+	const draw = {
+		attention: (el) => {
+			const entries = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !state && fits(wanted, a.text)) : app.attention;
+			if (entries.length < app.attention.length && !entries.length) fill(el, head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
+			else if (app.loaded) showAttention(el, entries, controls, servers, lostSince > 0);
+		},
+		approvals: (el) => showApprovals(el, app.approvals, controls),
+		fleet: () => showServers(servers, shown, state, filtered, first),
+		found: (el) => {
+			search(wanted);
+			showFound(el, wanted && app.found?.wanted === wanted ? app.found : null);
+		},
+		flight: (el) => showInFlight(el, app, null, only),
+		unfinished: (el) => showUnfinished(el, app, null, only),
+		nodes: (el) => showNodes(el, filtered ? null : app.fleet),
+		clients: (el) => showClients(el, app.clients, wanted),
+		tools: (el) => showTools(el, app),
+		lists: (el) => showLists(el, app),
+		calls: (el) => showCalls(el, app, null, only),
+		events: (el) => showEvents(el, app, null, only),
+	};
+	for (const [id, show] of Object.entries(draw)) {
+		const el = $(id);
+		el.hidden = !el.dataset.in.split(" ").includes(here.place || "overview");
+		if (!el.hidden) show(el);
+		else if (id !== "fleet") fill(el);
+	}
 	if (app.loaded && first) {
 		document.documentElement.dataset.loaded = "true";
 		setTimeout(() => { // after this frame
@@ -358,6 +407,22 @@ function paint() {
 			render();
 		});
 	}
+}
+
+let arranged = ""; // what the rows were arranged for
+
+// showServers shows the table of servers. The overview has a few: those in trouble, where there are many.
+function showServers(servers, shown, state, filtered, first) {
+	const few = brief() && shown.length > briefRows, chosen = few && !filtered && !asked(orderOf("servers")) ? shown.filter(inTrouble) : shown;
+	const rows = few ? chosen.slice(0, briefRows) : first ? shown.slice(0, firstRows) : part("servers", shown);
+	const seconds = showRows($("server-rows"), rows, range(), app.usage, app.placed);
+	showHeads($("server-heads"));
+	$("servers").hidden = few && !rows.length;
+	fill($("servers-more"), few ? (rows.length ? null : h("p", "calm", "No server is in trouble.")) : more("servers", "Servers", shown.length));
+	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (state ? ", " + stateOf(state)[1] : "") : servers.length ? plural(servers.length, "server") + (few ? ", " + (chosen === shown ? "the first " + rows.length : count(chosen.length) + " not ready" + (rows.length < chosen.length ? ", the first " + rows.length : "")) : "") : "";
+	fill($("servers-all"), few ? all("servers", "All servers") : null);
+	$("show-all").hidden = !filtered;
+	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
 }
 
 // search looks for tools of all servers, once the reader has stopped typing.
@@ -379,14 +444,15 @@ function search(wanted) {
 
 // showState shows the servers of one state, or of all.
 function showState(state) {
-	view.state = state === view.state ? null : state;
-	if (view.name !== null) location.hash = "#/";
+	if (!shows("servers")) return void (location.hash = "#/servers?state=" + encodeURIComponent(state));
+	ask("state", state === asked("state") ? "" : state);
 	render(true);
 }
 
 function clearFilter() {
 	$("filter").value = "";
-	view.state = null;
+	ask("q", "");
+	ask("state", "");
 	render(true);
 }
 
@@ -520,6 +586,14 @@ document.addEventListener("scroll", (e) => {
 	render();
 }, true);
 
+document.addEventListener("toggle", (e) => {
+	const { key } = e.target.dataset;
+	if (!key?.startsWith("call ") || e.target.open === unfolded.has(key)) return;
+	if (e.target.open) unfolded.add(key);
+	else unfolded.delete(key);
+	render(true);
+}, true);
+
 document.addEventListener("click", (e) => {
 	const button = e.target.closest("button");
 	if (!button) return;
@@ -531,13 +605,16 @@ document.addEventListener("click", (e) => {
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
 		view[button.dataset.act] = !view[button.dataset.act];
 		render(true);
-	} else if (button.dataset.act === "all-events" || button.dataset.act === "single") {
-		const key = button.dataset.act === "single" ? "single" : "allEvents";
-		app[key] = !app[key];
-		if (app.pick.group === "messages") app.pick.group = "";
+	} else if (button.dataset.act === "single") {
+		ask("view", asked("view") === "single" ? "" : "single");
+		if (asked("group") === "messages") ask("group", "");
 		render(true);
-	} else if (button.dataset.act === "all-unknown") {
-		app.allUnknown = !app.allUnknown;
+	} else if (button.dataset.sort !== undefined) {
+		ask(orderOf(button.dataset.list), button.dataset.sort);
+		$("order").value = asked(orderOf("servers")).replace("-", "") || "name";
+		render(true);
+	} else if (button.dataset.more) {
+		drawMore(button.dataset.more, Number(button.dataset.first), button.dataset.fewer);
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
 	else if (button.dataset.act === "cancel-task") cancelTask(button.dataset.task);
@@ -551,24 +628,32 @@ document.addEventListener("click", (e) => {
 
 $("skip").addEventListener("click", (e) => {
 	e.preventDefault();
-	($("overview").hidden ? document.querySelector("#detail h1") : document.querySelector("#server-rows a.name") ?? $("main")).focus();
+	const row = document.querySelector("#server-rows a.name");
+	($("overview").hidden ? document.querySelector("#detail h1") : row?.offsetParent ? row : $("place")).focus();
 });
 
-bindKeys({ view, controls: () => app.controls, restart: (name) => restart(false, name), endedCalls, answer, clearFilter, render });
+bindKeys({ controls: () => app.controls, restart: (name) => restart(false, name), endedCalls, answer, clearFilter, render });
 
 document.addEventListener("change", (e) => {
 	const { pick } = e.target.dataset;
 	if (!pick) return;
-	app.pick[pick] = e.target.value;
+	ask(pick, e.target.value);
 	render(true);
 });
 
 $("order").addEventListener("change", () => {
-	arrange([...app.servers.values()], $("order").value, app.usage);
+	ask(orderOf("servers"), $("order").value === "name" ? "" : $("order").value);
 	render(true);
 });
-$("filter").addEventListener("input", () => render());
-$("window").addEventListener("change", () => render());
+$("filter").addEventListener("input", () => {
+	ask("q", $("filter").value);
+	render();
+});
+$("window").addEventListener("change", () => {
+	ask("range", $("window").value === "0" ? "" : $("window").value);
+	render(true);
+});
+$("tree-box").addEventListener("toggle", () => render());
 addEventListener("hashchange", route);
 document.addEventListener("visibilitychange", () => {
 	if (document.hidden) {

@@ -2,7 +2,7 @@
 import { fill, h, head, jsonOf, td } from "./dom.js";
 import { age, count } from "./format.js";
 import { nameOf } from "./servers.js";
-import { table } from "./traffic.js";
+import { table } from "./table.js";
 
 // hidden are characters that a reader would not see, or that change how others are seen.
 const hidden = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0]/gu;
@@ -26,5 +26,5 @@ function row(a, controls) {
 export function showApprovals(el, open, controls) {
 	el.hidden = !open.length;
 	if (el.hidden) return void fill(el);
-	fill(el, head("Waiting for a decision", count(open.length)), table("Waiting for a decision", ["Call", "Principal", "Arguments", "For", "Decide"], open.map((a) => row(a, controls)), "None.", "folds"));
+	fill(el, head("Waiting for a decision", count(open.length)), table("approvals", "Waiting for a decision", [["Call", (a) => a.server + "/" + a.tool], ["Principal", (a) => a.principal], "Arguments", ["For", (a) => -Date.parse(a.asked)], "Decide"], open, (a) => row(a, controls), "None.", "folds"));
 }

@@ -1,8 +1,8 @@
 // The clients of the gateway: who they are, what they do, and what they may call.
 import { fill, h, head, num, td } from "./dom.js";
-import { age, count, plural, tell } from "./format.js";
+import { age, count, fits, plural, tell } from "./format.js";
 import { link } from "./servers.js";
-import { table } from "./traffic.js";
+import { table } from "./table.js";
 
 // label names a client as the record of a call does.
 function label(s) { return s.name ? [s.name, s.version].filter(Boolean).join(" ") : s.principal || "not named yet"; }
@@ -16,7 +16,7 @@ function state(s) {
 // tasks says how many tasks a client has open; "Open tasks" has which.
 function tasks(s) { return s.tasks ? h("span", "sub", plural(s.tasks, "open task")) : null; }
 
-function task(s, t, i) {
+function task({ s, t, i }) {
 	return h("tr", { key: "task " + s.number + " " + i }, h("td", "name", label(s)), h("td", null, h("a", { href: link(t.server), class: "name" }, t.server)), td(t.tool || "not known"), td(t.state), td(age(t.since)));
 }
 
@@ -36,18 +36,18 @@ function offer(o, sessions) {
 		num(count(o.tools)), num(count(o.prompts)), num(count(o.resources + o.templates)), num(o.withheld ? h("strong", "warn", count(o.withheld)) : "0"));
 }
 
-// showClients shows nothing without a gateway, and until it has had a client.
-export function showClients(el, c) {
+// showClients lists the clients that fit a filter.
+export function showClients(el, c, wanted) {
 	const refused = Object.entries(c?.refused ?? {}).filter(([, n]) => n), sessions = c?.sessions ?? [];
-	el.hidden = !c?.gateway || !sessions.length && !refused.length && !Object.values(c.requests ?? {}).some(Boolean);
-	if (el.hidden) return void fill(el);
-	const open = sessions.flatMap((s) => (s.openTasks ?? []).map((t, i) => task(s, t, i)));
+	if (!c?.gateway) return void fill(el, head("Clients"), h("p", "calm", c ? "This process offers its servers to no clients: it has no gateway." : "Loading…"));
+	const shown = wanted ? sessions.filter((s) => fits(wanted, label(s), s.principal ?? "", s.profile ?? "", s.transport ?? "")) : sessions;
+	const open = sessions.flatMap((s) => (s.openTasks ?? []).map((t, i) => ({ s, t, i })));
 	const more = c.total - sessions.filter((s) => s.number).length;
 	fill(el, head("Clients", [count(c.total), " within 15 minutes", more > 0 ? ", " + count(more) + " of them not listed" : null]),
-		table("Clients", ["Client", "Principal", "Offered", "State", "#Calls", "#Failed", "Last request", "Since"], sessions.map(row), "None within 15 minutes.", "folds"),
+		table("clients", "Clients", [["Client", label], ["Principal", (s) => s.principal], ["Offered", (s) => s.profile || "everything"], ["State", (s) => s.ended ? 2 : s.inFlight || s.streams ? 0 : 1], ["#Calls", (s) => s.calls], ["#Failed", (s) => s.failed], ["Last request", (s) => s.requests || s.streams ? -Date.parse(s.last) : null], ["Since", (s) => -Date.parse(s.since)]], shown, row, wanted && sessions.length ? "No client fits the filter." : "None within 15 minutes.", "folds"),
 		refused.length ? h("p", "note", "HTTP requests refused: " + refused.map(([why, n]) => why + " " + count(n)).join(", ") + ".") : null,
 		open.length ? h("details", { class: "quiet", key: "tasks" }, h("summary", null, "Open tasks"),
-			table("Open tasks", ["Client", "Server", "Tool", "State", "Since"], open, "None.", "folds")) : null,
+			table("tasks", "Open tasks", [["Client", (o) => label(o.s)], ["Server", (o) => o.t.server], ["Tool", (o) => o.t.tool], ["State", (o) => o.t.state], ["Since", (o) => -Date.parse(o.t.since)]], open, task, "None.", "folds")) : null,
 		h("details", { class: "quiet", key: "offers" }, h("summary", null, "Who may call what"),
-			table("Who may call what", ["Profile", "Servers", "#Tools", "#Prompts", "#Resources", "#Withheld"], (c.offers ?? []).map((o) => offer(o, sessions)), "No gateway has begun.", "folds")));
+			table("offers", "Who may call what", [["Profile", (o) => o.profile], "Servers", ["#Tools", (o) => o.tools], ["#Prompts", (o) => o.prompts], ["#Resources", (o) => o.resources + o.templates], ["#Withheld", (o) => o.withheld]], c.offers ?? [], (o) => offer(o, sessions), "No gateway has begun.", "folds")));
 }

@@ -2,7 +2,9 @@ import { fill, h, head, jsonOf, num, td } from "./dom.js";
 import { age, at, badge, count, plural, rests, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
 import { drainButton, kind, lane, link, nodeOf, restartButton, startButton, stopButton, when } from "./servers.js";
 import { addedTo, showEvents } from "./events.js";
-import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
+import { here, search, titleOf } from "./places.js";
+import { part, table } from "./table.js";
+import { failedOf, failures, showCalls, showInFlight, showUnfinished } from "./traffic.js";
 import { quote, toolForm } from "./form.js";
 import { uses } from "./usage.js";
 
@@ -61,7 +63,7 @@ function warnings(s, attention) {
 	return own.length ? h("section", { class: "alert block warn", key: "why", label: "What needs attention" }, h("div", "alert-text", own.map((a) => h("p", null, a.text)), advice(s, own))) : null;
 }
 
-function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
+function back() { return h("p", { class: "back", key: "back" }, h("a", { href: here.list }, "← " + titleOf(here.list))); }
 
 function counts(by) { return Object.entries(by).filter(([, n]) => n > 0).map(([k, n]) => count(n) + " " + k).join(", "); }
 
@@ -98,13 +100,14 @@ function groupsOf(name, groups) {
 
 function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
-	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { key: i.epoch },
-		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
+	const ended = (s.history ?? []).slice().reverse(), lived = (i) => Date.parse(i.ended) - Date.parse(i.started);
+	const row = (i) => h("tr", { key: i.epoch },
+		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(lived(i))),
 		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null,
-			i.cause?.stderr?.length ? h("details", { key: "stderr " + i.epoch }, h("summary", null, "stderr, " + plural(i.cause.stderr.length, "line")), h("pre", { class: "stderr", tabindex: 0, label: "stderr of epoch " + i.epoch }, i.cause.stderr.join("\n"))) : null)));
-	return h("section", { key: "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
+			i.cause?.stderr?.length ? h("details", { key: "stderr " + i.epoch }, h("summary", null, "stderr, " + plural(i.cause.stderr.length, "line")), h("pre", { class: "stderr", tabindex: 0, label: "stderr of epoch " + i.epoch }, i.cause.stderr.join("\n"))) : null));
+	return h("section", { key: "history" }, head("History", (ended.length ? "" : "no end ") + "in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
-		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "folds") : null);
+		ended.length ? table("history", "Ended incarnations", [["#Epoch", (i) => i.epoch], ["#PID", (i) => i.pid], "Started", ["#Lived", lived], ["Result", (i) => i.served ? "served" : "did not start"], ["Cause", (i) => i.cause?.message]], ended, row, "", "folds") : null);
 }
 
 // followStderr keeps the last line in view, unless the reader has scrolled up.
@@ -126,8 +129,6 @@ function stderrOf(s, stderr, view) {
 			: h("p", "calm", "Nothing was written."));
 }
 
-const shownTools = 300;
-
 // claims are what a server can say about a tool. The second and third have no meaning for one that is read-only.
 const claims = { readOnlyHint: ["read-only", "changes nothing"], destructiveHint: ["destructive", "may delete or overwrite something"], idempotentHint: ["idempotent", "has no further effect if the same call is repeated"], openWorldHint: ["open world", "reaches what is outside, such as web sites"] };
 
@@ -140,7 +141,7 @@ function hintsOf(tool) {
 // catalogOf builds only what has changed.
 function catalogOf(s, view, app) {
 	const tools = view.catalog?.tools ?? [], wanted = app.wanted, added = addedTo(s.name, app);
-	const signature = JSON.stringify([[...added], view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
+	const signature = JSON.stringify([[...added], view.key, view.catalog === null, s.state, view.tool, search(), part("catalog", tools).length, app.controls, s.catalog, view.detail?.tools]);
 	const section = h("section", { key: "catalog", "data-keep": signature });
 	if (view.shown === signature) return section; // the live one stays
 	view.shown = signature;
@@ -152,18 +153,18 @@ function catalogOf(s, view, app) {
 	const fitting = wanted ? tools.filter((t) => t === chosen || (t.originalName + " " + (t.definition.description ?? "")).toLowerCase().includes(wanted)) : tools;
 	const stats = new Map((view.detail?.tools ?? []).map((t) => [t.originalName, t]));
 	const note = [fitting.length < tools.length ? fitting.length + " of " + plural(tools.length, "tool") : plural(s.catalog.tools, "tool"),
-		s.catalog.tokens && tokens(s.catalog.tokens) + " for a model (estimate)", s.catalog.hidden && count(s.catalog.hidden) + " hidden",
-		fitting.length > shownTools && "the first " + shownTools + " are shown; filter to see others"].filter(Boolean).join(", ");
-	const rows = fitting.slice(0, shownTools).map((t) => {
-		const use = stats.get(t.originalName);
+		s.catalog.tokens && tokens(s.catalog.tokens) + " for a model (estimate)", s.catalog.hidden && count(s.catalog.hidden) + " hidden"].filter(Boolean).join(", ");
+	const use = (t) => stats.get(t.originalName), columns = [["Tool", (t) => t.originalName], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => use(t)?.calls ?? 0], ["#Failed", (t) => failedOf(use(t) ?? {})], ["#Tool errors", (t) => use(t)?.toolErrors ?? 0], ["#p50", (t) => use(t)?.p50Ns], ["#p95", (t) => use(t)?.p95Ns]];
+	const row = (t) => {
+		const used = use(t);
 		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
-			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, h("span", "sub wraps hints", hintsOf(t)), h("span", "sub", t.definition.description ?? "")),
-			num(count(t.tokens)), use ? [num(count(use.calls)), num(failures(use)), num(count(use.toolErrors ?? 0)), num(took(use.p50Ns)), num(took(use.p95Ns))]
+			h("td", "grow", h("a", { href: link(s.name, t.originalName) + search(), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, h("span", "sub wraps hints", hintsOf(t)), h("span", "sub", t.definition.description ?? "")),
+			num(count(t.tokens)), used ? [num(count(used.calls)), num(failures(used)), num(count(used.toolErrors ?? 0)), num(took(used.p50Ns)), num(took(used.p95Ns))]
 				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
-	});
+	};
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
-	section.append(head("Tools", s.state === "ready" || rests(s) ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
-		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" && !(rests(s) && rows.length) ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
+	section.append(head("Tools", s.state === "ready" || rests(s) ? note : fitting.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
+		h("div", null, table("catalog", "Tools of " + s.name, columns, fitting, row, s.state !== "ready" && !(rests(s) && fitting.length) ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), hintsOf(chosen).length ? h("p", "note", hintsOf(chosen), " as the server claims") : null, h("p", "desc", chosen.definition.description ?? "No description."),
 			listed && (s.state === "ready" || rests(s)) ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call, s.origin) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),

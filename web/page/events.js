@@ -2,7 +2,9 @@
 // event by itself.
 import { fill, glyph, h, head } from "./dom.js";
 import { at, count, plural, serverNow, took } from "./format.js";
+import { all, asked, brief } from "./places.js";
 import { nameOf } from "./servers.js";
+import { more as moreOf, part } from "./table.js";
 import { found } from "./traffic.js";
 
 // marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
@@ -13,7 +15,7 @@ const tones = { error: "bad", warning: "warn" };
 // summed up.
 const groups = [["", "all kinds"], ["configuration", "configuration"], ["lists", "lists"], ["given_up", "out of service"], ["ends", "ends and starts"], ["tasks", "tasks"], ["messages", "messages"]];
 
-const keptSummaries = 2000, shownEvents = 60;
+const keptSummaries = 2000, shownEvents = 60, briefly = 8;
 
 // takeSummaries adds those that have changed to those that are kept.
 export function takeSummaries(all, answer) {
@@ -73,17 +75,16 @@ function pick(id, title, options, chosen) {
 // showEvents shows what has happened to one server, or to those that a filter has left; null
 // means all. A server that is no longer registered is found by its name.
 export function showEvents(el, app, server, only) {
-	const { lost, pick: picked } = app, all = app.summaries;
-	const mine = (name, group, text) => (server ? name === server : found(app, only, name, [text]) && (only || !picked.server || name === picked.server)) && (!picked.group || group === picked.group);
-	const events = app.events.filter((e) => mine(e.server, e.group, e.text)), sums = inOrder(all.of).filter((s) => mine(s.last.server, s.last.group, s.text)).reverse();
-	const names = [...new Set([...app.servers.keys(), ...[...all.of.values()].map((s) => s.last.server), ...(picked.server ? [picked.server] : [])])].sort();
-	const title = head("Events", lost && app.single ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : app.single ? plural(events.length, "event") + " kept here"
-		: all.started ? ["since ", at(all.started), all.dropped ? ", " + count(all.dropped) + " older ones dropped" : null] : null);
-	title.append(h("span", "spring"), pick("group", "Kind of events", app.single ? groups : groups.slice(0, -1), picked.group), server || only ? "" : pick("server", "Server of events", [["", "all servers"], ...names.map((n) => [n, n])], picked.server),
-		h("button", { type: "button", "data-act": "single", "aria-pressed": String(Boolean(app.single)) }, "One by one"));
-	const shown = app.single ? events.slice(app.allEvents ? 0 : -shownEvents).reverse() : sums.slice(0, app.allEvents ? keptSummaries : shownEvents);
-	const total = app.single ? events.length : sums.length, loading = app.single ? lost === null : !all.started;
+	const { lost, summaries: sum } = app, ofGroup = groups.some(([g]) => g === asked("group")) ? asked("group") : "", ofServer = server || only ? "" : asked("server"), alone = asked("view") === "single";
+	const mine = (e, text) => (server ? e.server === server : found(app, only, e.server, [text]) && (!ofServer || e.server === ofServer)) && (!ofGroup || e.group === ofGroup) && Date.parse(e.time) >= app.since;
+	const events = app.events.filter((e) => mine(e, e.text)).reverse(), sums = inOrder(sum.of).filter((s) => mine(s.last, s.text)).reverse(), some = alone ? events : sums;
+	const names = [...new Set([...app.servers.keys(), ...[...sum.of.values()].map((s) => s.last.server), ...(ofServer ? [ofServer] : [])])].sort();
+	const title = head("Events", [lost && alone ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : alone ? plural(events.length, "event") + " kept here"
+		: sum.started ? ["since ", at(sum.started), sum.dropped ? ", " + count(sum.dropped) + " older ones dropped" : null] : null, all("events", "All events")]);
+	if (!brief()) title.append(h("span", "spring"), pick("group", "Kind of events", alone ? groups : groups.slice(0, -1), ofGroup), server || only ? "" : pick("server", "Server of events", [["", "all servers"], ...names.map((n) => [n, n])], ofServer),
+		h("button", { type: "button", "data-act": "single", "aria-pressed": String(alone) }, "One by one"));
+	const shown = brief() ? some.slice(0, briefly) : part("events", some, shownEvents), loading = alone ? lost === null : !sum.started;
 	fill(el, title,
-		total > shownEvents ? h("p", null, h("button", { type: "button", "data-act": "all-events", "aria-pressed": String(Boolean(app.allEvents)) }, app.allEvents ? "Show the last " + shownEvents : "Show all " + total)) : null,
-		shown.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, shown.map((one) => app.single ? single(one) : summary(one, app, server))) : h("p", "calm", loading ? "Loading…" : app.single && sums.length ? "Older ones are dropped here; what has happened in short still names them." : only || picked.group || picked.server ? "No event that fits." : "No event yet."));
+		shown.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, shown.map((one) => alone ? single(one) : summary(one, app, server))) : h("p", "calm", loading ? "Loading…" : alone && sums.length ? "Older ones are dropped here; what has happened in short still names them." : only || ofGroup || ofServer || app.since ? "No event that fits." : "No event yet."),
+		brief() ? null : moreOf("events", "Events", some.length, shownEvents));
 }

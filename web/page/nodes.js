@@ -2,7 +2,7 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { age, count, plural, tell } from "./format.js";
 import { nameOf } from "./servers.js";
-import { table } from "./traffic.js";
+import { table } from "./table.js";
 
 function state(n, f) {
 	if (n.id === f.node && f.cutOffSince) return [tell("✗", "bad", "cut off"), " for ", age(f.cutOffSince)];
@@ -22,7 +22,7 @@ export function showNodes(el, f) {
 	if (el.hidden) return void fill(el);
 	const none = f.placements.filter((p) => !p.node), first = none.slice(0, 50);
 	fill(el, head("Nodes", count(f.nodes.length) + ", generation " + count(f.generation)),
-		table("Nodes", ["Node", "State", "#Servers", "#Weight", "Labels", "Address"], f.nodes.map((n) => row(n, f)), "None.", "folds"),
+		table("nodes", "Nodes", [["Node", (n) => n.id], "State", ["#Servers", (n) => n.servers], ["#Weight", (n) => n.weight], "Labels", ["Address", (n) => n.address]], f.nodes, (n) => row(n, f), "None.", "folds"),
 		none.length ? h("details", { class: "quiet", key: "unplaced", open: true }, h("summary", null, plural(none.length, "server") + (none.length > 1 ? " are" : " is") + " on no node"),
 			h("ul", "alerts", first.map((p) => h("li", { key: p.server }, nameOf(p.server), " ", h("span", "note", p.reason)))), none.length > first.length ? h("p", "note", count(none.length - first.length) + " more.") : null) : null);
 }

@@ -1,6 +1,7 @@
 // What needs attention, the supervision tree, and the servers with their history.
 import { fill, glyph, h, head, list } from "./dom.js";
 import { age, badge, count, plural, rests, serverNow, span, stateOf, tell, tokens, troubles, until } from "./format.js";
+import { sortHead } from "./table.js";
 import { changed, cpu, load, memory } from "./usage.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
@@ -45,14 +46,12 @@ export function showAttention(el, entries, controls, servers, lost) {
 		return;
 	}
 	const item = (a) => {
-		const [mark, tone, word] = severities[a.severity] ?? severities.notice;
-		return h("li", { key: (a.servers ?? [a.server]).join(",") + " " + a.kind + " " + a.action, class: "alert " + tone },
-			glyph(mark), h("span", "hidden", word + ": "),
-			h("div", "alert-text",
-				h("p", null, a.server ? nameOf(a.server) : null, " ", a.text, a.since ? h("span", "note", past.has(a.kind) ? [" ", age(a.since), " ago"] : [" for ", age(a.since)]) : null),
-				a.servers ? h("p", "names", a.servers.map((name) => [nameOf(name), " "])) : null,
+		const [mark, tone, word] = severities[a.severity] ?? severities.notice, names = a.servers ?? [];
+		return h("li", { key: a.kind + " " + (a.server || names[0] || a.text), class: "alert " + tone }, glyph(mark), h("span", "hidden", word + ": "),
+			a.server ? nameOf(a.server) : names.length ? h("span", "name", names.length < 3 ? names.join(", ") : names[0] + " … " + names.at(-1)) : null,
+			h("details", "alert-text", h("summary", null, h("span", "text", a.text), a.since ? h("span", "note", past.has(a.kind) ? [" ", age(a.since), " ago"] : [" for ", age(a.since)]) : null, " ", h("span", "do", a.action.slice(0, 1).toUpperCase() + a.action.slice(1))),
 				(a.more ?? []).map((text) => h("p", "note", text)),
-				h("p", "do", a.action)),
+				names.length ? h("p", "names", names.map((name) => [nameOf(name), " "])) : null),
 			controls && a.group ? startButton(a.group) : controls && restartable.has(a.kind) ? (a.servers ? restartAll(a.servers) : a.server ? restartButton(a.server) : null) : null);
 	};
 	const quiet = entries.filter((a) => a.severity === "notice"), first = urgent.slice(0, shownAlerts), more = urgent.slice(shownAlerts);
@@ -84,20 +83,29 @@ function button(act, word, name) {
 }
 
 // showTree shows groups in their order, each with its members, and then the servers of no group. With only, a group
-// is shown if a server of it is.
+// is shown if a server of it is. It draws no more than shownTree servers, and the selected one, and returns how many it leaves out.
 export function showTree(el, servers, groups, selected, only) {
+	let room = shownTree, out = 0;
 	const of = new Map(servers.map((s) => [s.name, s])), byName = new Map(groups.map((g) => [g.name, g]));
 	const grouped = new Set(groups.flatMap((g) => g.members));
 	// resolve makes the part of the tree below a name: a server, a group with its shown members, or null.
 	const resolve = (name) => {
 		const g = byName.get(name);
-		if (!g) return of.get(name) ?? null;
+		if (!g) {
+			const s = of.get(name) ?? null;
+			if (!s || room-- > 0 || name === selected) return s;
+			out++;
+			return null;
+		}
 		const members = g.members.map(resolve).filter(Boolean);
 		return members.length || !only ? { ...g, members } : null;
 	};
 	const roots = [...groups.filter((g) => !g.parent).map((g) => g.name), ...servers.filter((s) => !grouped.has(s.name)).map((s) => s.name)].map(resolve).filter(Boolean);
 	list(el, roots, (one) => one.name, (one) => signature(one, selected), (one) => branch(one, selected));
+	return out;
 }
+
+const shownTree = 100;
 
 function signature(one, selected) {
 	if (one.members) return JSON.stringify([one.name, one.state, one.strategy, one.cause?.message, one.members.map((m) => signature(m, selected))]);
@@ -126,24 +134,31 @@ function node(text, pid) {
 }
 
 const loudness = { bad: 4, warn: 3, busy: 2, off: 1, good: 0 };
-const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed + (s.totals?.toolErrors ?? 0), calls: (s) => s.calls.total, restarts: (s) => s.restarts, cpu: (s, used) => used?.cpu ?? -1, memory: (s, used) => used?.memoryBytes ?? -1 };
-const places = { by: "name", of: new Map() };
+const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed + (s.totals?.toolErrors ?? 0), calls: (s) => s.calls.total, restarts: (s) => s.restarts, cpu: (s, used) => used?.cpu ?? -1, memory: (s, used) => used?.memoryBytes ?? -1, tools: (s) => s.catalog.tools, since: (s) => Date.parse(s.downSince ?? s.since) };
+let placed = new Map(); // by server: its place
 
-// arrange chooses the order of the rows. They keep their places until it is called again,
-// whatever happens to the servers: a row must not move while it is read.
+// arrange chooses the order of the rows, the other way round with - before it. They keep their places until it is
+// called again, whatever happens to the servers: a row must not move while it is read.
 export function arrange(servers, by, usage) {
-	const measure = measures[by];
-	places.by = by;
-	places.of = new Map(measure ? servers.sort((a, b) => measure(b, usage.get(b.name)) - measure(a, usage.get(a.name)) || byName(a, b)).map((s, i) => [s.name, i]) : []);
+	const key = by.replace(/^-/, ""), measure = Object.hasOwn(measures, key) ? measures[key] : () => 0, sign = by.startsWith("-") ? -1 : 1;
+	placed = new Map(by ? servers.sort((a, b) => sign * (measure(b, usage.get(b.name)) - measure(a, usage.get(a.name)) || byName(a, b))).map((s, i) => [s.name, i]) : []);
 }
 
 // byPlace orders servers; one that was registered later comes after those that have a place.
 export function byPlace(a, b) {
-	const last = places.of.size;
-	return (places.of.get(a.name) ?? last) - (places.of.get(b.name) ?? last) || byName(a, b);
+	const last = placed.size;
+	return (placed.get(a.name) ?? last) - (placed.get(b.name) ?? last) || byName(a, b);
 }
 
 export function byName(a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; }
+
+const heads = [["State", "trouble", true], ["Server", "name"], ["For", "since"], ["History"], ["Calls", "calls", true], ["Restarts", "restarts", true], ["Catalog", "tools", true], ["Load", "cpu", true]];
+
+// showHeads shows the heads of the columns, which order the rows.
+export function showHeads(el) { fill(el, heads.map(([title, key, desc]) => sortHead("span", { role: "columnheader", key: title }, "servers", title, key, desc))); }
+
+// inTrouble tells whether a server is neither ready nor out of service as planned.
+export function inTrouble(s) { return loudness[stateOf(s.state)[2]] > 1; }
 
 export function showRows(el, servers, seconds, usage, placed) {
 	const period = seconds || autoWindow(servers);

@@ -1,17 +1,9 @@
 // Calls in flight and ended ones, and the tools by use.
 import { fill, h, head, num, td } from "./dom.js";
-import { age, at, count, fits, plural, tell, took } from "./format.js";
+import { age, at, count, fits, plural, tell, took, tokens } from "./format.js";
+import { all, brief, search } from "./places.js";
 import { link, nameOf } from "./servers.js";
-
-// table makes a table. With the style "folds" a narrow window shows each row as a few lines, where
-// each cell but the wide ones has its title.
-export function table(caption, columns, rows, empty, style) {
-	if (!rows.length) return h("p", "calm", empty);
-	for (const row of rows) [...row.cells].forEach((cell, i) => cell.setAttribute("data-title", columns[i].replace("#", "")));
-	return h("div", { class: "scroll", tabindex: 0, role: "region", label: caption }, h("table", style, h("caption", "hidden", caption),
-		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
-		h("tbody", null, rows)));
-}
+import { ordered, part, table } from "./table.js";
 
 function what(call, server) {
 	return [server ? null : nameOf(call.server), h("span", "mono", call.target ? (server ? "" : "/") + call.target : ""),
@@ -41,12 +33,16 @@ export function found(app, only, server, texts) {
 // outcomes say what became of a call, as far as that is known.
 const outcomes = { unknown: "The server may have executed the call.", not_sent: "Nothing was sent: repeating it is safe.", answered: "The server answered, and the error is its answer or about it." };
 
+// unfolded are the keys of what the reader has unfolded: nothing else of its kind is built.
+export const unfolded = new Set();
+
 // opened is what a reader unfolds of a call that has ended.
 function opened(c) {
+	const key = "call " + c.seq;
 	const sentence = c.kind ? outcomes[c.outcome] ?? "The call failed." : c.toolError ? "The tool ran and failed by itself: its result has isError." : "The server answered.";
 	const line = (name, ...text) => h("div", null, h("dt", null, name), h("dd", null, text));
-	return h("details", { key: "call " + c.seq }, h("summary", null, "Details", h("span", "hidden", " of call " + c.seq + " of " + c.server + (c.target ? "/" + c.target : ""))),
-		h("dl", "opened", line("Began", at(c.began)), line("Took", took(c.tookNs)), line("Outcome", sentence, c.kind ? h("span", "tag", c.kind.replaceAll("_", " ")) : null),
+	return h("details", { key }, h("summary", null, "Details", h("span", "hidden", " of call " + c.seq + " of " + c.server + (c.target ? "/" + c.target : ""))),
+		unfolded.has(key) && h("dl", "opened", line("Began", at(c.began)), line("Took", took(c.tookNs)), line("Outcome", sentence, c.kind ? h("span", "tag", c.kind.replaceAll("_", " ")) : null),
 			c.error ? line("Error", c.error) : null, c.epoch ? line("Epoch", c.epoch) : null,
 			line("Client", c.client || "None is named: a client without a name, a command, this page or the program itself made the call."),
 			line("Arguments", "They are not kept here. The journal keeps those of calls with a key: run with --journal FILE.")));
@@ -58,24 +54,27 @@ function cancelButton(app, t, task) {
 }
 
 export function showInFlight(el, app, server, only) {
-	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only));
+	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only)).map((t) => ({ ...t, target: t.tool, method: "tools/call", task: true }));
 	el.hidden = !now.length && !tasks.length;
-	const row = (c, epoch, state) => h("tr", { key: [c.server, c.method, c.target ?? c.tool, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(epoch), td(state));
-	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], [
-		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.key ? h("span", "tag", "key " + keyOf(t)) : null, t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, " ", cancelButton(app, t, { number: t.number }), t.message ? h("span", "sub", t.message) : null])),
-		...now.slice(0, 20).map((c) => row(c, c.epoch, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))], "None."));
+	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, { number: c.number }), c.message ? h("span", "sub", c.message) : null]
+		: c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running");
+	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("flight", "Calls in flight", [["Age", (c) => -Date.parse(c.began)], ["Call", callOf], ["Epoch", (c) => c.epoch], ["State", (c) => c.task ? c.state : c.queued ? "queued" : "running"]], [...tasks, ...now],
+		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(state(c))), "None."));
 }
+
+// callOf is what a list of calls can be ordered by.
+const callOf = (c) => c.server + "/" + (c.target ?? c.tool ?? "");
 
 // keyOf is the key of a call, with the principal that made it.
 const keyOf = (c) => c.principal ? c.key + " of " + c.principal : c.key;
 
 // showUnfinished lists calls with a key that an earlier process has made, and that have no end.
 export function showUnfinished(el, app, server, only) {
-	const all = app.unfinished.filter(of(server, only));
+	const all = app.unfinished.filter(of(server, only)), title = "Calls of an earlier process without an end";
 	el.hidden = !all.length;
-	fill(el, head("Calls of an earlier process without an end", count(all.length + (server || only ? 0 : app.moreUnfinished))), table("Calls of an earlier process without an end", ["Age", "Key", "Call", "State"],
-		all.map((e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
+	fill(el, head(title, count(all.length + (server || only ? 0 : app.moreUnfinished))), table("unfinished", title, [["Age", (e) => -Date.parse(e.began)], ["Key", keyOf], ["Call", callOf], ["State", (e) => e.state]], all,
+		(e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
+			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed"))), "", "folds"));
 }
 
 // alike puts calls that ended in the same way, one after the other, into one row.
@@ -89,43 +88,74 @@ function alike(calls) {
 	return groups;
 }
 
-const pinned = 5; // rows of unknown outcome
+const pinned = 5, briefly = 8; // rows of unknown outcome, and others, on the overview
+
+// ended is when a call has ended, in milliseconds.
+const ended = (c) => Date.parse(c.began) + (c.tookNs ?? 0) / 1e6;
 
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
 // calls do not push them out.
 export function showCalls(el, app, server, only) {
-	const mine = (c) => server ? c.server === server : found(app, only, c.server, [c.target, c.server + "/" + (c.target ?? ""), c.client, c.error]);
-	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
-	const row = (c, more) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), more?.length > 1 ? h("span", "tag", count(more.length) + "×") : null), num(took(c.tookNs)));
-	const title = (text) => h("tr", { key: text, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, text));
-	const rows = groups.slice(0, app.allUnknown ? groups.length : pinned).map((g) => row(g.calls[0], g.calls)), left = groups.length - rows.length;
-	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
-		left || app.allUnknown && groups.length > pinned ? h("p", { key: "more" }, h("button", { type: "button", "data-act": "all-unknown", "aria-pressed": String(Boolean(app.allUnknown)) }, app.allUnknown ? "Fewer of unknown outcome" : "All of unknown outcome: " + plural(left, "more row"))) : null,
-		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], rows.length ? [title("Unknown outcome"), ...rows, ...(others.length ? [title("Last ended"), ...others.map((c) => row(c))] : [])] : others.map((c) => row(c)), !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
+	const mine = (c) => ended(c) >= app.since && (server ? c.server === server : found(app, only, c.server, [c.target, c.server + "/" + (c.target ?? ""), c.client, c.error]));
+	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown).map((g) => ({ ...g.calls[0], times: g.calls.length })), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").reverse();
+	const first = brief() ? [groups.slice(0, pinned), others.slice(0, briefly)] : [groups, others];
+	const row = (c) => c.title ? h("tr", { key: c.title, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, c.title))
+		: h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(ended(c)).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), c.times > 1 ? h("span", "tag", count(c.times) + "×") : null), num(took(c.tookNs)));
+	const items = !groups.length || ordered("calls") ? first.flat() : [{ title: "Unknown outcome" }, ...first[0], ...(others.length ? [{ title: "Last ended" }, ...first[1]] : [])];
+	fill(el, head("Recent calls", [unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null, all("calls", "All calls")]),
+		table("calls", "Recent calls", [["Ended", ended], ["Call", callOf], ["Outcome", (c) => c.kind ? c.outcome + " " + c.kind : c.toolError ? "answered tool error" : "answered"], ["#Took", (c) => c.tookNs]], items, row,
+			!app.polled ? "Loading…" : only || app.since ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 
 // showFound lists the tools of all servers that fit the filter.
 export function showFound(el, found) {
-	const tools = found?.tools ?? [];
+	const tools = found?.tools ?? [], title = "Tools that fit the filter";
 	el.hidden = !tools.length;
-	fill(el, head("Tools that fit the filter", found?.more ? "the first " + tools.length + " of " + count(tools.length + found.more) : null), table("Tools that fit the filter", ["Tool", "Description"],
-		tools.map((t) => h("tr", { key: t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), "", "folds"));
+	fill(el, head(title, [found?.more ? "the first " + tools.length + " of " + count(tools.length + found.more) + " " : null, all("tools", "All of them")]), table("found", title, [["Tool", (t) => t.name], "Description"], tools,
+		(t) => h("tr", { key: t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? "")), "", "folds"));
 }
 
-export function showTools(el, all, only) {
-	const stats = (all ?? []).filter(of(null, only)), top = stats.slice(0, 12);
-	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
-		table("Busiest tools", ["Tool", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
-			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
-				num(count(t.calls)), num(failures(t)), num(count(t.toolErrors ?? 0)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
-				h("td", "wide", t.calls ? spread(t) : null))), !all ? "Loading…" : only ? "No tool of these servers is among the busiest." : "No tool has been called yet.", "folds"));
+// merged are the tools of all servers: first those that took the most time, then those that were not called.
+let merged = { number: 0, stats: null, lists: null, tools: [] };
+
+function toolsOf({ tools: stats, lists }) {
+	if (merged.stats === stats && merged.lists === lists) return merged.tools;
+	const of = new Map((lists?.tools ?? []).map((t) => [t.name, t])), called = new Set((stats ?? []).map((t) => t.name));
+	merged = { number: merged.number + 1, stats, lists, tools: [...(stats ?? []).map((t) => ({ ...of.get(t.name), ...t })), ...[...of.values()].filter((t) => !called.has(t.name))] };
+	return merged.tools;
 }
+
+// showTools lists the tools of all servers. It builds only what has changed.
+export function showTools(el, app) {
+	const tools = toolsOf(app), signature = [merged.number, part("tools", tools).length, app.wanted, search()].join(" ");
+	if (el.firstChild && el.signature === signature) return;
+	el.signature = signature;
+	const fitting = app.wanted ? tools.filter((t) => fits(app.wanted, t.name, t.description ?? "")) : tools;
+	fill(el, head("Tools", (fitting.length < tools.length ? count(fitting.length) + " of " : "") + plural(tools.length, "tool") + (app.lists?.more ? ", " + count(app.lists.more) + " more are not listed" : "") + (ordered("tools") ? "" : ", those that took the most time first")),
+		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95"], fitting, (t) =>
+			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server + "/" + t.originalName), t.description ? h("span", "sub wraps", t.description) : null),
+				num(t.tokens ? tokens(t.tokens).replace(/ tokens?/, "") : "–"), t.calls ? [num(count(t.calls)), num(failures(t)), num(count(t.toolErrors ?? 0)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)), h("td", "wide", spread(t))]
+					: ["0", "0", "0", "–", "–", "–", ""].map((text, i) => h("td", i === 6 ? "wide" : "num off", text))), !app.lists || !app.tools ? "Loading…" : tools.length ? "No tool fits the filter." : "No server lists a tool.", "folds"));
+}
+
+// showLists lists the resources and prompts of all servers.
+export function showLists(el, app) {
+	const list = (id, title, noun, columns, row) => {
+		const items = app.lists?.[id] ?? [], fitting = app.wanted ? items.filter((x) => fits(app.wanted, x.server, x.name, x.originalName, x.description ?? "")) : items;
+		return h("section", { key: id }, head(title, (fitting.length < items.length ? count(fitting.length) + " of " : "") + count(items.length)), table(id, title, columns, fitting, row, !app.lists ? "Loading…" : items.length ? "No " + noun + " fits the filter." : "No server lists a " + noun + ".", "folds"));
+	};
+	fill(el, list("resources", "Resources", "resource", [["URI", (r) => r.originalName], ["Name", (r) => r.name], ["Server", (r) => r.server]], (r) => h("tr", { key: r.server + " " + r.originalName },
+		h("td", "whole", h("span", "mono", r.originalName), r.description ? h("span", "sub wraps", r.description) : null), td(r.name), td(nameOf(r.server)))),
+	list("prompts", "Prompts", "prompt", [["Prompt", (p) => p.name], ["Server", (p) => p.server]], (p) => h("tr", { key: p.name },
+		h("td", "whole", h("span", "name", p.name), p.description ? h("span", "sub wraps", p.description) : null), td(nameOf(p.server)))),
+	app.lists?.more ? h("p", "note", count(app.lists.more) + " more are not listed.") : null);
+}
+
+// failedOf counts the failed calls of a tool.
+export function failedOf(t) { return Object.values(t.failed ?? {}).reduce((sum, n) => sum + n, 0); }
 
 // failures counts the failed calls of a tool. Results with isError are counted as tool errors.
-export function failures(t) {
-	const failed = Object.values(t.failed ?? {}).reduce((sum, n) => sum + n, 0);
-	return [count(failed), t.unknown ? h("span", "tag bad", count(t.unknown) + " unknown") : null];
-}
+export function failures(t) { return [count(failedOf(t)), t.unknown ? h("span", "tag bad", count(t.unknown) + " unknown") : null]; }
 
 // spread draws p50 to p95 on a logarithmic scale from 10 µs to 100 s.
 function spread(t) {

@@ -15,13 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
-// click clicks the first element that fits.
-func (p *page) click(selector string) {
-	p.t.Helper()
-	p.wait(fmt.Sprintf(`document.querySelector(%q)`, selector))
-	eval[bool](p, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
-}
-
 // set types into a field of the form.
 func (p *page) set(name, value string) {
 	p.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -19,10 +20,14 @@ type Query struct {
 	Kinds []Kind
 	// Server, Tool, Client and Principal select records that have just that value. Tool is the server's own name of the tool.
 	Server, Tool, Client, Principal string
+	// Text selects records that have this text anywhere, in letters of either case.
+	Text string
 	// Events selects events of these kinds; nil: all.
 	Events []mcpvisor.EventKind
 	// Outcome selects calls of that outcome.
 	Outcome mcpvisor.Outcome
+	// MaxArguments is the length of the longest arguments, in bytes: of longer ones only the length is returned. 0: no bound.
+	MaxArguments int
 	// Last selects the last ones, at most so many; 0: all. They are held in memory.
 	Last int
 }
@@ -98,14 +103,25 @@ func Read(dir string, q Query, f func(Record) error) error {
 
 // readFile calls f with the selected records of a file.
 func (q *Query) readFile(s segment, needles [][]byte, f func(Record) error) error {
+	var text []byte // as JSON writes it
+	if q.Text != "" {
+		quoted, _ := json.Marshal(strings.ToLower(q.Text)) // a string always marshals
+		text = quoted[1 : len(quoted)-1]
+	}
 	err := eachLine(s.path, func(line []byte) error {
 		for _, needle := range needles {
 			if !bytes.Contains(line, needle) {
 				return nil
 			}
 		}
+		if text != nil && !bytes.Contains(bytes.ToLower(line), text) {
+			return nil
+		}
 		var r Record
 		if content, _, err := splitLine(line); err == nil && unmarshal(content, &r) == nil && q.matches(&r) {
+			if n := len(r.Arguments); q.MaxArguments > 0 && n > q.MaxArguments {
+				r.Arguments, r.ArgumentsBytes = nil, n
+			}
 			return f(r)
 		}
 		return nil // damaged, which Verify finds, or another one

@@ -37,6 +37,11 @@ const (
 	KindSegment Kind = "segment"
 )
 
+// EventKinds are the kinds of records that say what happened: all but calls and the first lines of files. The slice is the caller's.
+func EventKinds() []Kind {
+	return []Kind{KindEvent, KindApproval, KindStart, KindEnd, KindGap, KindRepair}
+}
+
 // Record is one line of a file. In JSON, durations are nanoseconds. Texts of peers are bounded, and secrets are masked.
 type Record struct {
 	// Seq numbers the records of a directory, from 1, without a gap. The writer sets it.
@@ -69,7 +74,7 @@ type Record struct {
 	// keyed digest. Which of them is set is up to [Options].
 	Arguments       json.RawMessage `json:"arguments,omitempty"`
 	ArgumentsDigest string          `json:"argumentsDigest,omitempty"`
-	// ArgumentsBytes is set, and neither of them, if the arguments were longer than 1 MiB.
+	// ArgumentsBytes is set, and neither of them, if the arguments were longer than 1 MiB, or than [Query].MaxArguments.
 	ArgumentsBytes int `json:"argumentsBytes,omitempty"`
 
 	// Event is the kind of the event, and Details is all of it.

@@ -150,6 +150,11 @@ func TestWriter(t *testing.T) {
 	}
 	require.Empty(t, read(t, dir, records.Query{Since: time.Now().Add(time.Hour)}))
 	require.Len(t, read(t, dir, records.Query{Client: "host 1"}), 2)
+	found := read(t, dir, records.Query{Text: "IT Crashed", MaxArguments: 1})
+	require.Len(t, found, 1)
+	require.Nil(t, found[0].Arguments)
+	require.Equal(t, 2, found[0].ArgumentsBytes)
+	require.Empty(t, read(t, dir, records.Query{Text: "it crashed often"}))
 	last := read(t, dir, records.Query{Last: 3})
 	require.Len(t, last, 3)
 	require.Equal(t, records.KindEnd, last[2].Kind)

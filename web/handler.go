@@ -46,6 +46,7 @@ type Handler struct {
 	unfinished unfinished
 	answers    *jsonanswer.Room // of large answers
 	bodies     *jsonanswer.Room // of bodies of requests
+	searches   chan struct{}    // holds a value while records are searched
 	requests   chan struct{}    // holds one value for each request that is served, without streams and probes
 	streams    chan struct{}    // holds one value for each open event stream
 	closeOnce  sync.Once
@@ -93,7 +94,7 @@ func New(client *facade.Client, opts ...Option) (*Handler, error) {
 	h := &Handler{client: client, opts: o, instance: hex.EncodeToString(instance[:]), logins: newLoginLimit(),
 		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes),
-		requests: make(chan struct{}, maxRequests), streams: make(chan struct{}, maxStreams)}
+		searches: make(chan struct{}, 1), requests: make(chan struct{}, maxRequests), streams: make(chan struct{}, maxStreams)}
 	h.routes = h.newRoutes()
 	return h, nil
 }
@@ -119,6 +120,7 @@ func (h *Handler) operations() []route {
 		{"GET /api/tools", h.getToolUse},
 		{"GET /api/search", h.getSearch},
 		{"GET /api/calls", h.getCalls},
+		{"GET /api/records", h.getRecords},
 		{"GET /api/clients", h.getClients},
 		{"GET /api/nodes", h.getNodes},
 		{"GET /api/usage", h.getUsage},

@@ -29,7 +29,7 @@ func (h *Handler) getStatus(w http.ResponseWriter, r *http.Request) {
 		all := h.client.Status()
 		groups := h.client.Groups()
 		s := api.Status{Schema: api.Schema, Instance: h.instance, Title: h.opts.title, Version: facade.Version(), Now: at,
-			Controls: h.opts.controls, Attention: h.attention(at, all, groups), Servers: all, Groups: groups, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
+			Controls: h.opts.controls, Recorded: h.opts.program.Records != nil, Attention: h.attention(at, all, groups), Servers: all, Groups: groups, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
 		for i := range all {
 			s.Names = append(s.Names, all[i].Name)
 			h.statusInTerms(&all[i])

@@ -83,7 +83,9 @@ func TestRun_planted_secrets(t *testing.T) {
 	_, out, errs := b.command("deny", id[1], "--reason=not now")
 	shown["deny"] = out + errs
 	<-waiting
-	_, shown["calls at the end"] = request(t, http.MethodGet, page+"api/calls", "")
+	for _, path := range []string{"calls", "records?kind=calls", "records?kind=events"} {
+		_, shown[path+" at the end"] = request(t, http.MethodGet, page+"api/"+path, "")
+	}
 	shown["run"] = b.stop() + b.errs.String()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path != file && secrets[d.Name()] == "" && script[d.Name()] == "" {

@@ -181,7 +181,7 @@ type eventsCmd struct {
 
 // Run implements kong's command.
 func (cmd *eventsCmd) Run(inv *invocation) error {
-	q := records.Query{Kinds: []records.Kind{records.KindEvent, records.KindApproval, records.KindStart, records.KindEnd, records.KindGap, records.KindRepair}}
+	q := records.Query{Kinds: records.EventKinds()}
 	for _, kind := range cmd.Kind {
 		q.Events = append(q.Events, mcpvisor.EventKind(kind))
 	}

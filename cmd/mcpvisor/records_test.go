@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,9 +27,18 @@ func TestRun_records(t *testing.T) {
 	}
 	one["env"] = env
 	servers := map[string]any{"one": one}
-	args := []string{"run", "--records", dir, "--records-arguments", "whole"}
-	for range 2 {
-		b := startReady(t, servers, args...)
+	args := []string{"run", "--http", "127.0.0.1:0", "--records", dir, "--records-arguments", "whole"}
+	for round := range 2 {
+		b := startRun(t, servers, args...)
+		page := pageOf(b)
+		b.await(" ready: ")
+		if _, text := request(t, http.MethodGet, page+"api/records?kind=calls&q=echo", ""); round == 0 {
+			require.JSONEq(t, `{"records": []}`, text)
+		} else {
+			require.Contains(t, text, "the key is ***", "of the run before")
+			_, text = request(t, http.MethodGet, page+"api/records?kind=events", "")
+			require.Contains(t, text, `"kind":"end"`)
+		}
 		b.exits(cli.ExitOK, "call", "one/echo", `{"text":"the key is `+planted+` and 5`+planted+`7"}`)
 		b.exits(cli.ExitUsage, "call", "one/none", "{}")
 		b.stop()

@@ -31,6 +31,8 @@ type Status struct {
 	Now time.Time `json:"now"`
 	// Controls is whether actions are allowed.
 	Controls bool `json:"controls"`
+	// Recorded is whether the program keeps records, which GET api/records searches.
+	Recorded bool `json:"recorded"`
 	// Attention lists what an operator should look at, the most important entry first.
 	Attention []Attention `json:"attention"`
 	// Servers are all servers, sorted by name; with ?server=NAME, which may be repeated,

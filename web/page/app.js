@@ -7,6 +7,7 @@ import { arrange, byName, byPlace, inTrouble, showAttention, showHeads, showRows
 import { showApprovals } from "./approvals.js";
 import { showClients } from "./clients.js";
 import { showNodes } from "./nodes.js";
+import { showRecorded } from "./recorded.js";
 import { showEvents, takeSummaries } from "./events.js";
 import { drawMore, forget, more, orderOf, part } from "./table.js";
 import { showCalls, showFound, showInFlight, showLists, showTools, showUnfinished, unfolded } from "./traffic.js";
@@ -96,6 +97,7 @@ function takeStatus(s) {
 	app.attention = s.attention;
 	app.groups = s.groups ?? [];
 	app.controls = s.controls;
+	app.recorded = s.recorded;
 	const first = !app.loaded;
 	app.loaded = true;
 	if (first && view.name !== null) pollUsage(); // the overview comes before its numbers
@@ -390,6 +392,7 @@ function paint() {
 		lists: (el) => showLists(el, app),
 		calls: (el) => showCalls(el, app, null, only),
 		events: (el) => showEvents(el, app, null, only),
+		recorded: (el) => showRecorded(el, app, get, render),
 	};
 	for (const [id, show] of Object.entries(draw)) {
 		const el = $(id);
@@ -608,6 +611,9 @@ document.addEventListener("click", (e) => {
 	} else if (button.dataset.act === "single") {
 		ask("view", asked("view") === "single" ? "" : "single");
 		if (asked("group") === "messages") ask("group", "");
+		render(true);
+	} else if (button.dataset.recorded !== undefined) {
+		ask("recorded", button.dataset.recorded);
 		render(true);
 	} else if (button.dataset.sort !== undefined) {
 		ask(orderOf(button.dataset.list), button.dataset.sort);

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -74,12 +75,33 @@ func (k *keptRecords) decided(q rules.Question, refused error) {
 	k.writer.Add(r)
 }
 
+// search finds records for the page.
+func (k *keptRecords) search(dir string) func(context.Context, api.RecordsQuery) ([]json.RawMessage, error) {
+	return func(ctx context.Context, wanted api.RecordsQuery) (found []json.RawMessage, err error) {
+		q := records.Query{Kinds: []records.Kind{records.KindCall}, Text: wanted.Text, Server: wanted.Server, Since: wanted.Since, Last: wanted.Last, MaxArguments: 4 << 10}
+		if wanted.Events {
+			q.Kinds = records.EventKinds()
+		}
+		if wanted.Unknown {
+			q.Outcome = mcpvisor.OutcomeUnknown
+		}
+		err = records.Read(dir, q, func(r records.Record) error {
+			text, _ := json.Marshal(&r) // it was read from JSON
+			found = append(found, text)
+			return ctx.Err()
+		})
+		slices.Reverse(found)
+		return found, err
+	}
+}
+
 // begin records the events of a client until its end.
-func (k *keptRecords) begin(r *running) {
+func (k *keptRecords) begin(r *running, dir string) {
 	if k == nil {
 		return
 	}
 	k.masks.Store(r.served.Masks)
+	r.served.Program.Records = k.search(dir)
 	k.prints.Store(r.printer)
 	if other := r.served.Attention; other != nil {
 		r.served.Attention = func() []api.Attention { return append(other(), k.attention()...) }

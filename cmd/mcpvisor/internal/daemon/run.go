@@ -166,7 +166,7 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 	if err != nil {
 		return errors.Join(err, kept.close())
 	}
-	kept.begin(r)
+	kept.begin(r, cmd.Records)
 	serving, closeMetrics, err := o.serve(r.client, r.served)
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)

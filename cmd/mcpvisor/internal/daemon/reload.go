@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/difference"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -319,7 +320,7 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 		case !before.Equal(spec):
 			c.Action, c.Differences = control.ActionReplace, []string{"its entry can be used again"}
 			if r.usable[name] {
-				c.Differences = explain(before, spec)
+				c.Differences = difference.Of(before, spec)
 			}
 		default:
 			unchanged++

@@ -1,4 +1,4 @@
-package daemon
+package difference
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestExplain(t *testing.T) {
+func TestOf(t *testing.T) {
 	before := mcpvisor.ServerSpec{Name: "erp", Origin: "a:1", Policy: mcpvisor.Retry(5, time.Second), After: []string{"db"}, Secrets: []string{"1234", "old-secret-text"},
 		Stdio: &mcpvisor.Stdio{Command: "node", Args: []string{"erp.js", "big500", "--token", "abc", "1234", "last"}, Env: map[string]string{"TOKEN": "a-token-of-before", "A": "1"}}}
 	after := before.Clone()
-	require.Empty(t, explain(before, after))
+	require.Empty(t, Of(before, after))
 	after.Origin = "a:2"
 	after.Timeouts.Start = 60 * time.Second // the default
-	require.Empty(t, explain(before, after), "that is no difference")
+	require.Empty(t, Of(before, after), "that is no difference")
 	require.True(t, before.Equal(after))
 
 	after.Stdio.Args[1], after.Stdio.Args[3], after.Stdio.Args[4] = "big400", "xyz", "5678"
@@ -32,31 +32,31 @@ func TestExplain(t *testing.T) {
 	after.After, after.Tools.Deny = []string{"cache"}, []string{"drop_*"}
 	after.ToolSettings = map[string]mcpvisor.ToolSetting{"send": {Timeout: time.Minute}}
 	require.Equal(t, []string{"args[1] big500 → big400", "args[3] changed", "args[4] changed", "env.B added", "env.TOKEN changed",
-		"retry.max_attempts 5 → -1", "standby true added", "after cache added", "tools.deny drop_* added", "tools.send added", "timeouts.call 3m added", "args[5] removed", "and 2 more"}, explain(before, after))
-	require.Equal(t, []string{"timeouts.call removed"}, explain(mcpvisor.ServerSpec{Timeouts: after.Timeouts}, mcpvisor.ServerSpec{}))
+		"retry.max_attempts 5 → -1", "standby true added", "after cache added", "tools.deny drop_* added", "tools.send added", "timeouts.call 3m added", "args[5] removed", "and 2 more"}, Of(before, after))
+	require.Equal(t, []string{"timeouts.call removed"}, Of(mcpvisor.ServerSpec{Timeouts: after.Timeouts}, mcpvisor.ServerSpec{}))
 	after.Policy, after.Standby, after.After, after.Tools, after.Stdio = before.Policy, false, before.After, before.Tools, before.Stdio
-	require.Equal(t, []string{"tools.send added", "timeouts.call 3m added"}, explain(before, after))
+	require.Equal(t, []string{"tools.send added", "timeouts.call 3m added"}, Of(before, after))
 }
 
 // A server that is reached in another way has the keys of both, and no secret of an address.
-func TestExplain_transport(t *testing.T) {
+func TestOf_transport(t *testing.T) {
 	program := mcpvisor.ServerSpec{Name: "erp", Stdio: &mcpvisor.Stdio{Command: "erp"}}
 	remote := mcpvisor.ServerSpec{Name: "erp", HTTP: &mcpvisor.HTTP{URL: "https://me:pw@erp.example/mcp?key=k1", Headers: map[string]string{"Authorization": "Bearer x"}}}
-	require.Equal(t, []string{"url https://erp.example/mcp added", "headers.Authorization added", "command removed"}, explain(program, remote))
+	require.Equal(t, []string{"url https://erp.example/mcp added", "headers.Authorization added", "command removed"}, Of(program, remote))
 	moved := remote.Clone()
 	moved.HTTP.URL = "https://me:pw@erp.example/mcp?key=k2"
 	moved.HTTP.Auth = &headerauth.Source{Command: []string{"token"}}
-	require.Equal(t, []string{"url changed", "auth added"}, explain(remote, moved))
-	text := strings.Join(explain(moved, remote), " ")
+	require.Equal(t, []string{"url changed", "auth added"}, Of(remote, moved))
+	text := strings.Join(Of(moved, remote), " ")
 	require.NotContains(t, text, "k1")
 	custom := func() mcpvisor.ServerSpec {
 		return mcpvisor.ServerSpec{Name: "erp", Transport: &mcpvisor.Transport{Kind: "ws", Target: "ws://erp", New: func(context.Context) (mcp.Transport, error) { return nil, nil }}}
 	}
-	require.Equal(t, []string{"the way it is reached changed"}, explain(custom(), custom()))
+	require.Equal(t, []string{"the way it is reached changed"}, Of(custom(), custom()))
 }
 
 // No kind of value is left out, and none cannot be compared: each field that differs alone is named.
-func TestExplain_every_field(t *testing.T) {
+func TestOf_every_field(t *testing.T) {
 	base := mcpvisor.ServerSpec{Name: "erp", Stdio: &mcpvisor.Stdio{}, HTTP: &mcpvisor.HTTP{TLS: &mcpvisor.TLS{}}}
 	var check func(path string, at func(*mcpvisor.ServerSpec) reflect.Value)
 	checked := 0
@@ -89,8 +89,8 @@ func TestExplain_every_field(t *testing.T) {
 			default:
 				f.Set(reflect.ValueOf(map[string]string{"X": "x"}))
 			}
-			require.Len(t, explain(base, changed), 1, field)
-			require.NotContains(t, explain(base, changed)[0], "way it is reached", field)
+			require.Len(t, Of(base, changed), 1, field)
+			require.NotContains(t, Of(base, changed)[0], "way it is reached", field)
 			v.Field(i).SetZero()
 			checked++
 		}

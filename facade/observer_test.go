@@ -96,6 +96,13 @@ func TestWithObserver_meta_reaches_the_server(t *testing.T) {
 		prompt, err := c.GetPrompt(t.Context(), "s/meta", nil)
 		require.NoError(t, err)
 		check(prompt.Messages[0].Content.(*mcp.TextContent).Text)
+
+		const own = `{"example.com/own":1}` // the observer is shown what the caller sends
+		_, err = c.CallTool(t.Context(), "s/meta", nil, facade.WithMeta(json.RawMessage(own)))
+		require.NoError(t, err)
+		_, err = c.GetPrompt(t.Context(), "s/meta", nil, facade.WithMeta(json.RawMessage(own)))
+		require.NoError(t, err)
+		require.Equal(t, own, string(o.take(t, "prompts/get")[1].Meta))
 	})
 }
 

@@ -29,12 +29,13 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view == nil {
 		return response{}, unknownServer(s, server)
 	}
+	o := c.callOptions(opts)
+	q.meta = o.Meta
 	ctx = c.begin(ctx, q, view, r.Method, r.Target, r.Method == "prompts/get" && view.Catalog.HasPrompt(r.Target))
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
-	o := c.callOptions(opts)
 	q.record.Client, q.principal = o.ClientName, o.Principal
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
@@ -260,6 +261,8 @@ type tracked struct {
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
+	// meta is that of WithMeta, for the observer.
+	meta json.RawMessage
 	// observation is nil without an observer.
 	observation *observation
 }
@@ -386,7 +389,7 @@ func (q *tracked) observe(ctx context.Context, by monitor.Observer) context.Cont
 	o := observationPool.Get().(*observation)
 	q.observation, o.by = o, by
 	o.start = q.view.RequestStart(q.record.Method, q.record.Target)
-	o.start.Listed = q.listed
+	o.start.Listed, o.start.Meta = q.listed, q.meta
 	o.ctx, o.meta = q.c.rt.RequestStarted(ctx, by, o.start)
 	return o.ctx
 }
@@ -397,7 +400,7 @@ func (q *tracked) endObservation(failure *mcpvisor.Error) {
 	q.observation = nil
 	end := monitor.RequestEnd{RequestStart: q.view.RequestStart(o.start.Method, o.start.Target), Began: q.record.Began, Took: q.record.Took,
 		Err: failure, ToolError: q.record.ToolError, Outcome: q.record.Outcome, ResultBytes: q.record.ResultBytes, RequestID: o.id}
-	end.Listed = q.listed
+	end.Listed, end.Meta = q.listed, q.meta
 	if q.record.Epoch != 0 {
 		end.Epoch = q.record.Epoch
 	}

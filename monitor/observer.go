@@ -57,8 +57,8 @@ type RequestStart struct {
 	Transport string
 	// Incoming: the server made the request, and the client answers it.
 	Incoming bool
-	// Meta is the _meta object of an Incoming request as the server sent it; nil if it
-	// sent none. It may hold a trace context.
+	// Meta is the _meta object of an Incoming request as the server sent it, or what the caller gave
+	// facade.WithMeta; nil for none. It may hold a trace context.
 	Meta json.RawMessage
 }
 

@@ -19,6 +19,7 @@ const (
 	keyTool      = attribute.Key("gen_ai.tool.name")
 	keyPrompt    = attribute.Key("gen_ai.prompt.name")
 	keyErrorType = attribute.Key("error.type")
+	keyTransport = attribute.Key("network.transport")
 
 	keyServer     = attribute.Key("mcpvisor.server.name")
 	keyState      = attribute.Key("mcpvisor.server.state")
@@ -93,6 +94,17 @@ func targetKey(method string) attribute.Key {
 		return keyTool
 	case "prompts/get":
 		return keyPrompt
+	}
+	return ""
+}
+
+// networkTransport is the network.transport of a transport of this library; empty if that is unknown.
+func networkTransport(transport string) string {
+	switch transport {
+	case "stdio", "memory":
+		return "pipe"
+	case "http":
+		return "tcp"
 	}
 	return ""
 }

@@ -283,9 +283,9 @@ func onEveryTracedServer(t *testing.T, f func(t *testing.T, spec mcpvisor.Server
 }
 
 // callTraced calls the tool of a tracedServer.
-func (f *fixture) callTraced(ctx context.Context) (child childSpan) {
+func (f *fixture) callTraced(ctx context.Context, opts ...facade.CallOption) (child childSpan) {
 	f.t.Helper()
-	r, err := f.client.CallTool(ctx, "s/span", map[string]any{"secret": "canary-4711"})
+	r, err := f.client.CallTool(ctx, "s/span", map[string]any{"secret": "canary-4711"}, opts...)
 	require.NoError(f.t, err)
 	require.False(f.t, r.IsError)
 	require.NoError(f.t, json.Unmarshal([]byte(r.Content[0].(*mcp.TextContent).Text), &child))

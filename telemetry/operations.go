@@ -30,6 +30,7 @@ type seriesKey struct {
 	incoming               bool
 	server, method, target string
 	protocol, failure      string
+	transport              string // of the server
 }
 
 // toolKey identifies a tool or prompt.
@@ -48,6 +49,9 @@ func (k seriesKey) attributes() []attribute.KeyValue {
 	}
 	if k.failure != "" {
 		all = append(all, keyErrorType.String(k.failure))
+	}
+	if network := networkTransport(k.transport); network != "" {
+		all = append(all, keyTransport.String(network))
 	}
 	return all
 }
@@ -81,7 +85,7 @@ func newOperations(i *instruments) *operations {
 // ended records a request. A request that was refused before anything was sent has no
 // duration; the client counts it.
 func (o *operations) ended(ctx context.Context, r *monitor.RequestEnd) {
-	key := seriesKey{incoming: r.Incoming, server: r.Server, method: r.Method, protocol: r.Protocol, failure: errorType(r)}
+	key := seriesKey{incoming: r.Incoming, server: r.Server, method: r.Method, protocol: r.Protocol, failure: errorType(r), transport: r.Transport}
 	if r.Incoming {
 		key.method = knownMethod(r.Method)
 		o.incoming.Record(ctx, r.Took.Seconds(), o.find(key).options...)

@@ -72,8 +72,8 @@ func appendMember(b []byte, name, value string) []byte {
 	return append(b, text...)
 }
 
-// remoteSpan returns ctx with the span that the _meta of a server names as its parent; ctx
-// itself if it names none. Baggage of servers is not taken over: the host would pass it on.
+// remoteSpan returns ctx with the span that the _meta of a server, or of a caller, names as its parent;
+// ctx itself if it names none. Baggage is not taken over: the host would pass it on.
 func remoteSpan(ctx context.Context, meta json.RawMessage) context.Context {
 	var members struct {
 		Parent json.RawMessage `json:"traceparent"`

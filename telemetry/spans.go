@@ -18,7 +18,6 @@ import (
 // Keys of attributes that only spans have.
 const (
 	keyOperation  = attribute.Key("gen_ai.operation.name")
-	keyTransport  = attribute.Key("network.transport")
 	keyRequestID  = attribute.Key("jsonrpc.request.id")
 	keyStatusCode = attribute.Key("rpc.response.status_code")
 	keyEpochSpan  = attribute.Key("mcpvisor.server.epoch")
@@ -59,7 +58,7 @@ func newSpans(provider trace.TracerProvider) *spans {
 	return s
 }
 
-// start starts the span of a request.
+// start starts the span of a request. Its parent is that of ctx, or else the one that the _meta of the caller names.
 func (s *spans) start(ctx context.Context, r *monitor.RequestStart) context.Context {
 	kind := s.kindOf(r)
 	if r.Incoming {
@@ -68,6 +67,9 @@ func (s *spans) start(ctx context.Context, r *monitor.RequestStart) context.Cont
 	if span := joined(ctx); span != nil {
 		span.SetAttributes(kind.attributes...)
 		return ctx
+	}
+	if len(r.Meta) > 0 && !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = remoteSpan(ctx, r.Meta)
 	}
 	ctx, _ = s.tracer.Start(ctx, kind.name, kind.options...) //nolint:spancheck // end ends it
 	return ctx
@@ -155,11 +157,8 @@ func newSpanKind(key spanKey) *spanKind {
 	if key.method == "tools/call" {
 		k.attributes = append(k.attributes, keyOperation.String("execute_tool"))
 	}
-	switch key.transport {
-	case "stdio", "memory":
-		k.attributes = append(k.attributes, keyTransport.String("pipe"))
-	case "http":
-		k.attributes = append(k.attributes, keyTransport.String("tcp"))
+	if network := networkTransport(key.transport); network != "" {
+		k.attributes = append(k.attributes, keyTransport.String(network))
 	}
 	side := trace.SpanKindClient
 	if key.incoming {

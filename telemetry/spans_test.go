@@ -94,6 +94,27 @@ func TestSpans_reach_the_server(t *testing.T) {
 	})
 }
 
+// The span of a call that another process began is a child of the one that it names in _meta; a span of the context comes first.
+func TestSpans_parent_in_meta(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	f := newTracedFixture(t, nil)
+	f.register(mcpvisor.ServerSpec{Name: "s", InMemory: facade.ServeInMemory(tracedServer())})
+	meta := facade.WithMeta(json.RawMessage(`{"traceparent":"` + parent + `","tracestate":"a=b"}`))
+	child := f.callTraced(t.Context(), meta)
+	span := f.ended("tools/call span")[0]
+	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", child.TraceID)
+	require.Equal(t, "b7ad6b7169203331", span.Parent().SpanID().String())
+	require.Equal(t, span.SpanContext().SpanID().String(), child.Parent)
+	require.Equal(t, "a=b", child.State)
+
+	ctx, host := hostContext(t, f.host, "")
+	child = f.callTraced(ctx, meta)
+	host.End()
+	require.Equal(t, host.SpanContext().TraceID().String(), child.TraceID)
+	f.callTraced(t.Context(), facade.WithMeta(json.RawMessage(`{"traceparent":7}`)))
+	require.False(t, f.ended("tools/call span")[2].Parent().IsValid())
+}
+
 // Without a span in the context nothing is sent, and where it is switched off neither.
 func TestSpans_context_that_is_not_sent(t *testing.T) {
 	members := func(t *testing.T, child childSpan, want ...string) {

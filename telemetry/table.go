@@ -79,10 +79,10 @@ func perServer(further ...attribute.Key) []attribute.Key {
 // table has all metrics, in the order of docs/metrics.md.
 var table = []metricDef{
 	{name: nameClientOperation, kind: histogram, unit: "s", buckets: seconds,
-		attributes: perServer(keyMethod, keyTool, keyPrompt, keyProtocol, keyErrorType), series: "1,900",
+		attributes: perServer(keyMethod, keyTool, keyPrompt, keyProtocol, keyErrorType, keyTransport), series: "1,900",
 		description: "Duration of a request to a server, from when it was sent or queued until its answer. Requests that were refused before anything was sent are in mcpvisor.call.refused only."},
 	{name: nameServerOperation, kind: histogram, unit: "s", buckets: seconds,
-		attributes: perServer(keyMethod, keyProtocol, keyErrorType), series: "with the above",
+		attributes: perServer(keyMethod, keyProtocol, keyErrorType, keyTransport), series: "with the above",
 		description: "Duration of a request of a server to this client: sampling, elicitation, roots."},
 	{name: nameSession, kind: histogram, unit: "s", buckets: seconds, attributes: perServer(keyProtocol, keyErrorType), series: "17·S",
 		description: "How long a session was ready. error.type is the kind of the cause; absent if the host ended the session."},

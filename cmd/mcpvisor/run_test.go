@@ -448,7 +448,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	_, body = request(t, http.MethodGet, page+"metrics", "")
 	require.Regexp(t, `(?m)^mcpvisor_server_state\{.*"evicted".*"lacks".*\} 1$|^mcpvisor_server_state\{.*"lacks".*"evicted".*\} 1$`, body)
-	require.Regexp(t, `(?m)^mcpvisor_config_usable 0$`, body)
+	require.Regexp(t, `(?m)^mcpvisor_config_usable{.*} 0$`, body)
 	out, _ := b.exits(cli.ExitUsage, "config")
 	require.Regexp(t, `(?m)^lacks +x +\S+c\.json:1 +not usable`, out)
 	all, _ := b.status(cli.ExitUnavailable)
@@ -463,7 +463,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	status, _ = request(t, http.MethodGet, page+"readyz", "")
 	require.Equal(t, http.StatusOK, status)
 	_, body = request(t, http.MethodGet, page+"metrics", "")
-	require.Regexp(t, `(?m)^mcpvisor_config_usable 1$`, body)
+	require.Regexp(t, `(?m)^mcpvisor_config_usable{.*} 1$`, body)
 
 	b.writeText(`{"mcpServers": `)
 	b.exits(cli.ExitUsage, "reload")
@@ -472,7 +472,10 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	require.Equal(t, api.AttentionConfiguration, answer.Attention[0].Kind)
 	require.Regexp(t, `c\.json:1:\d+: .*; the servers stay as they are$`, answer.Attention[0].Text)
 	_, body = request(t, http.MethodGet, page+"metrics", "")
-	require.Regexp(t, `(?m)^mcpvisor_config_usable 0$`, body)
+	require.Regexp(t, `(?m)^mcpvisor_config_usable{.*} 0$`, body)
+	for result, n := range map[string]string{"complete": "[1-9]", "partial": "0", "refused": "[1-9]"} {
+		require.Regexp(t, `(?m)^mcpvisor_config_reloads_total{.*mcpvisor_reload_result="`+result+`".*} `+n+`$`, body)
+	}
 }
 
 // With --json the events of such a server name the reason, as those of any server.

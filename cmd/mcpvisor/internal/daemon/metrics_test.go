@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	const servers = 160
 	c, err := facade.New()
 	require.NoError(t, err)
-	m, err := newMetrics(c, func() float64 { return 1 }, clients.New())
+	m, err := newMetrics(c, served{usableConfig: func() float64 { return 1 }}, clients.New(), nil)
 	require.NoError(t, err)
 	var specs []mcpvisor.ServerSpec
 	script := mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true}
@@ -33,6 +34,9 @@ func TestMetrics_many_servers(t *testing.T) {
 	text := answer.Body.String()
 	require.NotContains(t, text, "otel_metric_overflow")
 	require.Contains(t, text, `service_name="mcpvisor"`, "target_info")
+	if runtime.GOOS == "linux" {
+		require.Regexp(t, `(?m)^process_resident_memory_bytes [1-9]`, text)
+	}
 	require.NotContains(t, text, "unknown_service")
 	for _, name := range []string{"s000", "s159"} {
 		require.Equal(t, 16, strings.Count(text, fmt.Sprintf("server_name=%q", name))-strings.Count(withoutEnds(text), fmt.Sprintf("server_name=%q", name)))

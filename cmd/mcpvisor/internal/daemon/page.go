@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
@@ -129,9 +131,10 @@ type serving struct {
 type served struct {
 	control.Served
 	usableConfig func() float64
-	collectors   []prometheus.Collector // metrics of a fleet
-	pageOptions  []web.Option           // further ones of the page
-	leaving      func() bool            // see api.Program; nil: never
+	reloads      func() map[string]int64 // by result; nil: the files are not read again
+	collectors   []prometheus.Collector  // metrics of a fleet
+	pageOptions  []web.Option            // further ones of the page
+	leaving      func() bool             // see api.Program; nil: never
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
@@ -141,12 +144,14 @@ type served struct {
 // as far as these were opened. closeMetrics is called after the client was closed.
 func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics func(), err error) {
 	closeMetrics = func() {}
-	if p := o.page; p != nil { // metrics are read from the page only
-		measured, err := newMetrics(c, of.usableConfig, o.hosts, of.collectors...)
-		if err != nil {
+	var measured *clientMetrics
+	if o.page != nil || o.otlp != nil {
+		if measured, err = newMetrics(c, of, o.hosts, o.otlp); err != nil {
 			return nil, closeMetrics, err
 		}
 		closeMetrics = func() { _ = measured.Close() }
+	}
+	if p := o.page; p != nil {
 		program := of.Program
 		program.Leaving, program.Terms, program.Mask = of.leaving, cli.ConfigTerms, of.Masks.Text
 		p.options = append(p.options, of.pageOptions...)
@@ -221,28 +226,61 @@ const maxSeries = 100_000
 
 type clientMetrics struct {
 	*telemetry.Telemetry
-	provider *sdkmetric.MeterProvider
 	registry *prometheus.Registry
+	stop     []func(context.Context) error // of the providers
 }
 
-// newMetrics measures a client, in a registry of its own, the hosts that use it, whether its
-// configuration is usable, and what more collects.
-func newMetrics(c *facade.Client, usableConfig func() float64, hosts *clients.Registry, more ...prometheus.Collector) (*clientMetrics, error) {
+// newMetrics measures a client, the hosts that use it, its configuration and this process, for Prometheus in a registry of its
+// own and for the collector of out. It traces requests if out has spans.
+func newMetrics(c *facade.Client, of served, hosts *clients.Registry, out *otlp) (*clientMetrics, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mcpvisor_config_usable",
-		Help: "1 if the files and all their entries could be used when they were read last, else 0."}, usableConfig))
-	registry.MustRegister(more...)
+	registry.MustRegister(append(of.collectors, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	if err != nil {
 		return nil, err
 	}
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries),
-		sdkmetric.WithResource(resource.NewSchemaless(attribute.String("service.name", "mcpvisor"), attribute.String("service.version", facade.Version()))))
-	t, err := telemetry.Attach(c, telemetry.WithMeterProvider(provider), telemetry.WithGateway(hosts.Status))
-	if err != nil {
-		return nil, errors.Join(err, provider.Shutdown(context.Background()))
+	about, _ := newResource() // openOTLP has told what is wrong with it
+	readers := []sdkmetric.Option{sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries), sdkmetric.WithResource(about)}
+	spans := telemetry.WithoutSpans()
+	m := &clientMetrics{registry: registry}
+	if out != nil && out.metrics != nil {
+		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(out.metrics)))
 	}
-	return &clientMetrics{t, provider, registry}, nil
+	if out != nil && out.spans != nil {
+		tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(out.spans), sdktrace.WithResource(about))
+		spans = telemetry.WithTracerProvider(tracers)
+		m.stop = append(m.stop, tracers.Shutdown)
+	}
+	meters := sdkmetric.NewMeterProvider(readers...)
+	m.stop = append(m.stop, meters.Shutdown)
+	err = of.measure(meters.Meter("github.com/mcpvisor/mcpvisor/cmd/mcpvisor"))
+	if err == nil {
+		m.Telemetry, err = telemetry.Attach(c, telemetry.WithMeterProvider(meters), telemetry.WithGateway(hosts.Status), spans)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// measure reports the configuration.
+func (of *served) measure(meter metric.Meter) error {
+	_, err := meter.Float64ObservableGauge("mcpvisor.config.usable", metric.WithDescription("1 if the files and all their entries could be used when they were read last, else 0."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			o.Observe(of.usableConfig())
+			return nil
+		}))
+	if err != nil || of.reloads == nil {
+		return err
+	}
+	_, err = meter.Int64ObservableCounter("mcpvisor.config.reloads", metric.WithUnit("{reload}"), metric.WithDescription("How often the files were read again, by result."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			for result, n := range of.reloads() {
+				o.Observe(n, metric.WithAttributes(attribute.String("mcpvisor.reload.result", result)))
+			}
+			return nil
+		}))
+	return err
 }
 
 // Handler serves the metrics in the format that the client asks for.
@@ -250,7 +288,15 @@ func (m *clientMetrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Close ends the metrics. Call it when the client was closed.
-func (m *clientMetrics) Close() error {
-	return errors.Join(m.Telemetry.Close(), m.provider.Shutdown(context.Background()))
+// Close ends the metrics and spans, and exports the last of them. Call it when the client was closed.
+func (m *clientMetrics) Close() (err error) {
+	if m.Telemetry != nil {
+		err = m.Telemetry.Close()
+	}
+	for _, stop := range m.stop {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		err = errors.Join(err, stop(ctx))
+		cancel()
+	}
+	return err
 }

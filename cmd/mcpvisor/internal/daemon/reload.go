@@ -53,6 +53,18 @@ type reloader struct {
 
 	published atomic.Pointer[control.Info] // what info was when publish was called
 	explained explanations
+	reloads   reloadCounts
+}
+
+// reloadCounts count reloads by their result. Safe for concurrent use.
+type reloadCounts struct {
+	complete atomic.Int64
+	partial  atomic.Int64 // something of the files could not be used
+	refused  atomic.Int64 // nothing of them could
+}
+
+func (c *reloadCounts) byResult() map[string]int64 {
+	return map[string]int64{"complete": c.complete.Load(), "partial": c.partial.Load(), "refused": c.refused.Load()}
 }
 
 // attention lists what is wrong with the configuration, for the page.
@@ -161,6 +173,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 			again := r.info.Problem == answer.Problem
 			r.info.Digest, r.info.Read, r.info.Problem = digest, began.Round(0), answer.Problem
 			r.publish(r.all())
+			r.reloads.refused.Add(1)
 			if r.guard.Reread() { // a broken configuration does not keep the lock file as it was
 				r.recheck()
 			}
@@ -209,6 +222,11 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	}
 	if recheck {
 		r.recheck()
+	}
+	if err != nil || r.usableConfig() == 0 {
+		r.reloads.partial.Add(1)
+	} else {
+		r.reloads.complete.Add(1)
 	}
 	answer.TookMs = time.Since(began).Milliseconds()
 	done := answer

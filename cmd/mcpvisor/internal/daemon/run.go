@@ -104,7 +104,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		program.Attention, program.Change = r.attention, r.explained.of
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
 			served: served{Served: control.Served{Program: program, Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Masks: r.masks},
-				usableConfig: r.usableConfig, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
+				usableConfig: r.usableConfig, reloads: r.reloads.byResult, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
 					if err := endUnused(inv, r.socket); err != nil {
@@ -167,13 +167,17 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 		return errors.Join(err, kept.close())
 	}
 	kept.begin(r, cmd.Records)
+	o.otlp.printBy(r.printer)
 	serving, closeMetrics, err := o.serve(r.client, r.served)
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 		defer cancel()
 		return errors.Join(err, r.close(ctx), kept.close())
 	}
-	defer closeMetrics()
+	defer func() {
+		o.otlp.printBy(nil)
+		closeMetrics()
+	}()
 	defer o.followTokens(inv, r.printer)()
 	err = supervise(inv, r)
 	return errors.Join(err, serving.close(), kept.close())
@@ -191,6 +195,7 @@ type opened struct {
 	own      *socket.Listener // for other commands; nil without one
 	page     *page            // nil without one
 	endpoint *endpoint        // nil without one
+	otlp     *otlp            // nil without one
 	hosts    *clients.Registry
 }
 
@@ -202,6 +207,9 @@ func (cmd *Serving) open(inv *servers.Opener, info control.Info) (o *opened, err
 			o.close()
 		}
 	}()
+	if o.otlp, err = openOTLP(inv); err != nil {
+		return nil, err
+	}
 	failed := cmd.openAddresses(inv, o)
 	if o.own, err = cmd.listenOnSocket(inv, info, failed); err == nil {
 		err = failed
@@ -240,6 +248,7 @@ func (o *opened) followTokens(inv *servers.Opener, printer *changePrinter) (stop
 
 // close closes them: after the servers, because until then the configuration is in use.
 func (o *opened) close() {
+	o.otlp.close()
 	if o.endpoint != nil && o.endpoint.Listener != nil {
 		_ = o.endpoint.Close()
 	}

@@ -102,7 +102,7 @@ type alertRule struct {
 	Labels, Annotations map[string]string
 }
 
-// dashboardQueries are the queries of the dashboard, and those of its variables.
+// dashboardQueries are the queries of the dashboard, of its annotations and of its variables.
 func dashboardQueries(t *testing.T) (queries []string) {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/grafana/mcpvisor.json")
@@ -112,6 +112,9 @@ func dashboardQueries(t *testing.T) (queries []string) {
 			ID                       int
 			Title, Type, Description string
 			Targets                  []struct{ Expr string }
+		}
+		Annotations struct {
+			List []struct{ Name, Expr string }
 		}
 		Templating struct {
 			List []struct {
@@ -133,6 +136,9 @@ func dashboardQueries(t *testing.T) (queries []string) {
 		for _, target := range p.Targets {
 			queries = append(queries, target.Expr)
 		}
+	}
+	for _, a := range dashboard.Annotations.List {
+		queries = append(queries, a.Expr)
 	}
 	values := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	for _, v := range dashboard.Templating.List {
@@ -188,7 +194,7 @@ func TestDeploy_alerts_are_explained(t *testing.T) {
 var promToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[a-zA-Z_:][a-zA-Z0-9_:]*|[0-9.]+[a-z]*(?::[0-9]+[a-z])?|=~|!~|!=|==|>=|<=|\S`)
 
 var (
-	promFunctions = []string{"rate", "increase", "histogram_quantile", "max_over_time", "min_over_time", "sum_over_time", "sum", "max", "avg", "topk"}
+	promFunctions = []string{"rate", "increase", "histogram_quantile", "max_over_time", "min_over_time", "sum_over_time", "sum", "max", "min", "avg", "topk"}
 	promWords     = []string{"by", "and", "or", "unless", "bool"}
 
 	opening, closing = []string{"(", "[", "{"}, []string{")", "]", "}"}
@@ -247,10 +253,14 @@ func checkQuery(t require.TestingT, query string) (used []string) {
 	return used
 }
 
+// ofTheProgram are metrics of Prometheus and of mcpvisor run, with their labels. docs/metrics.md has them in a table of their own.
+var ofTheProgram = map[string][]string{"up": nil, "mcpvisor_config_usable": nil, "mcpvisor_config_reloads_total": {"mcpvisor_reload_result"},
+	"process_resident_memory_bytes": nil, "process_open_fds": nil, "process_max_fds": nil}
+
 // metricOf returns the metric that Prometheus has under a name, and its labels.
 func metricOf(t require.TestingT, name, query string) (def metricDef, labels []string) {
-	if slices.Contains([]string{"up", "mcpvisor_config_usable"}, name) { // of Prometheus, and of mcpvisor run
-		return def, targetLabels
+	if labels, ok := ofTheProgram[name]; ok {
+		return def, append(labels, targetLabels...)
 	}
 	for _, def := range table {
 		suffix, ok := strings.CutPrefix(name, def.prometheusName())

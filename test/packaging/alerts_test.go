@@ -213,9 +213,18 @@ func TestAlerts(t *testing.T) {
 		{At: "20m", Alert: "McpvisorGone", Alerts: []expected{{map[string]string{"job": "mcp", "instance": "a:1", "severity": "critical"}, nil}}},
 		{At: "100m", Alert: "McpvisorGone", Alerts: []expected{{map[string]string{"job": "mcp", "instance": "a:1", "severity": "critical"}, nil}}},
 		{At: "20m", Alert: "McpvisorConfigUnusable", Alerts: []expected{}},
-	}}, group{Name: "an unusable configuration", Interval: "15s", Input: []sample{{`mcpvisor_config_usable{job="mcp",instance="a:1"}`, "1x40 0x40"}}, Checks: []check{
+	}}, group{Name: "an unusable configuration", Interval: "15s", Input: []sample{{`mcpvisor_config_usable{job="mcp",instance="a:1",otel_scope_name="x"}`, "1x40 0x40"}}, Checks: []check{
 		{At: "9m", Alert: "McpvisorConfigUnusable", Alerts: []expected{}},
 		{At: "19m", Alert: "McpvisorConfigUnusable", Alerts: []expected{{map[string]string{"job": "mcp", "instance": "a:1", "severity": "warning"}, nil}}},
+	}}, group{Name: "few file descriptors are left", Interval: "15s", Input: []sample{
+		{`process_open_fds{job="mcp",instance="a:1"}`, "700x40 900x40"},
+		{`process_max_fds{job="mcp",instance="a:1"}`, "1024x80"},
+		{`mcpvisor_manager_restarts_total{job="mcp",instance="a:1"}`, "0x80"},
+		{`process_open_fds{job="other",instance="b:1"}`, "900x80"},
+		{`process_max_fds{job="other",instance="b:1"}`, "1024x80"},
+	}, Checks: []check{
+		{At: "9m", Alert: "McpvisorDescriptorsShort", Alerts: []expected{}},
+		{At: "19m", Alert: "McpvisorDescriptorsShort", Alerts: []expected{{map[string]string{"job": "mcp", "instance": "a:1", "severity": "warning"}, nil}}},
 	}})
 	file["tests"] = groups
 	// promtool compares annotations, which hold values that change: the rules are tested without.

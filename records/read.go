@@ -19,6 +19,7 @@ type Query struct {
 	// Kinds are the kinds to select; nil: all but KindSegment.
 	Kinds []Kind
 	// Server, Tool, Client and Principal select records that have just that value. Tool is the server's own name of the tool.
+	// Client selects those of every version of the client, too: "editor" also selects "editor 2".
 	Server, Tool, Client, Principal string
 	// Text selects records that have this text anywhere, in letters of either case.
 	Text string
@@ -39,7 +40,7 @@ func (q *Query) matches(r *Record) bool {
 		kind = slices.Contains(q.Kinds, r.Kind)
 	}
 	return kind && (q.Events == nil || slices.Contains(q.Events, r.Event)) && !r.Time.Before(q.Since) && (q.Server == "" || q.Server == r.Server) && (q.Tool == "" || q.Tool == r.Target && r.Method == "tools/call") &&
-		(q.Client == "" || q.Client == r.Client) && (q.Principal == "" || q.Principal == r.Principal) && (q.Outcome == "" || q.Outcome == r.Outcome)
+		(q.Client == "" || q.Client == r.Client || strings.HasPrefix(r.Client, q.Client+" ")) && (q.Principal == "" || q.Principal == r.Principal) && (q.Outcome == "" || q.Outcome == r.Outcome)
 }
 
 // needles are texts of which each selected line has all: most lines are not decoded.
@@ -49,6 +50,9 @@ func (q *Query) needles() (all [][]byte) {
 			continue
 		}
 		text, _ := json.Marshal(value) // a string always marshals
+		if name == "client" {          // its version may follow
+			text = text[:len(text)-1]
+		}
 		all = append(all, append([]byte(`"`+name+`":`), text...))
 	}
 	return all

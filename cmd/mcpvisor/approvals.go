@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,7 +29,7 @@ func (cmd *approvalsCmd) Run(inv *invocation, c *servers.Set) error {
 	}
 	rows := make([][]any, 0, len(open.Approvals))
 	for _, a := range open.Approvals {
-		rows = append(rows, []any{a.ID, a.Principal, mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
+		rows = append(rows, []any{a.ID, cmp.Or(a.Principal, "-"), mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
 	}
 	return inv.Table("ID\tCLIENT\tTOOL\tLEFT\tASKED BY\tARGUMENTS", rows)
 }

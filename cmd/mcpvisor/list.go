@@ -94,12 +94,17 @@ func (inv *invocation) list(header, nothing string, read func(*servers.Set, cont
 type toolsCmd struct {
 	Stats bool   `help:"Show how often the tools of mcpvisor run were called, how these calls ended, how long they took, and what the definitions cost a model."`
 	Sort  string `help:"Order of --stats: ${enum}." enum:"time,calls,p95,failures,tokens,name" default:"time" complete:"time,calls,p95,failures,tokens,name" placeholder:"KEY"`
-	Name  string `arg:"" optional:"" help:"Server, or tool as in fs/list_directory, or alias of a tool: show only these, with their parameters." placeholder:"SERVER[/TOOL]" complete:"target"`
+	Since string `help:"--stats of the calls that were recorded since then, in all runs: a duration such as 24h or 7d, or a time." placeholder:"WHEN"`
+	recordsDir
+	Name string `arg:"" optional:"" help:"Server, or tool as in fs/list_directory, or alias of a tool: show only these, with their parameters." placeholder:"SERVER[/TOOL]" complete:"target"`
 }
 
 func (cmd *toolsCmd) Run(inv *invocation) error {
 	if cmd.Stats {
 		return cmd.printStats(inv)
+	}
+	if cmd.Since+cmd.Records != "" {
+		return cli.UsageError("--since and --records are about --stats; write tools --stats --since 24h")
 	}
 	if cmd.Sort != "time" && cmd.Sort != "" {
 		return cli.UsageError("--sort is about --stats; write tools --stats --sort %s", cmd.Sort)

@@ -65,6 +65,8 @@ func TestRun_records(t *testing.T) {
 	require.NotContains(t, command("calls", "--unknown"), "echo")
 	require.Regexp(t, `(?m)^SERVER +READY +FOR +DOWN +ENDS +RESTARTS +LAST END *\none +\d+\.\d\d% .* 0 +0 +-$`, command("availability"))
 	require.Contains(t, command("--json", "availability", "one", "--since", "7d"), `"restarts": 0`)
+	require.Contains(t, toolExits(t, cli.ExitUsage, "--config", file, "calls", "--server", "oen"), "did you mean one?")
+	require.Contains(t, toolExits(t, cli.ExitUsage, "--config", file, "tools", "oen", "--stats", "--since", "1h"), "did you mean one?")
 	require.Contains(t, command("audit", "verify"), "are as they were written")
 
 	all, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
@@ -84,6 +86,8 @@ func TestRecords_usage(t *testing.T) {
 		`has no "records"`:     {"calls", "--unknown"},
 		"leave out":            {"events", "--live", "--since", "1h"},
 		"there are no records": {"calls", "--records", filepath.Join(t.TempDir(), "none")},
+		"about --stats":        {"tools", "--since", "1h"},
+		"about recorded calls": {"tools", "--stats", "--records", "x"},
 		"neither a duration":   {"events", "--records", t.TempDir(), "--since", "yesterday"},
 		"not within 1":         {"events", "--records", t.TempDir(), "--last", "0"},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,7 @@ const (
 
 type statusCmd struct {
 	Servers []string     `arg:"" optional:"" help:"Names of servers: show only these." complete:"server"`
+	Sort    string       `help:"Order of the servers: ${enum}. All but name put the most first." enum:"name,memory,tokens,calls,restarts" default:"name" complete:"name,memory,tokens,calls,restarts" placeholder:"KEY"`
 	Timeout timeoutValue `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
 }
 
@@ -301,8 +303,24 @@ func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
 	return all
 }
 
+// statusOrders are the values of --sort: the servers that have most of it come first. Those without one are by name.
+var statusOrders = map[string]func(*statusEntry) int64{
+	"memory": func(e *statusEntry) int64 {
+		if e.MemoryBytes == nil {
+			return -1
+		}
+		return *e.MemoryBytes
+	},
+	"tokens":   func(e *statusEntry) int64 { return int64(e.Catalog.Tokens) },
+	"calls":    func(e *statusEntry) int64 { return e.Calls.Total },
+	"restarts": func(e *statusEntry) int64 { return int64(e.Restarts) },
+}
+
 // print prints the page of a server that the command names alone, else the table. c is nil for copies.
 func (cmd *statusCmd) print(inv *invocation, all []statusEntry, groups []mcpvisor.GroupStatus, c *servers.Set) error {
+	if order := statusOrders[cmd.Sort]; order != nil {
+		slices.SortStableFunc(all, func(a, b statusEntry) int { return cmp.Compare(order(&b), order(&a)) })
+	}
 	var one *facts.Subject
 	if len(cmd.Servers) == 1 && len(all) == 1 {
 		var err error

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/facts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/records"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -37,6 +40,12 @@ var toolOrders = map[string]func(a, b toolStats) int{
 // printStats prints how often the tools of mcpvisor run were called, how these calls ended, how long they took, and what
 // the definitions cost a model: of all tools that are listed or were called, or of those that the command names.
 func (cmd *toolsCmd) printStats(inv *invocation) error {
+	if cmd.Since != "" {
+		return cmd.printRecorded(inv)
+	}
+	if cmd.Records != "" {
+		return cli.UsageError("--records is about recorded calls; write tools --stats --since 24h")
+	}
 	c, err := inv.AttachOnly("tools --stats")
 	if err != nil {
 		return err
@@ -82,6 +91,63 @@ func (cmd *toolsCmd) printStats(inv *invocation) error {
 			return inv.unknownTool(c, one)
 		}
 	}
+	return cmd.show(inv, all, display.Count(len(names), "server")+", and no tool is listed or was called")
+}
+
+// printRecorded is printStats of recorded calls, of this run and of earlier ones. Tools that were not called are left out.
+func (cmd *toolsCmd) printRecorded(inv *invocation) error {
+	q := records.Query{Kinds: []records.Kind{records.KindCall}, Server: cmd.Name}
+	if server, tool, ok := mcpvisor.SplitName(cmd.Name); ok {
+		q.Server, q.Tool = server, tool
+	}
+	found, err := (&selection{recordsDir: cmd.recordsDir, Since: cmd.Since, Last: maxLast}).read(inv, q)
+	if err != nil {
+		return err
+	}
+	byName, took := map[string]*toolStats{}, map[string][]time.Duration{}
+	for _, r := range found {
+		if r.Method != "tools/call" || r.ErrorKind == mcpvisor.KindUnknownTool { // a name that no server has
+			continue
+		}
+		name := mcpvisor.Qualify(r.Server, r.Target)
+		s := byName[name]
+		if s == nil {
+			s = &toolStats{ToolStats: api.ToolStats{Server: r.Server, Name: name, OriginalName: r.Target, Failed: map[mcpvisor.ErrorKind]int64{}}}
+			byName[name] = s
+		}
+		if r.Outcome == mcpvisor.OutcomeNotSent {
+			s.Refused++
+			continue
+		}
+		s.Calls++
+		s.Mean += (r.Took - s.Mean) / time.Duration(s.Calls)
+		took[name] = append(took[name], r.Took)
+		if r.Outcome == mcpvisor.OutcomeUnknown {
+			s.Unknown++
+		}
+		switch {
+		case r.ErrorKind != "":
+			s.Failures++
+			s.Failed[r.ErrorKind]++
+		case r.ToolError:
+			s.Failures++
+			s.ToolErrors++
+		}
+	}
+	all := []toolStats{}
+	for name, s := range byName {
+		if d := took[name]; len(d) > 0 {
+			slices.Sort(d)
+			share := func(percent int) time.Duration { return d[(len(d)*percent+99)/100-1] }
+			s.P50, s.P95, s.P99, s.Max = share(50), share(95), share(99), share(100)
+		}
+		all = append(all, *s)
+	}
+	return cmd.show(inv, all, "no call of a tool was recorded since then")
+}
+
+// show prints statistics in the order that the command names. nothing says why there are none.
+func (cmd *toolsCmd) show(inv *invocation, all []toolStats, nothing string) error {
 	slices.SortFunc(all, func(a, b toolStats) int { return cmp.Or(toolOrders[cmd.Sort](a, b), strings.Compare(a.Name, b.Name)) })
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, map[string]any{"tools": all})
@@ -96,7 +162,7 @@ func (cmd *toolsCmd) printStats(inv *invocation) error {
 		return err
 	}
 	if len(rows) == 0 {
-		inv.Note("%s, and no tool is listed or was called", display.Count(len(names), "server"))
+		inv.Note("%s", nothing)
 	}
 	return nil
 }

@@ -112,9 +112,22 @@ func (k *keptRecords) begin(r *running, dir string) {
 	go func() {
 		defer close(k.ended)
 		for e := range events {
-			k.writer.Event(e)
+			k.record(&e, r.served.Change)
 		}
 	}()
+}
+
+// record records an event. That of a server that was registered again says how its entry differs, if change knows.
+func (k *keptRecords) record(e *mcpvisor.Event, change func(server string, gen uint64) string) {
+	if e.Kind == mcpvisor.EventRegistered && change != nil {
+		if text := change(e.Server, e.Gen); text != "" {
+			details, _ := json.Marshal(e) // an event always marshals
+			k.writer.Add(records.Record{Time: e.Time, Kind: records.KindEvent, Server: e.Server, Event: e.Kind, Details: details,
+				Text: e.Server + " registered again, with another specification: " + text})
+			return
+		}
+	}
+	k.writer.Event(*e)
 }
 
 // report says in one line each that records cannot be written, and that they can again.

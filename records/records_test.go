@@ -155,6 +155,8 @@ func TestWriter(t *testing.T) {
 	require.Nil(t, found[0].Arguments)
 	require.Equal(t, 2, found[0].ArgumentsBytes)
 	require.Empty(t, read(t, dir, records.Query{Text: "it crashed often"}))
+	require.Len(t, read(t, dir, records.Query{Client: "host"}), 2, "of any version")
+	require.Empty(t, read(t, dir, records.Query{Client: "hos"}))
 	last := read(t, dir, records.Query{Last: 3})
 	require.Len(t, last, 3)
 	require.Equal(t, records.KindEnd, last[2].Kind)

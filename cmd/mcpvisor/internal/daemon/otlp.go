@@ -104,9 +104,9 @@ func exported(inv *servers.Opener, signal string) (protocol string, err error) {
 	switch protocol {
 	case "grpc":
 		return protocol, nil
-	case "", "http/protobuf", "http/json":
-	default:
-		return "", cli.UsageError("%s=%s is no protocol; write http/protobuf, http/json or grpc", variable, protocol)
+	case "", "http/protobuf":
+	default: // the exporter of metrics has no http/json
+		return "", cli.UsageError("%s=%s is no protocol that is known here; write http/protobuf or grpc", variable, protocol)
 	}
 	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return "", cli.UsageError("%s is no address of a collector; write one as in http://127.0.0.1:4318", name)

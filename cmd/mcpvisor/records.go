@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/records"
 )
@@ -85,25 +85,11 @@ func (s *selection) read(inv *invocation, q records.Query) ([]records.Record, er
 		inv.Note("the last %s; --last N prints more, up to %d", display.Count(len(found), "record"), maxLast)
 	}
 	if err == nil && len(found) == 0 && q.Server != "" {
-		err = inv.checkName(q.Server)
+		if file, bad := inv.LoadConfig(); bad == nil { // there may be records without it
+			_, err = servers.SelectSpecs(file, []string{q.Server})
+		}
 	}
 	return found, err
-}
-
-// checkName is an error about a server that has no record if the configuration does not have it either.
-func (inv *invocation) checkName(server string) error {
-	file, err := inv.LoadConfig()
-	if err != nil {
-		return nil //nolint:nilerr // there are records without it, too
-	}
-	names := file.Broken()
-	for _, s := range file.Servers {
-		names = append(names, s.Spec.Name)
-	}
-	if slices.Contains(names, server) {
-		return nil
-	}
-	return cli.UsageError("server %q has no record, and is not configured; %s", server, cli.NameOneOf(server, names))
 }
 
 // print prints the selected records, each as row makes it, or what run remembers. noun is what one of them is.

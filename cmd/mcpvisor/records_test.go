@@ -87,7 +87,6 @@ func TestRecords_usage(t *testing.T) {
 		"leave out":            {"events", "--live", "--since", "1h"},
 		"there are no records": {"calls", "--records", filepath.Join(t.TempDir(), "none")},
 		"about --stats":        {"tools", "--since", "1h"},
-		"about recorded calls": {"tools", "--stats", "--records", "x"},
 		"neither a duration":   {"events", "--records", t.TempDir(), "--since", "yesterday"},
 		"not within 1":         {"events", "--records", t.TempDir(), "--last", "0"},
 	} {

@@ -40,11 +40,8 @@ var toolOrders = map[string]func(a, b toolStats) int{
 // printStats prints how often the tools of mcpvisor run were called, how these calls ended, how long they took, and what
 // the definitions cost a model: of all tools that are listed or were called, or of those that the command names.
 func (cmd *toolsCmd) printStats(inv *invocation) error {
-	if cmd.Since != "" {
+	if cmd.Since+cmd.Records != "" {
 		return cmd.printRecorded(inv)
-	}
-	if cmd.Records != "" {
-		return cli.UsageError("--records is about recorded calls; write tools --stats --since 24h")
 	}
 	c, err := inv.AttachOnly("tools --stats")
 	if err != nil {

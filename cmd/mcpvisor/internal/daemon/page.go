@@ -14,20 +14,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/otel/attribute"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/metric"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/export"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/regularfile"
-	"github.com/mcpvisor/mcpvisor/telemetry"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -144,9 +136,9 @@ type served struct {
 // as far as these were opened. closeMetrics is called after the client was closed.
 func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics func(), err error) {
 	closeMetrics = func() {}
-	var measured *clientMetrics
+	var measured *export.Metrics
 	if o.page != nil || o.otlp != nil {
-		if measured, err = newMetrics(c, of, o.hosts, o.otlp); err != nil {
+		if measured, err = export.Measure(c, export.Source{Hosts: o.hosts.Status, UsableConfig: of.usableConfig, Reloads: of.reloads, Collectors: of.collectors}, o.otlp); err != nil {
 			return nil, closeMetrics, err
 		}
 		closeMetrics = func() { _ = measured.Close() }
@@ -218,85 +210,4 @@ func (s *serving) close() error {
 	}
 	s.wg.Wait()
 	return failed
-}
-
-// maxSeries bounds the series of each metric. Each server has up to 14 of one metric, one for
-// each kind of cause, and the SDK's own limit of 2,000 would do for 142 servers.
-const maxSeries = 100_000
-
-type clientMetrics struct {
-	*telemetry.Telemetry
-	registry *prometheus.Registry
-	stop     []func(context.Context) error // of the providers
-}
-
-// newMetrics measures a client, the hosts that use it, its configuration and this process, for Prometheus in a registry of its
-// own and for the collector of out. It traces requests if out has spans.
-func newMetrics(c *facade.Client, of served, hosts *clients.Registry, out *otlp) (*clientMetrics, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(of.collectors, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
-	reader, err := exporter.New(exporter.WithRegisterer(registry))
-	if err != nil {
-		return nil, err
-	}
-	about, _ := newResource() // openOTLP has told what is wrong with it
-	readers := []sdkmetric.Option{sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries), sdkmetric.WithResource(about)}
-	spans := telemetry.WithoutSpans()
-	m := &clientMetrics{registry: registry}
-	if out != nil && out.metrics != nil {
-		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(out.metrics)))
-	}
-	if out != nil && out.spans != nil {
-		tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(out.spans), sdktrace.WithResource(about))
-		spans = telemetry.WithTracerProvider(tracers)
-		m.stop = append(m.stop, tracers.Shutdown)
-	}
-	meters := sdkmetric.NewMeterProvider(readers...)
-	m.stop = append(m.stop, meters.Shutdown)
-	err = of.measure(meters.Meter("github.com/mcpvisor/mcpvisor/cmd/mcpvisor"))
-	if err == nil {
-		m.Telemetry, err = telemetry.Attach(c, telemetry.WithMeterProvider(meters), telemetry.WithGateway(hosts.Status), spans)
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return m, nil
-}
-
-// measure reports the configuration.
-func (of *served) measure(meter metric.Meter) error {
-	_, err := meter.Float64ObservableGauge("mcpvisor.config.usable", metric.WithDescription("1 if the files and all their entries could be used when they were read last, else 0."),
-		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			o.Observe(of.usableConfig())
-			return nil
-		}))
-	if err != nil || of.reloads == nil {
-		return err
-	}
-	_, err = meter.Int64ObservableCounter("mcpvisor.config.reloads", metric.WithUnit("{reload}"), metric.WithDescription("How often the files were read again, by result."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			for result, n := range of.reloads() {
-				o.Observe(n, metric.WithAttributes(attribute.String("mcpvisor.reload.result", result)))
-			}
-			return nil
-		}))
-	return err
-}
-
-// Handler serves the metrics in the format that the client asks for.
-func (m *clientMetrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
-}
-
-// Close ends the metrics and spans, and exports the last of them. Call it when the client was closed.
-func (m *clientMetrics) Close() (err error) {
-	if m.Telemetry != nil {
-		err = m.Telemetry.Close()
-	}
-	for _, stop := range m.stop {
-		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		err = errors.Join(err, stop(ctx))
-		cancel()
-	}
-	return err
 }

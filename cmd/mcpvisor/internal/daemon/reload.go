@@ -53,18 +53,14 @@ type reloader struct {
 
 	published atomic.Pointer[control.Info] // what info was when publish was called
 	explained explanations
-	reloads   reloadCounts
+
+	// complete, partial and refused count reloads: all of the files could be used, something could not, nothing could.
+	complete, partial, refused atomic.Int64
 }
 
-// reloadCounts count reloads by their result. Safe for concurrent use.
-type reloadCounts struct {
-	complete atomic.Int64
-	partial  atomic.Int64 // something of the files could not be used
-	refused  atomic.Int64 // nothing of them could
-}
-
-func (c *reloadCounts) byResult() map[string]int64 {
-	return map[string]int64{"complete": c.complete.Load(), "partial": c.partial.Load(), "refused": c.refused.Load()}
+// reloads counts reloads by their result.
+func (r *reloader) reloads() map[string]int64 {
+	return map[string]int64{"complete": r.complete.Load(), "partial": r.partial.Load(), "refused": r.refused.Load()}
 }
 
 // attention lists what is wrong with the configuration, for the page.
@@ -173,7 +169,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 			again := r.info.Problem == answer.Problem
 			r.info.Digest, r.info.Read, r.info.Problem = digest, began.Round(0), answer.Problem
 			r.publish(r.all())
-			r.reloads.refused.Add(1)
+			r.refused.Add(1)
 			if r.guard.Reread() { // a broken configuration does not keep the lock file as it was
 				r.recheck()
 			}
@@ -223,10 +219,10 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	if recheck {
 		r.recheck()
 	}
-	if err != nil || r.usableConfig() == 0 {
-		r.reloads.partial.Add(1)
+	if err == nil && r.usableConfig() == 1 {
+		r.complete.Add(1)
 	} else {
-		r.reloads.complete.Add(1)
+		r.partial.Add(1)
 	}
 	answer.TookMs = time.Since(began).Milliseconds()
 	done := answer

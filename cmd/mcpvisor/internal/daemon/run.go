@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/export"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -104,7 +105,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		program.Attention, program.Change = r.attention, r.explained.of
 		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
 			served: served{Served: control.Served{Program: program, Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Masks: r.masks},
-				usableConfig: r.usableConfig, reloads: r.reloads.byResult, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
+				usableConfig: r.usableConfig, reloads: r.reloads, onSocket: func(h *control.Handler) { r.socket = h }, info: r.info},
 			run: func(ready func()) error {
 				if cmd.UntilUnused {
 					if err := endUnused(inv, r.socket); err != nil {
@@ -167,17 +168,14 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 		return errors.Join(err, kept.close())
 	}
 	kept.begin(r, cmd.Records)
-	o.otlp.printBy(r.printer)
+	o.otlp.PrintBy(r.printer.later)
 	serving, closeMetrics, err := o.serve(r.client, r.served)
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 		defer cancel()
 		return errors.Join(err, r.close(ctx), kept.close())
 	}
-	defer func() {
-		o.otlp.printBy(nil)
-		closeMetrics()
-	}()
+	defer closeMetrics()
 	defer o.followTokens(inv, r.printer)()
 	err = supervise(inv, r)
 	return errors.Join(err, serving.close(), kept.close())
@@ -195,7 +193,7 @@ type opened struct {
 	own      *socket.Listener // for other commands; nil without one
 	page     *page            // nil without one
 	endpoint *endpoint        // nil without one
-	otlp     *otlp            // nil without one
+	otlp     *export.OTLP     // nil without one
 	hosts    *clients.Registry
 }
 
@@ -207,7 +205,7 @@ func (cmd *Serving) open(inv *servers.Opener, info control.Info) (o *opened, err
 			o.close()
 		}
 	}()
-	if o.otlp, err = openOTLP(inv); err != nil {
+	if o.otlp, err = export.OpenOTLP(&inv.Invocation); err != nil {
 		return nil, err
 	}
 	failed := cmd.openAddresses(inv, o)
@@ -248,7 +246,6 @@ func (o *opened) followTokens(inv *servers.Opener, printer *changePrinter) (stop
 
 // close closes them: after the servers, because until then the configuration is in use.
 func (o *opened) close() {
-	o.otlp.close()
 	if o.endpoint != nil && o.endpoint.Listener != nil {
 		_ = o.endpoint.Close()
 	}

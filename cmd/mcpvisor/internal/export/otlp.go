@@ -1,4 +1,4 @@
-package daemon
+package export
 
 import (
 	"context"
@@ -22,25 +22,25 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
-// otlp exports metrics and spans to a collector of OpenTelemetry. nil: the environment names none.
-type otlp struct {
-	inv     *servers.Opener
-	metrics sdkmetric.Exporter            // nil: metrics are not exported
-	spans   sdktrace.SpanExporter         // nil: there are no spans
-	mask    *strings.Replacer             // of the credentials in the variables
-	printer atomic.Pointer[changePrinter] // nil while none prints
-	warned  rate.Sometimes                // however many exports fail, it is one warning an hour
+// OTLP exports metrics and spans to a collector of OpenTelemetry. nil: the environment names none.
+type OTLP struct {
+	inv     *cli.Invocation
+	metrics sdkmetric.Exporter    // nil: metrics are not exported
+	spans   sdktrace.SpanExporter // nil: there are no spans
+	mask    *strings.Replacer     // of the credentials in the variables
+	later   func(note func())     // see PrintBy
+	ended   atomic.Bool           // later prints nothing any more
+	warned  rate.Sometimes        // however many exports fail, it is one warning an hour
 }
 
-// openOTLP makes the exporters that variables OTEL_… of the environment ask for, as the SDK reads them. It connects to
+// OpenOTLP makes the exporters that variables OTEL_… of the environment ask for, as the SDK reads them. It connects to
 // nothing yet. An error is a variable that cannot be used; it shows no credentials.
-func openOTLP(inv *servers.Opener) (*otlp, error) {
+func OpenOTLP(inv *cli.Invocation) (*OTLP, error) {
 	metrics, err := exported(inv, "METRICS")
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func openOTLP(inv *servers.Opener) (*otlp, error) {
 	if err != nil || metrics == "" && spans == "" {
 		return nil, err
 	}
-	o := &otlp{inv: inv, mask: otlpSecrets(), warned: rate.Sometimes{Interval: time.Hour}}
+	o := &OTLP{inv: inv, mask: otlpSecrets(), warned: rate.Sometimes{Interval: time.Hour}}
 	var mistakes []error // the SDK reports most of them, and continues
 	mistaken := sdkErrors(func(err error) { mistakes = append(mistakes, err) })
 	otel.SetLogger(logr.New(mistaken))
@@ -62,23 +62,17 @@ func openOTLP(inv *servers.Opener) (*otlp, error) {
 	default:
 		o.metrics, err = otlpmetrichttp.New(ctx)
 	}
-	if err != nil {
-		o.metrics, mistakes, err = nil, append(mistakes, err), nil
-	}
-	switch spans {
+	mistakes = append(mistakes, err)
+	switch err = nil; spans {
 	case "":
 	case "grpc":
 		o.spans, err = otlptracegrpc.New(ctx)
 	default:
 		o.spans, err = otlptracehttp.New(ctx)
 	}
-	if err != nil {
-		o.spans, mistakes = nil, append(mistakes, err)
-	}
 	_ = sdktrace.NewTracerProvider() // reads the sampler
-	_, err = newResource()
-	if err = errors.Join(append(mistakes, err)...); err != nil {
-		o.close()
+	_, wrong := newResource()
+	if err = errors.Join(append(mistakes, err, wrong)...); err != nil {
 		return nil, cli.UsageError("a variable OTEL_… cannot be used: %s; correct it, or set OTEL_SDK_DISABLED=true", o.text(err))
 	}
 	later := sdkErrors(o.report)
@@ -88,7 +82,7 @@ func openOTLP(inv *servers.Opener) (*otlp, error) {
 }
 
 // exported returns the protocol by which the environment has METRICS or TRACES exported; empty if it does not.
-func exported(inv *servers.Opener, signal string) (protocol string, err error) {
+func exported(inv *cli.Invocation, signal string) (protocol string, err error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return "", nil
 	}
@@ -156,37 +150,27 @@ func newResource() (*resource.Resource, error) {
 		attribute.String("service.name", "mcpvisor"), attribute.String("service.version", facade.Version())), resource.WithFromEnv())
 }
 
-func (o *otlp) text(err error) string {
+func (o *OTLP) text(err error) string {
 	return table.OneLine(o.mask.Replace(err.Error()), table.MaxText)
 }
 
-// close gives the exporters up, if the providers that use them have not done so.
-func (o *otlp) close() {
-	if o != nil && o.metrics != nil {
-		_ = o.metrics.Shutdown(context.Background())
-	}
-	if o != nil && o.spans != nil {
-		_ = o.spans.Shutdown(context.Background())
-	}
-}
-
-// printBy has warnings printed by p; nil: by the caller, because no printer does.
-func (o *otlp) printBy(p *changePrinter) {
+// PrintBy has warnings printed by notes that later gets, until the metrics are closed. Call it before Measure. o may be nil.
+func (o *OTLP) PrintBy(later func(note func())) {
 	if o != nil {
-		o.printer.Store(p)
+		o.later = later
 	}
 }
 
 // report warns of an export that has failed. The SDK calls it from several goroutines; no call of a tool waits for it.
-func (o *otlp) report(err error) {
+func (o *OTLP) report(err error) {
 	o.warned.Do(func() {
 		warn := func() {
 			o.inv.Warn("", "telemetry is not exported, and is lost meanwhile: %s; look at the collector that OTEL_EXPORTER_OTLP_ENDPOINT names (said once an hour)", o.text(err))
 		}
-		if p := o.printer.Load(); p != nil {
-			p.later(warn)
-		} else {
+		if o.ended.Load() {
 			warn()
+		} else {
+			o.later(warn)
 		}
 	})
 }

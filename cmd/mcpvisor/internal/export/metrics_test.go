@@ -1,4 +1,4 @@
-package daemon
+package export
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	const servers = 160
 	c, err := facade.New()
 	require.NoError(t, err)
-	m, err := newMetrics(c, served{usableConfig: func() float64 { return 1 }}, clients.New(), nil)
+	m, err := Measure(c, Source{Hosts: clients.New().Status, UsableConfig: func() float64 { return 1 }}, nil)
 	require.NoError(t, err)
 	var specs []mcpvisor.ServerSpec
 	script := mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true}

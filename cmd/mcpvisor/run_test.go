@@ -299,7 +299,7 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	servers["one"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}
 	b.write(servers)
 	out, _ := b.exits(cli.ExitUnavailable, "reload")
-	require.Regexp(t, `(?m)^one +keep +.*MCPVISOR_TEST_NOT_SET is not set.*\n1 server unchanged, `, out)
+	require.Regexp(t, `(?m)^one +keep +.*MCPVISOR_TEST_NOT_SET is not set.*\n1 server unchanged; `, out)
 	after, _ = b.status(cli.ExitUnavailable)
 	require.Equal(t, before.pids(), after.pids())
 	require.Regexp(t, `its entry cannot be used, so it runs by the earlier one: .*MCPVISOR_TEST_NOT_SET`, after.Servers[0].Outdated)

@@ -76,6 +76,8 @@ func TestElevenQuestions(t *testing.T) {
 		`(?m)^ +1 call of unknown outcome in the last 10 min: echo`, `(?m)^ +do: .*restart it to try at once$`, `1 call of tools must be approved or denied, the oldest of fs/add`)
 	ask(b, cli.ExitUnavailable, "status crm", `^crm  backoff, not ready for \S+, next attempt in \S+\n`, `(?m)^cause +fatal: the license has expired \(exit status 7\)$`,
 		`(?m)^STDERR .*\n  fatal: the license has expired$`, `(?m)^ENDS .*\n.*start 1 .*exit status 7`)
+	available := `(?m)^crm +\d+\.\d\d% +\S+ +\S+ +1 +0 +\S+ \S+ down: fatal: the license has expired`
+	ask(b, cli.ExitOK, "availability --since 24h", available, `(?m)^fs +\d+\.\d\d% .* 0 +0 +-$`)
 	ask(b, cli.ExitOK, "logs crm", `^fatal: the license has expired\n`)
 	ask(b, cli.ExitUnavailable, "status", `(?m)^crm +backoff .* next try in \S+: fatal: the license`, `(?m)^fs +ready `)
 	calledCRM := `(?m)^\S+ \S+ +crm +echo +mcpvisor call +crashed, unknown +\S+ +server crashed: fatal: the license`
@@ -113,6 +115,7 @@ func TestElevenQuestions(t *testing.T) {
 	ask(b, cli.ExitOK, "attention", `nothing needs attention`)
 	ask(b, cli.ExitOK, "status", `(?m)^crm +ready `)
 	ask(b, cli.ExitOK, "status --sort tokens")
+	ask(b, cli.ExitOK, "availability --since 24h", available, `(?m)^fs .* 0 +2 +-$`)
 	ask(b, cli.ExitOK, "events --kind down --server crm", `(?m)^\S+ \S+ +down +crm down: fatal: the license has expired \(exit status 7\)`)
 	out, _ := b.exits(cli.ExitOK, "--json", "events", "--kind", "down", "--server", "crm")
 	require.Contains(t, out, `"stderr": [`)

@@ -42,7 +42,7 @@ func (h *Handler) getRecords(w http.ResponseWriter, r *http.Request) {
 		invalid(http.StatusBadRequest, "q and server have at most 200 bytes")
 		return
 	}
-	q.Last = int(min(cmp.Or(last, someRecords), maxRecords)) //nolint:gosec // it is small
+	q.Last = int(min(cmp.Or(last, someRecords), maxRecords))
 	select {
 	case h.searches <- struct{}{}:
 		defer func() { <-h.searches }()

@@ -98,7 +98,7 @@ func TestRun_exports_by_OTLP(t *testing.T) {
 	for _, protocol := range []string{"", "grpc"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			c := &collector{keys: map[string]bool{}}
-			address := ""
+			var address string
 			if protocol == "grpc" {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				require.NoError(t, err)

@@ -35,8 +35,7 @@ func TestElevenQuestions(t *testing.T) {
 
 	// crm dies in a call, and waits for its next attempt. What fs lists changes with each start.
 	expired := mcptest.Fault{Do: mcptest.ActionStderrLine, Text: "fatal: the license has expired"}
-	crmDir, crm := recorded(t)
-	crm = entry(mcptest.Script{StateDir: crmDir, Faults: []mcptest.Fault{
+	crm := entry(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageCall, Tool: "echo", Do: expired.Do, Text: expired.Text}, {At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionExit, Code: 7}}})
 	crm["retry"] = map[string]any{"max_attempts": 5, "base": "1h", "max": "1h"}
 	tools := mcptest.DefaultTools()

@@ -12,7 +12,7 @@ import (
 func WriteProgram(t testing.TB, path string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
-	err := os.WriteFile(path, text, 0o700)
+	err := os.WriteFile(path, text, 0o700) //nolint:gosec // a program is executable
 	syscall.ForkLock.RUnlock()
 	if err != nil {
 		t.Error(err)

@@ -193,6 +193,10 @@ func (p *parser) readLock(top *hujson.Object) {
 		text, ok := literal(v, '"')
 		return ok && slices.Contains(lockModes, text.String())
 	}) {
+		if name := []byte(strings.ToLower(memberName(m))); string(slices.Sorted(slices.Values(name))) != "cklo" { // a level of logs may be "warn" or "off", too
+			p.addProblem(&m.Value, "", SeverityWarning, "unknown key %q is ignored; did you mean \"lock\"?", memberName(m))
+			continue
+		}
 		p.addProblem(&m.Value, "", SeverityError, "unknown key %q, whose value is one of \"lock\", so that counts as %q; call it \"lock\"", memberName(m), strictest)
 		p.file.Problems[len(p.file.Problems)-1].Key = "lock"
 		p.file.Lock, p.file.LockPath = strictest, filepath.Join(p.text.workspace, "mcpvisor.lock")

@@ -155,7 +155,7 @@ func (p *parser) finishRules() {
 		if r.Server != "" && !strings.ContainsAny(r.Server, "*?") && !slices.Contains(known, r.Server) && !p.others {
 			e.fail(at.at, "no server is called %q, which a rule names; %s", r.Server, didYouMean(r.Server, known, "remove the rule, or add the server"))
 		}
-		if server, tool, ok := mcpvisor.SplitName(r.Tool); ok && r.Server == "" && slices.Contains(known, server) {
+		if server, tool, ok := mcpvisor.SplitName(r.Tool); ok && r.Server == "" && (slices.Contains(known, server) || len(nearest.Names(server, known)) > 0) {
 			e.fail(at.at, "the tool %q is looked for among names without a server; write \"server\": %q, \"tool\": %q", r.Tool, server, tool)
 		}
 		if !r.Annotations.IsZero() && p.file.Lock != "enforce" {

@@ -31,9 +31,10 @@ func (a *Availability) Share() (share float64, ok bool) {
 }
 
 // ReadAvailability returns what the records of a directory say of each server between two times, by name; a zero until is the time of
-// the last record, which is right unless a writer is open. What was not recorded counts for nothing, such as the time between a
-// crash of the writer and its next start. It reads all records before until.
-func ReadAvailability(dir string, since, until time.Time) ([]Availability, error) {
+// the last record, which is right unless a writer is open. What was not recorded counts for nothing, such as a gap, and the time
+// between a crash of the writer and its next start. began is the time of the first record, if that is later than since: older ones
+// were deleted, and a server to which nothing has happened since then is left out. It reads all records before until.
+func ReadAvailability(dir string, since, until time.Time) (_ []Availability, began time.Time, _ error) {
 	type server struct {
 		Availability
 		state *time.Duration // Ready or Down of the server; nil: neither
@@ -47,19 +48,22 @@ func ReadAvailability(dir string, since, until time.Time) ([]Availability, error
 		}
 		s.state, s.from = state, at
 	}
-	var last time.Time
-	ended := false
+	var first, last time.Time
+	ended, whole := false, false
 	end := func() { // of a run, at its last record
 		for _, s := range all {
 			set(s, nil, last)
 			s.began = false
 		}
 	}
-	err := Read(dir, Query{Kinds: []Kind{KindEvent, KindStart, KindEnd, KindCall}}, func(r Record) error {
+	err := Read(dir, Query{Kinds: []Kind{KindEvent, KindStart, KindEnd, KindCall, KindGap}}, func(r Record) error {
 		if !until.IsZero() && r.Time.After(until) {
 			return nil
 		}
-		if r.Kind == KindStart {
+		if first.IsZero() {
+			first, whole = r.Time, r.Seq <= 2 // behind the first line of the first file
+		}
+		if r.Kind == KindStart || r.Kind == KindGap {
 			end()
 		}
 		ended = r.Kind == KindEnd
@@ -84,6 +88,9 @@ func ReadAvailability(dir string, since, until time.Time) ([]Availability, error
 				s.Ends++
 				s.LastEnd, s.LastCause = r.Time, strings.TrimPrefix(r.Text, r.Server+" ")
 			}
+			if r.Event == mcpvisor.EventDown && s.from.IsZero() && !whole { // the record of its start was deleted
+				s.state, s.from = &s.Ready, first
+			}
 			set(s, &s.Down, r.Time)
 		case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 			if s.state != &s.Ready { // of a standby, or of a registration that was taken over
@@ -96,7 +103,10 @@ func ReadAvailability(dir string, since, until time.Time) ([]Availability, error
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, began, err
+	}
+	if !whole && first.After(since) {
+		began = first
 	}
 	if !ended {
 		last = later(last, until)
@@ -109,7 +119,7 @@ func ReadAvailability(dir string, since, until time.Time) ([]Availability, error
 		}
 	}
 	slices.SortFunc(found, func(a, b Availability) int { return strings.Compare(a.Server, b.Server) })
-	return found, nil
+	return found, began, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -2,6 +2,7 @@ package records_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +47,9 @@ func TestReadAvailability(t *testing.T) {
 		time.Sleep(time.Until(at(60)))
 		require.NoError(t, w.Close())
 
-		all, err := records.ReadAvailability(dir, at(10), time.Time{})
+		all, first, err := records.ReadAvailability(dir, at(10), time.Time{})
 		require.NoError(t, err)
+		require.Zero(t, first, "the records are whole")
 		require.Len(t, all, 2)
 		require.True(t, at(20).Equal(all[0].LastEnd))
 		all[0].LastEnd = time.Time{}
@@ -56,7 +58,7 @@ func TestReadAvailability(t *testing.T) {
 		share, ok := all[0].Share()
 		require.True(t, ok)
 		require.InDelta(t, 0.94, share, 0.001)
-		all, err = records.ReadAvailability(dir, at(50), at(55))
+		all, first, err = records.ReadAvailability(dir, at(50), at(55))
 		require.NoError(t, err)
 		require.Equal(t, []records.Availability{{Server: "a", Ready: 5 * time.Minute}}, all, "no event is in this time")
 
@@ -65,9 +67,41 @@ func TestReadAvailability(t *testing.T) {
 		event("a", 100, mcpvisor.EventRegistered, "")
 		event("a", 101, mcpvisor.EventReady, "")
 		time.Sleep(10 * time.Minute)
-		all, err = records.ReadAvailability(dir, at(50), time.Now())
+		all, first, err = records.ReadAvailability(dir, at(50), time.Now())
 		require.NoError(t, err)
 		require.Equal(t, []records.Availability{{Server: "a", Ready: 20 * time.Minute, Down: time.Minute}}, all)
 		require.NoError(t, w.Close())
+	})
+}
+
+// Where older records were deleted, the time of the first one that is left is told, and a server whose end is the first that is known of
+// it was ready before. What may have happened in a gap counts for nothing.
+func TestReadAvailability_of_a_part(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, began := filepath.Join(t.TempDir(), "records"), time.Now()
+		w, err := records.Open(dir, records.Options{MaxBytes: 16 << 20, Arguments: records.ArgumentsWhole})
+		require.NoError(t, err)
+		event := func(server string, kind mcpvisor.EventKind) {
+			w.Event(mcpvisor.Event{Server: server, Time: time.Now(), Kind: kind, Cause: &supervisor.Cause{Kind: supervisor.CauseExit}})
+		}
+		event("a", mcpvisor.EventReady)
+		for range 40 { // a minute each
+			c := call("b", "read", `{"a":"`+strings.Repeat("a", 1<<19)+`"}`)
+			w.Call(c)
+			time.Sleep(time.Minute)
+		}
+		event("a", mcpvisor.EventDown)
+		time.Sleep(time.Minute)
+		event("a", mcpvisor.EventReady)
+		time.Sleep(time.Minute)
+		w.Add(records.Record{Kind: records.KindGap, Lost: 3})
+		time.Sleep(time.Hour)
+		require.NoError(t, w.Close())
+		all, first, err := records.ReadAvailability(dir, began, time.Time{})
+		require.NoError(t, err)
+		require.True(t, first.After(began.Add(5*time.Minute)), "%v", first)
+		require.Len(t, all, 1)
+		require.Equal(t, time.Minute, all[0].Down)
+		require.Equal(t, began.Add(40*time.Minute).Sub(first), all[0].Ready)
 	})
 }

@@ -21,8 +21,10 @@ type Query struct {
 	// Server, Tool, Client and Principal select records that have just that value. Tool is the server's own name of the tool.
 	// Client selects those of every version of the client, too: "editor" also selects "editor 2".
 	Server, Tool, Client, Principal string
-	// Text selects records that have this text anywhere, in letters of either case.
+	// Text selects records that have all its words in their names, kinds, texts or arguments, in letters of either case.
 	Text string
+	// Check is asked before each line; its error ends Read. nil: none.
+	Check func() error
 	// Events selects events of these kinds; nil: all.
 	Events []mcpvisor.EventKind
 	// Outcome selects calls of that outcome.
@@ -107,22 +109,20 @@ func Read(dir string, q Query, f func(Record) error) error {
 
 // readFile calls f with the selected records of a file.
 func (q *Query) readFile(s segment, needles [][]byte, f func(Record) error) error {
-	var text []byte // as JSON writes it
-	if q.Text != "" {
-		quoted, _ := json.Marshal(strings.ToLower(q.Text)) // a string always marshals
-		text = quoted[1 : len(quoted)-1]
-	}
+	words := strings.Fields(strings.ToLower(q.Text))
 	err := eachLine(s.path, func(line []byte) error {
 		for _, needle := range needles {
 			if !bytes.Contains(line, needle) {
 				return nil
 			}
 		}
-		if text != nil && !bytes.Contains(bytes.ToLower(line), text) {
-			return nil
+		if q.Check != nil {
+			if err := q.Check(); err != nil {
+				return err
+			}
 		}
 		var r Record
-		if content, _, err := splitLine(line); err == nil && unmarshal(content, &r) == nil && q.matches(&r) {
+		if content, _, err := splitLine(line); err == nil && unmarshal(content, &r) == nil && q.matches(&r) && hasWords(&r, words) {
 			if n := len(r.Arguments); q.MaxArguments > 0 && n > q.MaxArguments {
 				r.Arguments, r.ArgumentsBytes = nil, n
 			}
@@ -134,4 +134,13 @@ func (q *Query) readFile(s segment, needles [][]byte, f func(Record) error) erro
 		return nil
 	}
 	return err
+}
+
+// hasWords reports whether a record has all words.
+func hasWords(r *Record, words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	text := strings.ToLower(strings.Join([]string{r.Server + "/" + r.Target, r.Method, r.Client, r.Principal, string(r.Outcome), string(r.ErrorKind), string(r.Kind), string(r.Event), r.Text, string(r.Arguments)}, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }

@@ -3,6 +3,7 @@ package records_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -154,7 +155,12 @@ func TestWriter(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Nil(t, found[0].Arguments)
 	require.Equal(t, 2, found[0].ArgumentsBytes)
-	require.Empty(t, read(t, dir, records.Query{Text: "it crashed often"}))
+	require.Len(t, read(t, dir, records.Query{Text: "crashed git/push"}), 1, "words")
+	for _, text := range []string{"it crashed often", "tookNs", "hash"} {
+		require.Empty(t, read(t, dir, records.Query{Text: text}), text)
+	}
+	stopped := errors.New("stopped")
+	require.ErrorIs(t, records.Read(dir, records.Query{Last: 1, Check: func() error { return stopped }}, nil), stopped)
 	require.Len(t, read(t, dir, records.Query{Client: "host"}), 2, "of any version")
 	require.Empty(t, read(t, dir, records.Query{Client: "hos"}))
 	last := read(t, dir, records.Query{Last: 3})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,16 +35,21 @@ func (cmd *availabilityCmd) Run(inv *invocation) error {
 		return err
 	}
 	var until time.Time // what ran when mcpvisor run ended without a record of it ended, too
-	if running, _, err := attach.Find(inv.Context, inv.Sources.Key); err == nil {
+	if running, info, err := attach.Find(inv.Context, inv.Sources.Key); err == nil {
 		running.Close()
-		until = now
+		if own, err := filepath.Abs(dir); err == nil && own == info.Records {
+			until = now
+		}
 	}
-	all, err := records.ReadAvailability(dir, since, until)
+	all, first, err := records.ReadAvailability(dir, since, until)
 	if errors.Is(err, os.ErrNotExist) {
 		return cli.UsageError("there are no records in %s; mcpvisor run --records %s makes them", dir, plaintext.ShellWord(dir))
 	}
 	if err != nil {
 		return err
+	}
+	if !first.IsZero() {
+		inv.Warn("", "the records begin at %s; a server to which nothing has happened since is not listed", shownTime(first))
 	}
 	if len(cmd.Servers) > 0 {
 		all = slices.DeleteFunc(all, func(a records.Availability) bool { return !slices.Contains(cmd.Servers, a.Server) })

@@ -139,11 +139,12 @@ func TestRun_exports_by_OTLP(t *testing.T) {
 			require.Equal(t, "one", called["tools/call echo"]["mcpvisor.server.name"])
 			require.Equal(t, "echo", called["tools/call echo"]["gen_ai.tool.name"])
 			require.Equal(t, "tool_error", called["tools/call fail"]["error.type"])
-			measured := map[string]uint64{}
+			measured, observed := map[string]uint64{}, false
 			for _, r := range c.metrics {
 				for _, rm := range r.GetResourceMetrics() {
 					for _, sm := range rm.GetScopeMetrics() {
 						for _, m := range sm.GetMetrics() {
+							observed = observed || m.GetName() == "mcpvisor.server.restarts"
 							for _, p := range m.GetHistogram().GetDataPoints() {
 								a := attributesOf(p.GetAttributes())
 								measured[fmt.Sprint(m.GetName(), " ", a["mcpvisor.server.name"], " ", a["gen_ai.tool.name"], " ", a["network.transport"])] = p.GetCount()
@@ -152,6 +153,7 @@ func TestRun_exports_by_OTLP(t *testing.T) {
 					}
 				}
 			}
+			require.True(t, observed, "what is observed is exported at the end, too")
 			require.EqualValues(t, 1, measured["mcp.client.operation.duration one echo pipe"], "%v", measured)
 		})
 	}

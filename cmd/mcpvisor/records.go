@@ -65,31 +65,45 @@ func (s *selection) fromRun(inv *invocation, filtered bool) (bool, error) {
 
 // read returns the selected records, the oldest first.
 func (s *selection) read(inv *invocation, q records.Query) ([]records.Record, error) {
-	dir, _, err := s.find(inv)
-	if err != nil {
-		return nil, err
-	}
-	if q.Since, err = parseSince(s.Since, time.Now()); err != nil {
-		return nil, err
-	}
 	q.Server, q.Last = cmp.Or(q.Server, s.Server), s.Last
 	found := []records.Record{}
-	err = records.Read(dir, q, func(r records.Record) error {
+	err := s.each(inv, q, func(r records.Record) error {
 		found = append(found, r)
-		return inv.Context.Err()
+		return nil
 	})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, cli.UsageError("there are no records in %s; mcpvisor run --records %s makes them", dir, plaintext.ShellWord(dir))
-	}
-	if len(found) == s.Last {
+	if err == nil && len(found) == s.Last {
 		inv.Note("the last %s; --last N prints more, up to %d", display.Count(len(found), "record"), maxLast)
 	}
-	if err == nil && len(found) == 0 && q.Server != "" {
+	return found, err
+}
+
+// each calls f with the records since the time that the option says.
+func (s *selection) each(inv *invocation, q records.Query, f func(records.Record) error) error {
+	dir, missing, err := s.find(inv)
+	if err == nil && dir == "" {
+		err = missing
+	}
+	if err != nil {
+		return err
+	}
+	if q.Since, err = parseSince(s.Since, time.Now()); err != nil {
+		return err
+	}
+	q.Check = inv.Context.Err
+	none := true
+	err = records.Read(dir, q, func(r records.Record) error {
+		none = false
+		return f(r)
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return cli.UsageError("there are no records in %s; mcpvisor run --records %s makes them", dir, plaintext.ShellWord(dir))
+	}
+	if err == nil && none && q.Server != "" {
 		if file, bad := inv.LoadConfig(); bad == nil { // there may be records without it
 			_, err = servers.SelectSpecs(file, []string{q.Server})
 		}
 	}
-	return found, err
+	return err
 }
 
 // print prints the selected records, each as row makes it, or what run remembers. noun is what one of them is.

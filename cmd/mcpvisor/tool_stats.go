@@ -97,14 +97,10 @@ func (cmd *toolsCmd) printRecorded(inv *invocation) error {
 	if server, tool, ok := mcpvisor.SplitName(cmd.Name); ok {
 		q.Server, q.Tool = server, tool
 	}
-	found, err := (&selection{recordsDir: cmd.recordsDir, Since: cmd.Since, Last: maxLast}).read(inv, q)
-	if err != nil {
-		return err
-	}
 	byName, took := map[string]*toolStats{}, map[string][]time.Duration{}
-	for _, r := range found {
+	err := (&selection{recordsDir: cmd.recordsDir, Since: cmd.Since}).each(inv, q, func(r records.Record) error {
 		if r.Method != "tools/call" || r.ErrorKind == mcpvisor.KindUnknownTool { // a name that no server has
-			continue
+			return nil
 		}
 		name := mcpvisor.Qualify(r.Server, r.Target)
 		s := byName[name]
@@ -114,7 +110,7 @@ func (cmd *toolsCmd) printRecorded(inv *invocation) error {
 		}
 		if r.Outcome == mcpvisor.OutcomeNotSent {
 			s.Refused++
-			continue
+			return nil
 		}
 		s.Calls++
 		s.Mean += (r.Took - s.Mean) / time.Duration(s.Calls)
@@ -130,6 +126,10 @@ func (cmd *toolsCmd) printRecorded(inv *invocation) error {
 			s.Failures++
 			s.ToolErrors++
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	all := []toolStats{}
 	for name, s := range byName {

@@ -113,6 +113,15 @@ func TestPlaces(t *testing.T) {
 	p.has("#calls", "alpha/echo")
 	p.press("j")
 	require.Equal(t, "alpha", focused(p), "j walks the rows of each place")
+
+	// An address that was typed is that of a place.
+	eval[bool](p, `(location.hash = "#/servers/", true)`)
+	p.wait(`!document.getElementById("overview").hidden`)
+	eval[bool](p, `(document.getElementById("filter").value = "alpha", document.getElementById("filter").dispatchEvent(new Event("input", { bubbles: true })), true)`)
+	p.wait(`location.hash.includes("q=alpha")`)
+	p.click("#server-rows [data-key=alpha] a.name")
+	p.has("#detail h1", "alpha")
+	p.has("#detail", "Servers")
 }
 
 // Tables are ordered by a click on the head of a column: as it is mostly wanted, the other way round, and then as

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,6 +50,14 @@ func TestRecorded(t *testing.T) {
 	p.has("#recorded", "for write")
 	eval[bool](p, `(location.hash = "#/events?recorded=all", true)`)
 	p.has("#recorded", "files/write was approved")
+	number := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(asked)
+	}
+	before := number()
+	p.click(`#recorded [data-recorded=all]`)
+	require.Eventually(t, func() bool { return number() > before }, time.Minute, 10*time.Millisecond, "a click searches again")
 	mu.Lock()
 	defer mu.Unlock()
 	var unknown, events bool

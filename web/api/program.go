@@ -38,7 +38,7 @@ type Program struct {
 type RecordsQuery struct {
 	// Events: events are wanted, and decisions about calls, starts and ends of the program; otherwise calls.
 	Events bool
-	// Text is somewhere in the record, in letters of either case.
+	// Text has words that a record has, in letters of either case.
 	Text string
 	// Server is the name of the server.
 	Server string

@@ -7,7 +7,7 @@ import { arrange, byName, byPlace, inTrouble, showAttention, showHeads, showRows
 import { showApprovals } from "./approvals.js";
 import { showClients } from "./clients.js";
 import { showNodes } from "./nodes.js";
-import { showRecorded } from "./recorded.js";
+import { searchAgain, showRecorded } from "./recorded.js";
 import { showEvents, takeSummaries } from "./events.js";
 import { drawMore, forget, more, orderOf, part } from "./table.js";
 import { showCalls, showFound, showInFlight, showLists, showTools, showUnfinished, unfolded } from "./traffic.js";
@@ -24,8 +24,8 @@ const app = { loaded: false, instance: "", servers: new Map(), groups: [], atten
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40, briefRows = 12, listsEvery = 5000, maxLists = 10000;
 
-async function get(path) {
-	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
+async function get(path, signal) {
+	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" }, signal });
 	if (!answer.ok) throw new Error(path + ": " + answer.status);
 	if (!app.loaded && path === "status") performance.mark("status");
 	return answer.json();
@@ -163,7 +163,11 @@ async function poll() {
 			app.placed = app.fleet.fleet ? new Map(app.fleet.placements.map((p) => [p.server, p])) : null;
 			if (app.fleet.fleet) render();
 		}
-		if (shows("tools") && (c.recent.length || !app.tools?.length)) app.tools = (await get("tools")).tools;
+		const seq = app.recent.at(-1)?.seq ?? 0;
+		if (shows("tools") && (seq !== app.toolsSeq || !app.tools?.length)) {
+			app.tools = (await get("tools")).tools;
+			app.toolsSeq = seq;
+		}
 		if (await readLists() || first) render();
 		if (active || before !== app.unfinished.length) {
 			for (const one of [...c.recent, ...c.inFlight, ...app.tasks]) changed.add(one.server);
@@ -614,6 +618,7 @@ document.addEventListener("click", (e) => {
 		render(true);
 	} else if (button.dataset.recorded !== undefined) {
 		ask("recorded", button.dataset.recorded);
+		searchAgain();
 		render(true);
 	} else if (button.dataset.sort !== undefined) {
 		ask(orderOf(button.dataset.list), button.dataset.sort);

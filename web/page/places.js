@@ -43,7 +43,7 @@ export function ask(name, value) {
 	else here.query.delete(name);
 	const path = location.hash.slice(2).split("?")[0];
 	try { history.replaceState(null, "", address(path)); } catch { /* too many at once: the next one tells it */ }
-	if (here.name === null) here.list = address(path);
+	if (here.name === null) here.list = address(here.place);
 }
 
 // brief tells whether the reader sees the overview, which has the beginning of each list.
@@ -53,7 +53,7 @@ export function brief() { return here.name === null && here.place === ""; }
 export function all(path, text) { return brief() ? h("a", { class: "all", href: "#/" + path + (asked("q") ? "?q=" + encodeURIComponent(asked("q")) : "") }, text + " →") : null; }
 
 // titleOf is the title of the place at an address.
-export function titleOf(address) { return places.find(([path]) => path === address.slice(2).split("?")[0])[1]; }
+export function titleOf(address) { return places.find(([path]) => path === address.slice(2).split("?")[0])?.[1] ?? "Overview"; }
 
 // showPlaces shows the links to the places, and how much needs attention.
 export function showPlaces(el, attention) {

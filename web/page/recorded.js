@@ -8,21 +8,27 @@ import { table } from "./table.js";
 import { outcome } from "./traffic.js";
 
 const most = 200;
-let shown = { key: "", records: null, error: "" }, timer = 0;
+let shown = { key: "", kind: "", records: null }, timer = 0, search = new AbortController();
 
-// find asks for what the address says, once the reader has stopped typing.
+// searchAgain has the next paint ask again, though what is looked for is the same.
+export function searchAgain() { shown = { ...shown, key: "" }; }
+
+// find asks for what the address says, once the reader has stopped typing. A search that is not wanted any more ends.
 function find(app, get, render) {
-	const q = new URLSearchParams({ kind: here.place, q: app.wanted, limit: String(most) });
-	if (app.since) q.set("since", new Date(Math.floor(app.since / 60_000) * 60_000).toISOString());
-	if (asked("recorded") === "unknown" && here.place === "calls") q.set("unknown", "true");
-	const key = String(q);
+	const q = new URLSearchParams({ kind: here.place, q: app.wanted, limit: String(most) }), kind = here.place;
+	if (asked("recorded") === "unknown" && kind === "calls") q.set("unknown", "true");
+	const key = [app.instance, asked("range"), q].join(" ");
 	if (key === shown.key) return;
 	const first = shown.records === null;
-	shown = { key, records: shown.records, error: "", busy: true };
+	shown = { key, kind, records: shown.kind === kind ? shown.records : null, busy: true };
 	clearTimeout(timer);
+	search.abort();
+	search = new AbortController();
+	const { signal } = search;
 	timer = setTimeout(async () => {
-		const got = await get("records?" + key).catch((error) => ({ error: String(error.message) }));
-		if (shown.key === key) shown = { key, records: got.records ?? [], error: got.error ?? "" };
+		if (app.since) q.set("since", new Date(Math.floor(app.since)).toISOString());
+		const got = await get("records?" + q, signal).catch((error) => ({ error: String(error.message) }));
+		if (shown.key === key && !signal.aborted) shown = { key, kind, records: got.records ?? [], error: got.error };
 		render();
 	}, first ? 0 : 300);
 }
@@ -44,7 +50,7 @@ export function showRecorded(el, app, get, render) {
 	if (el.hidden) return void fill(el);
 	const choice = asked("recorded"), calls = here.place === "calls", button = (value, text) => h("button", { type: "button", "data-recorded": value, "aria-pressed": String(choice === value) }, text);
 	if (choice) find(app, get, render);
-	const records = choice && shown.records && shown.key.startsWith("kind=" + here.place) ? shown.records : null, title = calls ? "Recorded calls" : "Recorded events";
+	const records = choice && shown.kind === here.place ? shown.records : null, title = calls ? "Recorded calls" : "Recorded events";
 	fill(el, head(title, choice ? shown.busy ? "Searching…" : records ? count(records.length) + (records.length === most ? ", the last that fit" : " that fit") : null : "also of earlier runs; filter and time range select"), h("p", "actions", button("all", "Search the records"), calls ? button("unknown", "Unknown outcome only") : null, choice ? button("", "Close") : null),
 		!records ? null : shown.error ? h("p", "calm", shown.error) : table("recorded", title, calls ? [["Ended", (r) => Date.parse(r.time)], ["Call", (r) => r.server + "/" + r.target], ["Outcome", (r) => r.outcome + " " + (r.errorKind ?? "")], ["#Took", (r) => r.tookNs]] : [["Time", (r) => Date.parse(r.time)], ["Event", (r) => r.event ?? r.kind], "What"],
 			records, calls ? callRow : eventRow, shown.busy ? "Searching…" : "Nothing that fits was recorded.", "folds"));

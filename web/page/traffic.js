@@ -45,7 +45,7 @@ function opened(c) {
 		unfolded.has(key) && h("dl", "opened", line("Began", at(c.began)), line("Took", took(c.tookNs)), line("Outcome", sentence, c.kind ? h("span", "tag", c.kind.replaceAll("_", " ")) : null),
 			c.error ? line("Error", c.error) : null, c.epoch ? line("Epoch", c.epoch) : null,
 			line("Client", c.client || "None is named: a client without a name, a command, this page or the program itself made the call."),
-			line("Arguments", "They are not kept here. The journal keeps those of calls with a key: run with --journal FILE.")));
+			line("Arguments", "They are not kept here. The journal keeps those of calls with a key (--journal FILE), and records those of all calls (--records-arguments whole), below.")));
 }
 
 // cancelButton ends a call that its server executes as a task.

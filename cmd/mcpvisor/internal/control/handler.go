@@ -52,6 +52,8 @@ type Info struct {
 	URL string `json:"url,omitempty"`
 	// MCP is the address of the MCP server; empty without one.
 	MCP string `json:"mcp,omitempty"`
+	// Records is the directory of the records of this run, as an absolute path; empty without them.
+	Records string `json:"records,omitempty"`
 	// GatewayProblem says why "gateway" of the files could not be used when they were read; empty
 	// if it could. The gateway is that of the last reading that could be used.
 	GatewayProblem string `json:"gatewayProblem,omitempty"`

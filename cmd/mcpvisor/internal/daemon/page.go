@@ -142,6 +142,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 			return nil, closeMetrics, err
 		}
 		closeMetrics = func() { _ = measured.Close() }
+		o.measured = measured
 	}
 	if p := o.page; p != nil {
 		program := of.Program

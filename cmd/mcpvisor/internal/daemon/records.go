@@ -78,7 +78,7 @@ func (k *keptRecords) decided(q rules.Question, refused error) {
 // search finds records for the page.
 func (k *keptRecords) search(dir string) func(context.Context, api.RecordsQuery) ([]json.RawMessage, error) {
 	return func(ctx context.Context, wanted api.RecordsQuery) (found []json.RawMessage, err error) {
-		q := records.Query{Kinds: []records.Kind{records.KindCall}, Text: wanted.Text, Server: wanted.Server, Since: wanted.Since, Last: wanted.Last, MaxArguments: 4 << 10}
+		q := records.Query{Kinds: []records.Kind{records.KindCall}, Text: wanted.Text, Server: wanted.Server, Since: wanted.Since, Last: wanted.Last, MaxArguments: 4 << 10, Check: ctx.Err}
 		if wanted.Events {
 			q.Kinds = records.EventKinds()
 		}

@@ -163,6 +163,9 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 	if err != nil {
 		return err
 	}
+	if kept != nil {
+		info.Records, _ = filepath.Abs(cmd.Records) // empty without a working directory
+	}
 	r, err := begin(info, kept, append(options, kept.option()))
 	if err != nil {
 		return errors.Join(err, kept.close())
@@ -176,6 +179,11 @@ func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, begin fu
 		return errors.Join(err, r.close(ctx), kept.close())
 	}
 	defer closeMetrics()
+	end := r.end
+	r.end = func(ctx context.Context) error {
+		o.measured.Flush()
+		return end(ctx)
+	}
 	defer o.followTokens(inv, r.printer)()
 	err = supervise(inv, r)
 	return errors.Join(err, serving.close(), kept.close())
@@ -194,6 +202,7 @@ type opened struct {
 	page     *page            // nil without one
 	endpoint *endpoint        // nil without one
 	otlp     *export.OTLP     // nil without one
+	measured *export.Metrics  // nil without any, and before serve
 	hosts    *clients.Registry
 }
 
@@ -205,7 +214,10 @@ func (cmd *Serving) open(inv *servers.Opener, info control.Info) (o *opened, err
 			o.close()
 		}
 	}()
-	if o.otlp, err = export.OpenOTLP(&inv.Invocation); err != nil {
+	switch o.otlp, err = export.OpenOTLP(&inv.Invocation); {
+	case err != nil && info.UntilUnused: // the variables are those of a host, which needs its servers
+		inv.Warn("", "nothing is exported: %v", err)
+	case err != nil:
 		return nil, err
 	}
 	failed := cmd.openAddresses(inv, o)

@@ -42,6 +42,7 @@ type Metrics struct {
 	telemetry *telemetry.Telemetry // nil until it is attached
 	registry  *prometheus.Registry
 	stop      []func(context.Context) error // of the providers
+	flush     func(context.Context) error   // of that of the metrics; nil if they are not exported
 	out       *OTLP                         // nil without one
 }
 
@@ -68,6 +69,9 @@ func Measure(c *facade.Client, of Source, out *OTLP) (*Metrics, error) {
 	}
 	meters := sdkmetric.NewMeterProvider(readers...)
 	m.stop = append(m.stop, meters.Shutdown)
+	if out != nil && out.metrics != nil {
+		m.flush = meters.ForceFlush
+	}
 	err = of.measure(meters.Meter("github.com/mcpvisor/mcpvisor/cmd/mcpvisor"))
 	if err == nil {
 		m.telemetry, err = telemetry.Attach(c, telemetry.WithMeterProvider(meters), telemetry.WithGateway(of.Hosts), spans)
@@ -101,6 +105,16 @@ func (of *Source) measure(meter metric.Meter) error {
 // Handler serves the metrics in the format that the client asks for.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Flush exports what is observed of the servers. Call it before the client is closed, which ends them. It does nothing for nil.
+func (m *Metrics) Flush() {
+	if m == nil || m.flush == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_ = m.flush(ctx) // the last export says it, too
 }
 
 // Close ends the metrics and spans, and exports the last of them. Call it when the client was closed.

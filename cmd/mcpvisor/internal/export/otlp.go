@@ -95,17 +95,16 @@ func exported(inv *cli.Invocation, signal string) (protocol string, err error) {
 		return "", nil
 	}
 	variable, protocol := otlpVariable(signal, "PROTOCOL")
+	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return "", cli.UsageError("%s is no address of a collector; write one as in http://127.0.0.1:4318", name)
+	}
 	switch protocol {
 	case "grpc":
 		return protocol, nil
 	case "", "http/protobuf":
-	default: // the exporter of metrics has no http/json
-		return "", cli.UsageError("%s=%s is no protocol that is known here; write http/protobuf or grpc", variable, protocol)
+		return "http", nil
 	}
-	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return "", cli.UsageError("%s is no address of a collector; write one as in http://127.0.0.1:4318", name)
-	}
-	return "http", nil
+	return "", cli.UsageError("%s=%s is no protocol that is known here; write http/protobuf or grpc", variable, protocol) // the exporter of metrics has no http/json
 }
 
 // otlpVariable returns the variable OTEL_EXPORTER_OTLP_… that counts for a signal, and its value; empty without one.

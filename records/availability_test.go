@@ -58,7 +58,7 @@ func TestReadAvailability(t *testing.T) {
 		share, ok := all[0].Share()
 		require.True(t, ok)
 		require.InDelta(t, 0.94, share, 0.001)
-		all, first, err = records.ReadAvailability(dir, at(50), at(55))
+		all, _, err = records.ReadAvailability(dir, at(50), at(55))
 		require.NoError(t, err)
 		require.Equal(t, []records.Availability{{Server: "a", Ready: 5 * time.Minute}}, all, "no event is in this time")
 
@@ -67,7 +67,7 @@ func TestReadAvailability(t *testing.T) {
 		event("a", 100, mcpvisor.EventRegistered, "")
 		event("a", 101, mcpvisor.EventReady, "")
 		time.Sleep(10 * time.Minute)
-		all, first, err = records.ReadAvailability(dir, at(50), time.Now())
+		all, _, err = records.ReadAvailability(dir, at(50), time.Now())
 		require.NoError(t, err)
 		require.Equal(t, []records.Availability{{Server: "a", Ready: 20 * time.Minute, Down: time.Minute}}, all)
 		require.NoError(t, w.Close())

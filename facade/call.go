@@ -122,7 +122,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		o.keyed = k
 	}
 	offered := view.Catalog.FindTool(name)
-	q.meta = o.Meta
+	q.setMeta(o.Meta)
 	ctx = c.begin(ctx, q, view, "tools/call", name, offered != nil)
 	switch {
 	case o.Relay && (o.HasKey || o.detached):

@@ -30,7 +30,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, unknownServer(s, server)
 	}
 	o := c.callOptions(opts)
-	q.meta = o.Meta
+	q.setMeta(o.Meta)
 	ctx = c.begin(ctx, q, view, r.Method, r.Target, r.Method == "prompts/get" && view.Catalog.HasPrompt(r.Target))
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
@@ -261,8 +261,8 @@ type tracked struct {
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
-	// meta is that of WithMeta, for the observer.
-	meta json.RawMessage
+	// meta is that of WithMeta, for the observer; nil without one. It is a pointer, because most calls have none.
+	meta *json.RawMessage
 	// observation is nil without an observer.
 	observation *observation
 }
@@ -383,13 +383,23 @@ type observation struct {
 
 var observationPool = sync.Pool{New: func() any { return new(observation) }}
 
+// setMeta keeps what the caller gave WithMeta.
+func (q *tracked) setMeta(meta json.RawMessage) {
+	if meta != nil {
+		kept := meta // so that only this is allocated, and only here
+		q.meta = &kept
+	}
+}
+
 // observe shows the observer the start of the request, and returns the context of the
 // request.
 func (q *tracked) observe(ctx context.Context, by monitor.Observer) context.Context {
 	o := observationPool.Get().(*observation)
 	q.observation, o.by = o, by
 	o.start = q.view.RequestStart(q.record.Method, q.record.Target)
-	o.start.Listed, o.start.Meta = q.listed, q.meta
+	if o.start.Listed = q.listed; q.meta != nil {
+		o.start.Meta = *q.meta
+	}
 	o.ctx, o.meta = q.c.rt.RequestStarted(ctx, by, o.start)
 	return o.ctx
 }
@@ -400,7 +410,7 @@ func (q *tracked) endObservation(failure *mcpvisor.Error) {
 	q.observation = nil
 	end := monitor.RequestEnd{RequestStart: q.view.RequestStart(o.start.Method, o.start.Target), Began: q.record.Began, Took: q.record.Took,
 		Err: failure, ToolError: q.record.ToolError, Outcome: q.record.Outcome, ResultBytes: q.record.ResultBytes, RequestID: o.id}
-	end.Listed, end.Meta = q.listed, q.meta
+	end.Listed, end.Meta = q.listed, o.start.Meta
 	if q.record.Epoch != 0 {
 		end.Epoch = q.record.Epoch
 	}

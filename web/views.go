@@ -367,7 +367,7 @@ func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if i := slices.IndexFunc(kinds, func(kind string) bool { return !slices.Contains([]string{"tools", "resources", "prompts"}, kind) }); i >= 0 {
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("kind=%q is none of tools, resources and prompts", display.Shorten(kinds[i], shownBytes))})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("kind=%q is not known; the kinds are tools, resources and prompts", display.Shorten(kinds[i], shownBytes))})
 		return
 	}
 	if len(kinds) == 0 {

@@ -42,8 +42,10 @@ func TestEveryFunctionIsReached(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(name, args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK="+work)
-		out, err := cmd.CombinedOutput()
-		require.NoErrorf(t, err, "%s %s: %s", name, args, out)
+		var stderr strings.Builder // go says there what it downloads
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.NoErrorf(t, err, "%s %s: %s%s", name, args, out, stderr.String())
 		return string(out)
 	}
 	dir := t.TempDir()

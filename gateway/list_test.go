@@ -21,10 +21,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 func withPageSize(entries int) Option { return func(o *options) { o.pageSize = entries } }
@@ -300,31 +300,12 @@ func TestSetLoggingLevel_one_at_a_time(t *testing.T) {
 	})
 }
 
-// shuffle writes JSON with the members of its objects in another order.
-func shuffle(text string) string {
-	switch text[0] {
-	case '{':
-		var members []string
-		_ = jsonscan.EachMember([]byte(text), func(key string, value []byte) error {
-			members = append(members, fmt.Sprintf("%q: %s", key, shuffle(string(value))))
-			return nil
-		})
-		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-		return "{" + strings.Join(members, ", ") + "}"
-	case '[':
-		var items []string
-		jsonscan.EachItem([]byte(text), func(item []byte) bool { items = append(items, shuffle(string(item))); return true })
-		return "[" + strings.Join(items, ",") + "]"
-	}
-	return text
-}
-
 // shufflingServer lists what lists has by method, at each reading with the members in another order, and the
 // entries as well.
 func shufflingServer(lists *atomic.Pointer[map[string][]string]) *mcpvisor.InMemory {
 	return serveRaw(func(m *rawtest.Message) string {
 		if m.Method == "initialize" {
-			return `"result":` + shuffle(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
+			return `"result":` + testutil.Shuffled(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"raw","version":"1"}}`)
 		}
 		entries, ok := (*lists.Load())[m.Method]
 		if !ok {
@@ -332,7 +313,7 @@ func shufflingServer(lists *atomic.Pointer[map[string][]string]) *mcpvisor.InMem
 		}
 		var all []string
 		for _, i := range rand.Perm(len(entries)) {
-			all = append(all, shuffle(entries[i]))
+			all = append(all, testutil.Shuffled(entries[i]))
 		}
 		member := map[string]string{"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}[m.Method]
 		return `"result":{"` + member + `":[` + strings.Join(all, ",") + `]}`

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,25 +93,11 @@ func TestGuard_other_order(t *testing.T) {
 		for _, list := range [][]mcpvisor.OfferEntry{o.Tools, o.Prompts, o.Templates} {
 			rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			for i := range list {
-				list[i].Raw = shuffled(t, list[i].Raw)
+				list[i].Raw = json.RawMessage(testutil.Shuffled(string(list[i].Raw)))
 			}
 		}
 		require.Empty(t, g.Check("s", o))
 	}
-}
-
-// shuffled returns a JSON text with the members of its objects in another order.
-func shuffled(t *testing.T, text json.RawMessage) json.RawMessage {
-	t.Helper()
-	var object map[string]json.RawMessage
-	if json.Unmarshal(text, &object) != nil {
-		return text
-	}
-	var members []string
-	for name, value := range object { // in no order
-		members = append(members, fmt.Sprintf("%q : %s", name, shuffled(t, value)))
-	}
-	return json.RawMessage("{" + strings.Join(members, " ,\n") + "}")
 }
 
 // What is not approved as a whole: another command, a server that is not in the file, a file that cannot be used.

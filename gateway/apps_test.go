@@ -24,7 +24,7 @@ func appServer(name string, uris ...string) mcpvisor.ServerSpec {
 			templates = append(templates, fmt.Sprintf(`{"name":"t%d","uriTemplate":%q}`, i, uri))
 			continue
 		}
-		tools = append(tools, fmt.Sprintf(`{"name":"show%d","inputSchema":{"type":"object"},"_meta":{"keep":9007199254740993,"ui":{"visibility":["model"],"resourceUri":%q},"ui/resourceUri":%q}}`, i, uri, uri))
+		tools = append(tools, fmt.Sprintf(`{"name":"show%d","inputSchema":{"type":"object"},"_meta":{"keep":9007199254740993,"ui":{"visibility":["model"],"resourceUri":%q},"ui/resourceUri":%[2]q,"openai\/outputTemplate":%[2]q}}`, i, uri))
 		resources = append(resources, fmt.Sprintf(`{"name":"r","uri":%q}`, uri))
 		prompts = append(prompts, fmt.Sprintf(`{"name":"p%d"}`, i))
 	}
@@ -51,7 +51,7 @@ func appServer(name string, uris ...string) mcpvisor.ServerSpec {
 			return fmt.Sprintf(`"result":{"completion":{"values":[%q]}}`, name)
 		case "tools/call":
 			uri := at(strings.TrimPrefix(p.Name, "sho"))
-			return fmt.Sprintf(`"result":{"content":[{"type":"text","text":"uri"},{"type":"resource_link","uri":%[1]q,"name":"l"},{"type":"resource","resource":{"uri":%[1]q,"text":"e","_meta":{"ui/resourceUri":%[1]q}}}],"structuredContent":{"uri":%[1]q},"_meta":{"ui":{"resourceUri":%[1]q}}}`, uri)
+			return fmt.Sprintf(`"result":{"content":[{"type":"text","text":"uri"},{"type":"resource_link","uri":%[1]q,"name":"l"},{"type":"resource","resource":{"uri":%[1]q,"text":"e","_meta":{"ui/resourceUri":%[1]q}}}],"structuredContent":{"uri":%[1]q},"_meta":{"ui":{"resourceUri":%[1]q},"openai/outputTemplate":%[1]q}}`, uri)
 		case "prompts/get":
 			return fmt.Sprintf(`"result":{"messages":[{"role":"user","content":{"type":"resource_link","uri":%[1]q,"name":"l"}},{"role":"user","content":{"type":"resource","resource":{"uri":%[1]q,"text":"e"}}}]}`, at(p.Name))
 		case "resources/read":
@@ -110,8 +110,9 @@ type listedTool struct {
 			ResourceURI string
 			Visibility  []string
 		}
-		Older string `json:"ui/resourceUri"`
-		Keep  json.Number
+		Older   string `json:"ui/resourceUri"`
+		ChatGPT string `json:"openai/outputTemplate"`
+		Keep    json.Number
 	} `json:"_meta"`
 }
 
@@ -130,7 +131,7 @@ func urisIn(t *testing.T, result json.RawMessage) (uris []string) {
 		switch v := v.(type) {
 		case map[string]any:
 			for name, member := range v {
-				if text, ok := member.(string); ok && (name == "uri" || name == "resourceUri" || name == "ui/resourceUri") {
+				if text, ok := member.(string); ok && (name == "uri" || name == "resourceUri" || name == "ui/resourceUri" || name == "openai/outputTemplate") {
 					uris = append(uris, text)
 				} else if name != "structuredContent" {
 					walk(member)
@@ -165,6 +166,7 @@ func TestApps_lead_to_their_server(t *testing.T) {
 				for i, tool := range tools {
 					server, own := servers[i/len(odd)], odd[i%len(odd)]
 					require.Equal(t, tool.Meta.UI.ResourceURI, tool.Meta.Older)
+					require.Equal(t, tool.Meta.UI.ResourceURI, tool.Meta.ChatGPT)
 					require.Equal(t, "9007199254740993", string(tool.Meta.Keep))
 					require.Equal(t, []string{"model"}, tool.Meta.UI.Visibility)
 					result := ask("tools/call", `{"name":"`+tool.Name+`"}`)
@@ -177,7 +179,7 @@ func TestApps_lead_to_their_server(t *testing.T) {
 					}
 					require.NoError(t, json.Unmarshal(result, &called))
 					uris := append(urisIn(t, result), urisIn(t, ask("prompts/get", `{"name":"`+mcpvisor.Alias(server, fmt.Sprint("p", i%len(odd)))+`"}`))...)
-					require.Len(t, uris, 6, "%s", result)
+					require.Len(t, uris, 7, "%s", result)
 					for _, uri := range append(uris, tool.Meta.UI.ResourceURI) {
 						require.Equal(t, "ui://"+server+"/"+strings.TrimPrefix(own, "ui://"), uri, kind)
 						quoted, _ := json.Marshal(uri)

@@ -131,9 +131,9 @@ func (l *Lifecycle) Halted() bool { return l.halted }
 // Rested reports whether the server has exited after its work, and was not wanted since.
 func (l *Lifecycle) Rested() bool { return l.rested }
 
-// Failures counts the incarnations that ended by themselves, and the starts that failed. It does not count
-// the first start of a server that is not supervised from the start, planned ends, the exit of a transient server after its work, limits of the host, and incarnations whose
-// standby took over.
+// Failures counts the incarnations that ended by themselves, and the starts that failed. It does not count the first
+// start of a server that is not supervised from the start, planned ends, the exit of a transient server after its work,
+// limits of the host, and incarnations whose standby took over.
 func (l *Lifecycle) Failures() uint64 { return l.failures }
 
 // Step takes one input at time now and returns the effects that the caller must carry
@@ -230,6 +230,8 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 		return l.held
 	case GuardRestartHeld:
 		return l.restartRequested && l.held
+	case GuardRestartUnwanted:
+		return l.restartRequested && l.unwanted
 	case GuardPlannedUnwanted:
 		return l.planned && l.unwanted
 	case GuardPlannedHeld:

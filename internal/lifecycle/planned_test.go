@@ -206,6 +206,10 @@ func TestRenew(t *testing.T) {
 		s := reachPlanned(t, state).on(lifecycle.InputRenew).in(want)
 		require.Zero(t, s.Attempt())
 	}
+	for _, live := range liveStates { // what is not wanted is renewed, and does not start
+		s := reach(t, live).on(lifecycle.InputUnwanted).on(lifecycle.InputGiveUp).on(lifecycle.InputRenew).on(lifecycle.InputReleased).in(supervisor.StateAsleep)
+		require.Zero(t, s.Attempt())
+	}
 	reach(t, supervisor.StateEvicted).on(lifecycle.InputFence).on(lifecycle.InputRenew).on(lifecycle.InputStart).on(lifecycle.InputHalt).in(supervisor.StateEvicted)
 }
 

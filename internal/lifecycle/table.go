@@ -46,6 +46,8 @@ const (
 	GuardHeld Guard = "held"
 	// GuardRestartHeld: the user asked for a restart, and the group holds the server.
 	GuardRestartHeld Guard = "restart requested, held"
+	// GuardRestartUnwanted: the group renews a server that it has given up, and nothing wants the server.
+	GuardRestartUnwanted Guard = "restart requested, unwanted"
 	// GuardPlannedUnwanted: the session was ended as planned, and nothing wants the server.
 	GuardPlannedUnwanted Guard = "planned end, unwanted"
 	// GuardPlannedHeld: the session was ended as planned, and the group holds the server.
@@ -115,6 +117,7 @@ var table = []Transition{
 
 	{supervisor.StateClosing, InputReleased, GuardHalted, supervisor.StateStopped, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardGivenUp, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{supervisor.StateClosing, InputReleased, GuardRestartUnwanted, supervisor.StateAsleep, do(EffectResetBudget, EffectAnnounceGone)},
 	{supervisor.StateClosing, InputReleased, GuardRestartHeld, supervisor.StateWaiting, do(EffectResetBudget)},
 	{supervisor.StateClosing, InputReleased, GuardRestartRequested, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
 	{supervisor.StateClosing, InputReleased, GuardRested, supervisor.StateResting, do(EffectAnnounceGone)},

@@ -106,7 +106,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	switch {
 	case err != nil && o.HasKey:
-		return c.answerWithout(ctx, q, tool, args, &o, share, err)
+		return c.answerWithout(ctx, q, tool, args, o, share, err)
 	case err != nil:
 		return response{}, err
 	case o.HasKey:
@@ -117,7 +117,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		}
 		defer k.release()
 		if k.known {
-			return k.again(ctx, q, view, &o, share)
+			return k.again(ctx, q, view, o, share)
 		}
 		o.keyed = k
 	}
@@ -133,7 +133,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
-	if view, err = c.awaitServer(ctx, view, &o); err != nil {
+	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
 	if view != q.view || offered == nil {
@@ -157,7 +157,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		if view.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
 			return response{}, view.Unavailable()
 		}
-		o.guarded = &guardedCall{params: params, start: start, principal: o.Principal}
+		own := *o
+		own.guarded = &guardedCall{params: params, start: start, principal: o.Principal}
+		o = &own
 		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
 			return response{}, err
 		}
@@ -165,15 +167,15 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	params = appendRound(params, o.Continuation)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
-	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, &o) {
+	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
 		params = asTask(params, o.TaskRelay)
 		request.Params, request.AsTask = params, true
 	}
 	var r response
 	if o.keyed == nil {
-		r, err = c.sendWhenReady(ctx, q, view, &request, &o)
+		r, err = c.sendWhenReady(ctx, q, view, &request, o)
 	} else {
-		r, err = o.keyed.send(ctx, q, view, &request, &o)
+		r, err = o.keyed.send(ctx, q, view, &request, o)
 	}
 	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
 		*buffer = params
@@ -303,22 +305,13 @@ func WithProgress(f func(mcpvisor.Progress)) CallOption {
 // mcpvisor.ErrInvalid.
 func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.Timeout = d } }
 
-// callOptions are the options of one call over those of the client.
-func (c *Client) callOptions(opts []CallOption) callOptions {
-	if len(opts) == 0 { // without an option that could keep them, they stay on the stack
-		return c.defaultOptions()
+// callOptions are the options of one call over those of the client. Calls without options share them, so such a call
+// copies them before it changes one.
+func (c *Client) callOptions(opts []CallOption) *callOptions {
+	if len(opts) == 0 {
+		return &c.defaultCall
 	}
-	return *c.chosenOptions(opts)
-}
-
-// defaultOptions are the options of a call without any of its own.
-func (c *Client) defaultOptions() callOptions {
-	return callOptions{CallSettings: relayhook.CallSettings{Timeout: c.opts.callTimeout, WaitReady: c.opts.waitReady, WithoutValidation: !c.opts.validation}}
-}
-
-// chosenOptions are the options of a call that has some of its own.
-func (c *Client) chosenOptions(opts []CallOption) *callOptions {
-	o := c.defaultOptions()
+	o := c.defaultCall
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

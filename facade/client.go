@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
@@ -68,6 +69,8 @@ import (
 type Client struct {
 	rt   *actors.Runtime
 	opts options // of New; read only
+	// defaultCall are the options of a call without any of its own; read only.
+	defaultCall callOptions
 
 	closing  atomic.Bool   // Close was called
 	applying chan struct{} // holds one element while Apply runs
@@ -110,6 +113,7 @@ func New(opts ...Option) (*Client, error) {
 // newClient makes a client with checked options. If original is not nil, the client is a copy of it, and the records of its calls are those of original, too.
 func newClient(o options, buffer *budget.Budget, original *Client) *Client {
 	c := &Client{opts: o, applying: make(chan struct{}, 1), buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
+	c.defaultCall.CallSettings = relayhook.CallSettings{Timeout: o.callTimeout, WaitReady: o.waitReady, WithoutValidation: !o.validation}
 	var records *actors.Runtime
 	if original != nil {
 		c.original, records, c.writes = original, original.rt, original.writes

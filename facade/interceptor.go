@@ -165,8 +165,7 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 		call.Definition = t.Definition
 	}
 	if call.Arguments, err = args.append(nil); err == nil {
-		o := c.callOptions(i.opts)
-		err = c.checkCall(ctx, view, i.tool, call, &o)
+		err = c.checkCall(ctx, view, i.tool, call, c.callOptions(i.opts))
 	}
 	if err != nil {
 		var q tracked

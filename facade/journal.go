@@ -128,7 +128,7 @@ func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts [
 		t.result, err = decodeWholeToolResult(ctx, raw)
 		return t, err
 	}
-	o := c.callOptions(opts)
+	o := *c.callOptions(opts)
 	o.detached = true
 	if t.follow, err = k.resume(o); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, invalidRequest(o.err)
 	}
 	r.Params = appendRound(r.Params, o.Continuation)
-	if view, err = c.awaitServer(ctx, view, &o); err != nil {
+	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
 	if err = c.checkListed(view, r.Method, r.Target); err != nil {
@@ -56,7 +56,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if r.Held = new(budget.Share); o.room != nil {
 		r.Held = o.room
 	}
-	got, err := c.sendWhenReady(ctx, q, view, &r, &o)
+	got, err := c.sendWhenReady(ctx, q, view, &r, o)
 	if err != nil {
 		r.Held.Release()
 		return response{}, err

@@ -46,7 +46,7 @@ func (c relayed) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	case id == "" || len(id) > task.MaxID:
 		return nil, withOp(invalidRequest(fmt.Errorf("the id of a task has 1 to %d bytes", task.MaxID)), "find a task")
 	}
-	o := c.callOptions(opts)
+	o := *c.callOptions(opts)
 	o.detached = true
 	now := time.Now()
 	t := &Task{c: c.Client, tool: server, turn: make(chan struct{}, 1), resumed: true}

@@ -1,4 +1,5 @@
-// Package lock pins what MCP servers offer, so that a server that was changed is not listed before a person has looked.
+// Package lock is not part of the stable API. It pins what MCP servers offer, so that a server that was changed is not listed
+// before a person has looked.
 //
 // A lock [File] (mcpvisor.lock, in the user's repository) has, for each server, what was approved: every tool, prompt and
 // resource template as the server sent it, its instructions, and what is started. A [Guard] compares each offer with it

@@ -1,5 +1,5 @@
-// Package records keeps calls and events on disk, so that a later reader can see what happened, and whether it was
-// changed since.
+// Package records is not part of the stable API. It keeps calls and events on disk, so that a later reader can see what
+// happened, and whether it was changed since.
 //
 // A [Writer] appends records to a directory: one line of JSON each, in files of bounded size. Every line has a number and
 // the hash of its content and of the line before it (SHA-256). The last number and hash are also in the anchor, a file in a

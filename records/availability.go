@@ -30,38 +30,105 @@ func (a *Availability) Share() (share float64, ok bool) {
 	return a.Ready.Seconds() / max(all.Seconds(), 1e-9), all > 0
 }
 
+// condition is what events say of a server: ready, down although it should be ready, or at rest.
+type condition string
+
+const (
+	conditionRest  condition = ""
+	conditionReady condition = "ready"
+	conditionDown  condition = "down"
+)
+
+// after is the condition after an event.
+func (c condition) after(kind mcpvisor.EventKind) condition {
+	switch kind {
+	case mcpvisor.EventReady:
+		return conditionReady
+	case mcpvisor.EventDown, mcpvisor.EventStartFailed:
+		return conditionDown
+	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+		if c != conditionReady { // else of a standby, or of a registration that was taken over
+			return conditionDown
+		}
+	case mcpvisor.EventAsleep, mcpvisor.EventStopped, mcpvisor.EventWaiting, mcpvisor.EventUnregistered:
+		return conditionRest
+	default:
+	}
+	return c
+}
+
+// conditions are those of servers, but for the ones at rest. The first line of each file has them, because the events that
+// have led to them may be deleted.
+type conditions map[string]condition
+
+// add takes a record that follows.
+func (c conditions) add(r *Record) {
+	switch r.Kind {
+	case KindStart, KindGap: // what was before is over, or not known
+		clear(c)
+	case KindEvent:
+		if now := c[r.Server].after(r.Event); now == conditionRest {
+			delete(c, r.Server)
+		} else {
+			c[r.Server] = now
+		}
+	default:
+	}
+}
+
+// details are the conditions for a [KindSegment], or nil if they are longer than a record may be.
+func (c conditions) details() json.RawMessage {
+	if text, err := json.Marshal(c); err == nil && len(text) <= maxLineBytes/2 {
+		return text
+	}
+	return nil
+}
+
 // ReadAvailability returns what the records of a directory say of each server between two times, by name; a zero until is the time of
 // the last record, which is right unless a writer is open. What was not recorded counts for nothing, such as a gap, and the time
 // between a crash of the writer and its next start. began is the time of the first record, if that is later than since: older ones
-// were deleted, and a server to which nothing has happened since then is left out. It reads all records before until.
+// were deleted. It reads all records before until.
 func ReadAvailability(dir string, since, until time.Time) (_ []Availability, began time.Time, _ error) {
 	type server struct {
 		Availability
-		state *time.Duration // Ready or Down of the server; nil: neither
-		from  time.Time      // of the state
-		began bool           // it was ready in this run
+		condition
+		from  time.Time // of the condition
+		began bool      // it was ready in this run
 	}
 	all := map[string]*server{}
-	set := func(s *server, state *time.Duration, at time.Time) {
-		if from, to := later(s.from, since), at; s.state != nil && to.After(from) {
-			*s.state += to.Sub(from)
+	set := func(s *server, next condition, at time.Time) {
+		if from := later(s.from, since); at.After(from) {
+			switch s.condition {
+			case conditionReady:
+				s.Ready += at.Sub(from)
+			case conditionDown:
+				s.Down += at.Sub(from)
+			default:
+			}
 		}
-		s.state, s.from = state, at
+		s.condition, s.from = next, at
 	}
 	var first, last time.Time
-	ended, whole := false, false
+	ended := false
 	end := func() { // of a run, at its last record
 		for _, s := range all {
-			set(s, nil, last)
+			set(s, conditionRest, last)
 			s.began = false
 		}
 	}
-	err := Read(dir, Query{Kinds: []Kind{KindEvent, KindStart, KindEnd, KindCall, KindGap}}, func(r Record) error {
+	err := Read(dir, Query{Kinds: []Kind{KindEvent, KindStart, KindEnd, KindCall, KindGap, KindSegment}}, func(r Record) error {
 		if !until.IsZero() && r.Time.After(until) {
 			return nil
 		}
 		if first.IsZero() {
-			first, whole = r.Time, r.Seq <= 2 // behind the first line of the first file
+			if first = r.Time; r.Seq > 1 {
+				began = first
+			}
+			before := conditions{}
+			_ = json.Unmarshal(r.Details, &before) // none if it has none
+			for name, c := range before {
+				all[name] = &server{Availability{Server: name}, c, first, true}
+			}
 		}
 		if r.Kind == KindStart || r.Kind == KindGap {
 			end()
@@ -75,38 +142,28 @@ func ReadAvailability(dir string, since, until time.Time) (_ []Availability, beg
 			s = &server{Availability: Availability{Server: r.Server}}
 			all[r.Server] = s
 		}
-		switch r.Event {
+		switch within := !r.Time.Before(since); r.Event {
 		case mcpvisor.EventReady:
-			if s.began && !r.Time.Before(since) {
+			if s.began && within {
 				s.Restarts++
 			}
 			s.began = true
-			set(s, &s.Ready, r.Time)
 		case mcpvisor.EventDown, mcpvisor.EventStartFailed:
 			var e mcpvisor.Event
-			if json.Unmarshal(r.Details, &e) == nil && !e.Cause.Asked() && !r.Time.Before(since) {
+			if json.Unmarshal(r.Details, &e) == nil && !e.Cause.Asked() && within {
 				s.Ends++
 				s.LastEnd, s.LastCause = r.Time, strings.TrimPrefix(r.Text, r.Server+" ")
 			}
-			if r.Event == mcpvisor.EventDown && s.from.IsZero() && !whole { // the record of its start was deleted
-				s.state, s.from = &s.Ready, first
-			}
-			set(s, &s.Down, r.Time)
-		case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
-			if s.state != &s.Ready { // of a standby, or of a registration that was taken over
-				set(s, &s.Down, r.Time)
-			}
-		case mcpvisor.EventAsleep, mcpvisor.EventStopped, mcpvisor.EventWaiting, mcpvisor.EventUnregistered:
-			set(s, nil, r.Time)
 		default:
 		}
+		set(s, s.after(r.Event), r.Time)
 		return nil
 	})
 	if err != nil {
-		return nil, began, err
+		return nil, time.Time{}, err
 	}
-	if !whole && first.After(since) {
-		began = first
+	if !began.After(since) {
+		began = time.Time{}
 	}
 	if !ended {
 		last = later(last, until)

@@ -74,8 +74,8 @@ func TestReadAvailability(t *testing.T) {
 	})
 }
 
-// Where older records were deleted, the time of the first one that is left is told, and a server whose end is the first that is known of
-// it was ready before. What may have happened in a gap counts for nothing.
+// Where older records were deleted, the time of the first one that is left is told, and what servers were then is known. What may
+// have happened in a gap counts for nothing.
 func TestReadAvailability_of_a_part(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, began := filepath.Join(t.TempDir(), "records"), time.Now()
@@ -85,6 +85,10 @@ func TestReadAvailability_of_a_part(t *testing.T) {
 			w.Event(mcpvisor.Event{Server: server, Time: time.Now(), Kind: kind, Cause: &supervisor.Cause{Kind: supervisor.CauseExit}})
 		}
 		event("a", mcpvisor.EventReady)
+		event("quiet", mcpvisor.EventReady)
+		event("lost", mcpvisor.EventDown)
+		event("gone", mcpvisor.EventReady)
+		event("gone", mcpvisor.EventUnregistered)
 		for range 40 { // a minute each
 			c := call("b", "read", `{"a":"`+strings.Repeat("a", 1<<19)+`"}`)
 			w.Call(c)
@@ -100,8 +104,11 @@ func TestReadAvailability_of_a_part(t *testing.T) {
 		all, first, err := records.ReadAvailability(dir, began, time.Time{})
 		require.NoError(t, err)
 		require.True(t, first.After(began.Add(5*time.Minute)), "%v", first)
-		require.Len(t, all, 1)
+		require.Len(t, all, 3)
+		span := began.Add(41 * time.Minute).Sub(first)
 		require.Equal(t, time.Minute, all[0].Down)
-		require.Equal(t, began.Add(40*time.Minute).Sub(first), all[0].Ready)
+		require.Equal(t, span-time.Minute, all[0].Ready)
+		require.Equal(t, 1, all[0].Restarts)
+		require.Equal(t, []records.Availability{{Server: "lost", Down: span}, {Server: "quiet", Ready: span}}, all[1:])
 	})
 }

@@ -35,7 +35,7 @@ func Open(dir string, options Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the records in %s: %w", dir, err)
 	}
-	w := &Writer{dir: dir, options: options, unlock: unlock, wake: make(chan struct{}, 1), ended: make(chan struct{}), reserved: reservedBytes}
+	w := &Writer{dir: dir, options: options, unlock: unlock, wake: make(chan struct{}, 1), ended: make(chan struct{}), reserved: reservedBytes, servers: conditions{}}
 	w.room = sync.NewCond(&w.mu)
 	if err := w.recover(); err != nil {
 		if w.file != nil {

@@ -42,6 +42,7 @@ type Writer struct {
 	file     *os.File
 	files    []segment // the last one is file; its bytes are up to date
 	chain    chain     // of what is on disk
+	servers  conditions
 	anchored uint64    // number of the record in the anchor
 	at       time.Time // of the anchor
 	reserved int64     // bytes below the bound that only Close may use
@@ -316,6 +317,9 @@ func (w *Writer) writeChunk(all []entry) (n int, err error) {
 	if err := w.append(buffer); err != nil {
 		return 0, err
 	}
+	for i := range all[:n] {
+		w.servers.add(&all[i].Record)
+	}
 	next.line, next.end = w.chain.line+n, w.chain.end+int64(len(buffer))
 	w.chain = next
 	return n, nil
@@ -370,7 +374,7 @@ func (w *Writer) rotate() error {
 
 // begin makes the file after the last record.
 func (w *Writer) begin() error {
-	r := Record{Seq: w.chain.seq + 1, Time: time.Now().UTC(), Kind: KindSegment, FileVersion: Version, Previous: w.chain.hash.String()}
+	r := Record{Seq: w.chain.seq + 1, Time: time.Now().UTC(), Kind: KindSegment, FileVersion: Version, Previous: w.chain.hash.String(), Details: w.servers.details()}
 	line, h, err := appendLine(nil, &r, w.chain.hash)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (cmd *availabilityCmd) Run(inv *invocation) error {
 		return err
 	}
 	if !first.IsZero() {
-		inv.Warn("", "the records begin at %s; a server to which nothing has happened since is not listed", shownTime(first))
+		inv.Warn("", "the records begin at %s; what was before is deleted", shownTime(first))
 	}
 	if len(cmd.Servers) > 0 {
 		all = slices.DeleteFunc(all, func(a records.Availability) bool { return !slices.Contains(cmd.Servers, a.Server) })

@@ -157,7 +157,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		if view.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
 			return response{}, view.Unavailable()
 		}
-		o.guarded = &guardedCall{params: params, start: start, principal: o.Principal}
+		o.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
 		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
 			return response{}, err
 		}

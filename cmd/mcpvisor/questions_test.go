@@ -92,7 +92,7 @@ func TestElevenQuestions(t *testing.T) {
 		ask(b, cli.ExitUnavailable, "status --sort memory", `\ASERVER .*\nfs +ready +\S+ +0 +\d+ +\d+M `)
 	}
 	asked["status --sort memory"] = true
-	ask(b, cli.ExitOK, "approvals", `(?m)^`+open.Approvals[0].ID+` +- +fs/add +\S+ +rule 1 \(.*\) +\{"a":1,"b":2\}$`)
+	ask(b, cli.ExitOK, "approvals", `(?m)^`+open.Approvals[0].ID+` +mcpvisor call +- +fs/add +\S+ +rule 1 \(.*\) +\{"a":1,"b":2\}$`)
 
 	b.exits(cli.ExitOK, "deny", open.Approvals[0].ID, "--reason", "not on a Friday")
 	require.Equal(t, cli.ExitFailed, <-waiting)

@@ -446,10 +446,12 @@ type Approvals struct {
 type Approval struct {
 	// ID names the approval for POST api/approvals.
 	ID string `json:"id"`
-	// Principal is the client of the gateway that calls; left out if it has no name.
+	// Principal is the authenticated client of the gateway that calls; left out without tokens.
 	Principal string `json:"principal,omitempty"`
-	Server    string `json:"server"`
-	Tool      string `json:"tool"`
+	// Client is what the client says its name is; left out for calls of the page and of the host itself.
+	Client string `json:"client,omitempty"`
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
 	// Arguments are those that will be sent, without secrets of the configuration.
 	Arguments json.RawMessage `json:"arguments"`
 	// Rule says which rule asks.

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -67,6 +68,33 @@ func TestCalls_of_a_range_of_time(t *testing.T) {
 	require.NotContains(t, eval[string](p, `document.querySelector("#calls").innerText`), "echo")
 	p.place("calls?range=21600")
 	p.has("#calls", "files/echo")
+}
+
+// Titles between the calls are no calls: the page counts calls alone.
+func TestCalls_are_counted_without_titles(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("files", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	p := newPage(t, serve(t, c, func(next http.Handler) http.Handler {
+		return altered(next, "/api/calls", func(answer map[string]any) {
+			one, calls := answer["recent"].([]any)[0].(map[string]any), []any{}
+			for seq := range 120 {
+				call := maps.Clone(one)
+				call["seq"] = seq + 1
+				calls = append(calls, call)
+			}
+			lost := maps.Clone(one)
+			lost["seq"], lost["kind"], lost["outcome"] = 121, "crashed", "unknown"
+			answer["recent"], answer["unknown"] = append(calls, lost), []any{lost}
+		})
+	}).URL, prefix+"/#/calls")
+	p.has("#calls .more", "100 of 121")
+	require.Equal(t, []int{2, 102}, eval[[]int](p, `[document.querySelectorAll("#calls .title-row").length, document.querySelectorAll("#calls tbody tr").length]`))
+	p.click(`#calls [data-more=calls]`)
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 123`)
+	eval[bool](p, `Boolean(location.hash = "#/calls?sort=took")`)
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 121`)
 }
 
 // The filter finds events by their texts.

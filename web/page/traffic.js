@@ -99,11 +99,11 @@ export function showCalls(el, app, server, only) {
 	const mine = (c) => ended(c) >= app.since && (server ? c.server === server : found(app, only, c.server, [c.target, c.server + "/" + (c.target ?? ""), c.client, c.error]));
 	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown).map((g) => ({ ...g.calls[0], times: g.calls.length })), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").reverse();
 	const first = brief() ? [groups.slice(0, pinned), others.slice(0, briefly)] : [groups, others];
-	const row = (c) => c.title ? h("tr", { key: c.title, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, c.title))
-		: h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(ended(c)).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), c.times > 1 ? h("span", "tag", count(c.times) + "×") : null), num(took(c.tookNs)));
-	const items = !groups.length || ordered("calls") ? first.flat() : [{ title: "Unknown outcome" }, ...first[0], ...(others.length ? [{ title: "Last ended" }, ...first[1]] : [])];
+	const titles = new Map(!groups.length || ordered("calls") ? [] : [[first[0][0], "Unknown outcome"], [first[1][0], "Last ended"]]);
+	const title = (text) => text ? h("tr", { key: text, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, text)) : [];
+	const row = (c) => [title(titles.get(c)), h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(ended(c)).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), c.times > 1 ? h("span", "tag", count(c.times) + "×") : null), num(took(c.tookNs)))].flat();
 	fill(el, head("Recent calls", [unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null, all("calls", "All calls")]),
-		table("calls", "Recent calls", [["Ended", ended], ["Call", callOf], ["Outcome", (c) => c.kind ? c.outcome + " " + c.kind : c.toolError ? "answered tool error" : "answered"], ["#Took", (c) => c.tookNs]], items, row,
+		table("calls", "Recent calls", [["Ended", ended], ["Call", callOf], ["Outcome", (c) => c.kind ? c.outcome + " " + c.kind : c.toolError ? "answered tool error" : "answered"], ["#Took", (c) => c.tookNs]], first.flat(), row,
 			!app.polled ? "Loading…" : only || app.since ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 

@@ -41,7 +41,7 @@ import (
 //	tasks      StartTask, ResumeTask, Tasks, CancelTask, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch
-//	facts      History, Inspect, ToolStats, CallsInFlight, Stderr, Stats
+//	facts      History, Inspect, ToolStats, CallsInFlight, CancelCall, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //

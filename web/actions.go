@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -168,6 +169,22 @@ func statusOf(kind mcpvisor.ErrorKind) int {
 
 // maxEntries is how many entries of the journal are shown.
 const maxEntries = 500
+
+// postCallCancel ends a call in flight, as GET api/calls lists it.
+func (h *Handler) postCallCancel(w http.ResponseWriter, r *http.Request) {
+	body := h.bodies.NewBody(w, r, maxTaskBytes)
+	defer body.Release()
+	call, err := jsonanswer.Decode[monitor.CallInFlight](body)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	if err := h.client.CancelCall(call); err != nil {
+		h.writeFailure(w, err)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: true})
+}
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {
 	entries, err := h.client.JournalEntries(r.Context())

@@ -133,6 +133,7 @@ func (h *Handler) operations() []route {
 		{"POST /api/servers/{name}/start", h.postStart},
 		{"POST /api/call", h.postCall},
 		{"GET /api/tasks", h.getTasks},
+		{"POST /api/calls/cancel", h.postCallCancel},
 		{"POST /api/tasks/cancel", h.postTaskCancel},
 		{"POST /api/tasks/wait", h.postTaskWait},
 		{"GET /api/approvals", h.getApprovals},

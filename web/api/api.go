@@ -420,8 +420,8 @@ type TaskRequest struct {
 	Key       string `json:"key,omitempty"`
 }
 
-// CancelAnswer is the answer to POST api/tasks/cancel: the server was asked to cancel the task,
-// and decides whether it does.
+// CancelAnswer is the answer to POST api/tasks/cancel and POST api/calls/cancel: the server was asked to cancel the task or
+// call, and decides whether it does.
 type CancelAnswer struct {
 	// Asked is false if the call had ended, so that nothing was sent.
 	Asked bool `json:"asked"`

@@ -574,11 +574,12 @@ function copyStderr() {
 	copy(pre, plural(pre.textContent.split("\n").length, "line") + " of stderr");
 }
 
-// cancelTask cancels a call that its server executes as a task.
-async function cancelTask(task) {
+// cancelCall cancels a call in flight, or one that its server executes as a task.
+async function cancelCall(path, call) {
 	answer("busy", "The server is asked to cancel the call …");
-	const got = await post("tasks/cancel", task).catch((error) => ({ error }));
+	const got = await post(path, call).catch((error) => ({ error }));
 	if (got.error) answer("bad", "The call is not canceled: " + got.error.message);
+	else if (path === "calls/cancel") answer("good", "The call is canceled. Its server was notified, which it need not heed.", 8);
 	else answer("good", got.asked ? "The server was asked to cancel the call." : "The call has ended, or its server has no such task.", 8);
 	poll();
 }
@@ -628,7 +629,7 @@ document.addEventListener("click", (e) => {
 		drawMore(button.dataset.more, Number(button.dataset.first), button.dataset.fewer);
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
-	else if (button.dataset.act === "cancel-task") cancelTask(button.dataset.task);
+	else if (button.dataset.act === "cancel") cancelCall(button.dataset.path, button.dataset.call);
 	else if (button.dataset.act === "copy-command") copy(button.previousElementSibling, "the command");
 	else if (button.dataset.state) showState(button.dataset.state);
 	else if (button.id === "show-all") clearFilter();

@@ -48,16 +48,16 @@ function opened(c) {
 			line("Arguments", "They are not kept here. The journal keeps those of calls with a key (--journal FILE), and records those of all calls (--records-arguments whole), below.")));
 }
 
-// cancelButton ends a call that its server executes as a task.
-function cancelButton(app, t, task) {
-	return app.controls && !app.cut ? h("button", { type: "button", "data-act": "cancel-task", "data-task": JSON.stringify(task), label: "Cancel the call of " + t.server + "/" + t.tool }, "Cancel") : null;
+// cancelButton ends a call in flight, or one that its server executes as a task. call is what the API takes.
+function cancelButton(app, c, path, call) {
+	return app.controls && !app.cut ? h("button", { type: "button", "data-act": "cancel", "data-path": path, "data-call": JSON.stringify(call), label: "Cancel the call of " + callOf(c) }, "Cancel") : null;
 }
 
 export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only)).map((t) => ({ ...t, target: t.tool, method: "tools/call", task: true }));
 	el.hidden = !now.length && !tasks.length;
-	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, { number: c.number }), c.message ? h("span", "sub", c.message) : null]
-		: c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running");
+	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, "tasks/cancel", { number: c.number }), c.message ? h("span", "sub", c.message) : null]
+		: c.queued ? tell("◷", "warn", "queued") : [tell("◐", "busy", "running"), c.id ? [" ", cancelButton(app, c, "calls/cancel", c)] : null];
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("flight", "Calls in flight", [["Age", (c) => -Date.parse(c.began)], ["Call", callOf], ["Epoch", (c) => c.epoch], ["State", (c) => c.task ? c.state : c.queued ? "queued" : "running"]], [...tasks, ...now],
 		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(state(c))), "None."));
 }
@@ -74,7 +74,7 @@ export function showUnfinished(el, app, server, only) {
 	el.hidden = !all.length;
 	fill(el, head(title, count(all.length + (server || only ? 0 : app.moreUnfinished))), table("unfinished", title, [["Age", (e) => -Date.parse(e.began)], ["Key", keyOf], ["Call", callOf], ["State", (e) => e.state]], all,
 		(e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed"))), "", "folds"));
+			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, "tasks/cancel", { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed"))), "", "folds"));
 }
 
 // alike puts calls that ended in the same way, one after the other, into one row.

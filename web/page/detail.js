@@ -27,7 +27,7 @@ export function showDetail(el, name, s, view, app) {
 	else if (well && now > 60000) view.low = true;
 	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), authorize(s, app.attention), app.controls && !app.cut ? actions(s) : null),
+		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? null : "for ", when(s)), h("span", "spring"), authorize(s, app.attention), app.controls && !app.cut ? actions(s) : null),
 		well ? warnings(s, app.attention) : planned(s) ? h("p", { class: "calm", key: "why" }, planned(s), advice(s, app.attention)) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
@@ -105,7 +105,7 @@ function historyOf(s) {
 		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(lived(i))),
 		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null,
 			i.cause?.stderr?.length ? h("details", { key: "stderr " + i.epoch }, h("summary", null, "stderr, " + plural(i.cause.stderr.length, "line")), h("pre", { class: "stderr", tabindex: 0, label: "stderr of epoch " + i.epoch }, i.cause.stderr.join("\n"))) : null));
-	return h("section", { key: "history" }, head("History", (ended.length ? "" : "no end ") + "in " + span(now - first)),
+	return h("section", { key: "history" }, head("History", (ended.length ? plural(ended.length, "end") : "no end") + " in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
 		ended.length ? table("history", "Ended incarnations", [["#Epoch", (i) => i.epoch], ["#PID", (i) => i.pid], "Started", ["#Lived", lived], ["Result", (i) => i.served ? "served" : "did not start"], ["Cause", (i) => i.cause?.message]], ended, row, "", "folds") : null);
 }

@@ -59,7 +59,7 @@ export function showInFlight(el, app, server, only) {
 	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, "tasks/cancel", { number: c.number }), c.message ? h("span", "sub", c.message) : null]
 		: c.queued ? tell("◷", "warn", "queued") : [tell("◐", "busy", "running"), c.id ? [" ", cancelButton(app, c, "calls/cancel", c)] : null];
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("flight", "Calls in flight", [["Age", (c) => -Date.parse(c.began)], ["Call", callOf], ["Epoch", (c) => c.epoch], ["State", (c) => c.task ? c.state : c.queued ? "queued" : "running"]], [...tasks, ...now],
-		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(state(c))), "None."));
+		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(h("div", "actions", state(c)))), "None."));
 }
 
 // callOf is what a list of calls can be ordered by.
@@ -132,7 +132,7 @@ export function showTools(el, app) {
 	el.signature = signature;
 	const fitting = app.wanted ? tools.filter((t) => fits(app.wanted, t.name, t.description ?? "")) : tools;
 	fill(el, head("Tools", (fitting.length < tools.length ? count(fitting.length) + " of " : "") + plural(tools.length, "tool") + (app.lists?.more ? ", " + count(app.lists.more) + " more are not listed" : "") + (ordered("tools") ? "" : ", those that took the most time first")),
-		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95"], fitting, (t) =>
+		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95, logarithmic"], fitting, (t) =>
 			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server + "/" + t.originalName), t.description ? h("span", "sub wraps", t.description) : null),
 				num(t.tokens ? tokens(t.tokens).replace(/ tokens?/, "") : "–"), t.calls ? [num(count(t.calls)), num(failures(t)), num(count(t.toolErrors ?? 0)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)), h("td", "wide", spread(t))]
 					: ["0", "0", "0", "–", "–", "–", ""].map((text, i) => h("td", i === 6 ? "wide" : "num off", text))), !app.lists || !app.tools ? "Loading…" : tools.length ? "No tool fits the filter." : "No server lists a tool.", "folds"));

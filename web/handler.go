@@ -131,6 +131,7 @@ func (h *Handler) operations() []route {
 		{"POST /api/servers/{name}/restart", h.postRestart},
 		{"POST /api/servers/{name}/stop", h.postStop},
 		{"POST /api/servers/{name}/start", h.postStart},
+		{"POST /api/servers/{name}/authorize", h.postAuthorize},
 		{"POST /api/call", h.postCall},
 		{"GET /api/tasks", h.getTasks},
 		{"POST /api/calls/cancel", h.postCallCancel},

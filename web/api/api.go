@@ -411,6 +411,18 @@ type Tasks struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// AuthorizeRequest is the body of POST api/servers/{name}/authorize.
+type AuthorizeRequest struct {
+	// Redirect is the URL to which the browser was sent, which completes the authorization; empty: it begins.
+	Redirect string `json:"redirect,omitempty"`
+}
+
+// AuthorizeAnswer is the answer to POST api/servers/{name}/authorize.
+type AuthorizeAnswer struct {
+	// URL is where the user consents, within 15 minutes; left out when the authorization is complete.
+	URL string `json:"url,omitempty"`
+}
+
 // TaskRequest is the body of POST api/tasks/cancel and POST api/tasks/wait. Either Number or Key is set.
 type TaskRequest struct {
 	// Number is that of an open task; only for api/tasks/cancel.

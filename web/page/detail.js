@@ -28,7 +28,7 @@ export function showDetail(el, name, s, view, app) {
 	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? null : "for ", when(s)), h("span", "spring"), authorize(s, app), app.controls && !app.cut ? actions(s) : null),
-		s.state !== "unauthorized" || !view.consent ? null : view.consent.isConnected ? h("form", { key: view.consent.dataset.key, "data-keep": view.consent.dataset.keep }) : view.consent,
+		s.state !== "unauthorized" || !view.consent ? null : view.consent.isConnected ? h("section", { key: view.consent.dataset.key, "data-keep": view.consent.dataset.keep }) : view.consent,
 		well ? warnings(s, app.attention) : planned(s) ? h("p", { class: "calm", key: "why" }, planned(s), advice(s, app.attention)) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
@@ -51,14 +51,14 @@ function authorize(s, app) {
 // cannot receive the answer. finish is called with that.
 export function consent(name, url, finish) {
 	const input = h("input", { id: "redirect", type: "url", autocomplete: "off", spellcheck: "false", required: true }), key = "consent " + name;
-	const form = h("form", { key, "data-keep": key + url, class: "card block", label: "Authorize at " + name },
+	const form = h("form", { class: "card", label: "Authorize at " + name },
 		h("p", null, h("a", { class: "all", href: url, target: "_blank", rel: "noopener noreferrer" }, "Open " + new URL(url).host + " and consent"), ". The browser then ends at an address that need not open. Copy that address here, within 15 minutes:"),
 		h("label", { for: "redirect" }, "Address"), input, h("p", "actions", h("button", "primary", "Finish")));
 	form.onsubmit = (event) => {
 		event.preventDefault();
 		finish(input.value.trim());
 	};
-	return form;
+	return h("section", { key, "data-keep": key + url }, form);
 }
 
 // planned says why a server does not run that has not failed; null for another one.

@@ -80,6 +80,24 @@ func member(t *testing.T, object json.RawMessage, name string) string {
 	return string(members[name])
 }
 
+// A call that an operator cancels has an answer, which says so.
+func TestCallTool_canceled_by_an_operator(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		s := connect(t, Transport(c), version, nil)
+		ended := make(chan facade.ModelError, 1)
+		go func() {
+			r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/hang"})
+			ended <- modelError(t, r, err)
+		}()
+		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+		require.NoError(t, c.CancelCall(c.CallsInFlight()[0]))
+		failure := receive(t, ended)
+		require.Equal(t, "canceled", failure.Code)
+		require.Contains(t, failure.Message, "an operator canceled the call of a/hang. Whether it had an effect is not known")
+	})
+}
+
 // What the host refuses is an error of the tool, which the model can act on.
 func TestCallTool_refused_by_the_host(t *testing.T) {
 	c := newClientWith(t, []facade.Option{facade.WithValidation(), facade.WithInterceptor(

@@ -85,14 +85,17 @@ func TestCallTool_canceled_by_an_operator(t *testing.T) {
 	inBothEras(t, func(t *testing.T, version string) {
 		c := newClient(t, fixture("a", mcptest.Script{}))
 		s := connect(t, Transport(c), version, nil)
-		ended := make(chan facade.ModelError, 1)
+		var r *mcp.CallToolResult
+		ended := make(chan error, 1)
 		go func() {
-			r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/hang"})
-			ended <- modelError(t, r, err)
+			var err error
+			r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/hang"})
+			ended <- err
 		}()
 		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
 		require.NoError(t, c.CancelCall(c.CallsInFlight()[0]))
-		failure := receive(t, ended)
+		err := receive(t, ended)
+		failure := modelError(t, r, err)
 		require.Equal(t, "canceled", failure.Code)
 		require.Contains(t, failure.Message, "an operator canceled the call of a/hang. Whether it had an effect is not known")
 	})

@@ -149,7 +149,8 @@ const (
 	// facade.WithDefaultCallTimeout, Timeouts.Call or Timeouts.CallTotal). A deadline of
 	// the caller's context gives KindCanceled.
 	KindTimeout ErrorKind = "timeout"
-	// KindCanceled: the caller's context ended. Cause wraps the context's error.
+	// KindCanceled: the caller's context ended, or an operator canceled the call. Cause wraps the context's error, and
+	// context.Canceled for an operator.
 	KindCanceled ErrorKind = "canceled"
 	// KindOverloaded: Limits.MaxInFlight calls are in flight on this server and
 	// Limits.MaxQueued are waiting; nothing was sent then. Or a large result found no room

@@ -59,6 +59,9 @@ type GuardedCall struct {
 	// Principal is the authenticated client of a gateway that makes the call; empty for calls of this program, and of clients
 	// without a name.
 	Principal string
+	// Client is what the client says its name is, as in [facade/relay.WithClientName]; empty for calls of this program. Any
+	// client can say any name.
+	Client string
 	// Server is the name of the server, and Tool the name by which the client lists the tool.
 	Server, Tool string
 	// Arguments are the bytes of the object that will be sent. Do not change them, and keep them only as a copy.

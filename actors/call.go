@@ -531,13 +531,38 @@ func (s *Snapshot) CallsInFlight() []monitor.CallInFlight {
 func (i *incarnation) appendInFlight(all []monitor.CallInFlight) []monitor.CallInFlight {
 	add := func(requests []transport.InFlight, queued bool) {
 		for _, r := range requests {
+			if !isCallersMethod(r.Method) {
+				r.ID = 0
+			}
 			all = append(all, monitor.CallInFlight{Server: i.server, Gen: i.gen, Epoch: i.epoch,
-				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
+				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued, ID: r.ID})
 		}
 	}
 	add(i.session.InFlight(), false)
 	add(i.limiter.waitingCalls(), true)
 	return all
+}
+
+// CancelCall ends a call of [Snapshot.CallsInFlight]. It reports false if that is not in flight.
+func (s *Snapshot) CancelCall(call monitor.CallInFlight) bool {
+	v := s.Server(call.Server)
+	if v == nil || call.ID == 0 {
+		return false
+	}
+	for _, inc := range []*incarnation{v.current, v.standby, v.ending} {
+		if inc == nil {
+			continue
+		}
+		for _, c := range inc.appendInFlight(nil) {
+			if began := c.Began; began.Equal(call.Began) {
+				c.Began = call.Began // equal times can differ in their zones
+				if c == call {
+					return inc.session.CancelRequest(c.ID)
+				}
+			}
+		}
+	}
+	return false
 }
 
 // Stderr returns the kept lines of stderr of the latest incarnation.

@@ -158,7 +158,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 			return response{}, view.Unavailable()
 		}
 		own := *o
-		own.guarded = &guardedCall{params: params, start: start, principal: o.Principal}
+		own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
 		o = &own
 		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
 			return response{}, err

@@ -39,7 +39,7 @@ import (
 //	servers    Register, Apply, Unregister, Stop, Start, Restart, Fence, WaitReady, Ping, Close
 //	groups     SetGroups, Groups, Monitor
 //	calls      CallTool, CallToolRaw, CallToolForModel, ErrorForModel, ReadResource, GetPrompt, Complete
-//	tasks      StartTask, ResumeTask, Tasks, CancelTask, JournalEntries
+//	tasks      StartTask, ResumeTask, Tasks, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch
 //	facts      History, Inspect, ToolStats, CallsInFlight, Stderr, Stats

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -37,6 +38,21 @@ func (c *Client) CallsInFlight() []monitor.CallInFlight {
 	slices.SortStableFunc(calls, func(a, b monitor.CallInFlight) int { return a.Began.Compare(b.Began) })
 	return calls
 }
+
+// CancelCall is relay.Methods.CancelCall.
+func (c relayed) CancelCall(call monitor.CallInFlight) error {
+	canceled := c.rt.Snapshot().CancelCall(call)
+	for _, copied := range c.copies.all() {
+		canceled = canceled || copied.rt.Snapshot().CancelCall(call)
+	}
+	if canceled {
+		return nil
+	}
+	return &mcpvisor.Error{Server: call.Server, Op: "cancel " + mcpvisor.Qualify(call.Server, call.Target), Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotInFlight}
+}
+
+// errNotInFlight is the cause of a call that an operator cannot cancel.
+var errNotInFlight = errors.New("the call has ended, or it waits and cannot be canceled; look at the calls in flight again")
 
 // History returns a view of what has happened so far, which the client keeps within bounds. It copies nothing, stays
 // current, and works after Close.

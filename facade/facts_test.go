@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/monitor"
@@ -165,16 +166,63 @@ func TestCallsInFlight(t *testing.T) {
 		first := inFlight(1)[0]
 		require.False(t, first.Began.Before(before))
 		require.LessOrEqual(t, first.Began, time.Now())
-		first.Began = time.Time{}
+		require.NotZero(t, first.ID)
+		first.Began, first.ID = time.Time{}, 0
 		require.Equal(t, monitor.CallInFlight{Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "hang"}, first)
 		hang()
 		both := inFlight(2)
 		require.False(t, both[0].Queued)
 		require.True(t, both[1].Queued)
 		require.Equal(t, "hang", both[1].Target)
+		require.Zero(t, both[1].ID)
 		cancel()
 		wg.Wait()
 		require.Empty(t, c.CallsInFlight())
+	})
+}
+
+// An operator ends a call in flight: its caller is told so, the call is recorded, and the session continues. What is not
+// that call ends none.
+func TestCancelCall(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		spec.Limits.MaxInFlight = 1
+		c := registered(t, spec)
+		for _, opts := range [][]facade.CallOption{nil, {facade.WithProgress(func(mcpvisor.Progress) {})}, {facade.WithWaitReady()}} {
+			ended, queued := make(chan error, 1), make(chan error, 1)
+			go func() { _, err := c.CallTool(t.Context(), "s/hang", nil, opts...); ended <- err }()
+			require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 20*time.Second, time.Millisecond)
+			go func() { _, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}); queued <- err }()
+			require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 2 }, 20*time.Second, time.Millisecond)
+			both := c.CallsInFlight()
+			for _, change := range []func(*monitor.CallInFlight){
+				func(c *monitor.CallInFlight) { c.Server = "other" }, func(c *monitor.CallInFlight) { c.Gen++ }, func(c *monitor.CallInFlight) { c.Epoch++ },
+				func(c *monitor.CallInFlight) { c.ID++ }, func(c *monitor.CallInFlight) { c.Target = "echo" }, func(c *monitor.CallInFlight) { c.Began = c.Began.Add(1) },
+				func(c *monitor.CallInFlight) { *c = both[1] },
+			} {
+				other := both[0]
+				change(&other)
+				require.ErrorIs(t, relay.Of(c).CancelCall(other), mcpvisor.ErrInvalid)
+			}
+			require.Len(t, c.CallsInFlight(), 2)
+			sent := both[0]
+			sent.Began = sent.Began.UTC().Round(0) // as from JSON
+			require.NoError(t, relay.Of(c).CancelCall(sent))
+			err := <-ended
+			require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "an operator canceled the call")
+			require.NotContains(t, err.Error(), "context canceled")
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			require.Contains(t, textOf(t, c.ErrorForModel("s/hang", err)), "an operator canceled the call of s/hang. Whether it had an effect is not known")
+			require.NoError(t, <-queued)
+			unknown := c.History().UnknownCalls()
+			require.Contains(t, unknown[len(unknown)-1].Error, "an operator canceled the call")
+			require.ErrorIs(t, relay.Of(c).CancelCall(sent), mcpvisor.ErrInvalid, "it has ended")
+		}
+		status, _ := c.ServerStatus("s")
+		require.EqualValues(t, 1, status.Epoch)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // internalError begins the text of an error that the model cannot avoid by calling
@@ -197,6 +198,10 @@ func failureText(tool string, e *mcpvisor.Error) string {
 			return "the server of " + tool + " gave no valid answer; perhaps the connection broke."
 		}
 		return "the server of " + tool + " could not be reached."
+	case mcpvisor.KindCanceled:
+		if errors.Is(e, transport.ErrByOperator) {
+			return "an operator canceled the call of " + tool + "."
+		}
 	default:
 	}
 	if text := failures[e.Kind]; text != "" {

@@ -218,11 +218,8 @@ func (t *Task) Cancel(ctx context.Context) error {
 // caller's.
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
-// CancelTask asks a server to cancel the task that [Client.Tasks] lists under number. The server
-// decides whether it does; each waiting caller gets the outcome of the task.
-//
-// Errors: ErrInvalid (no such task is open), ErrUnavailable and the other errors of a request.
-func (c *Client) CancelTask(ctx context.Context, number uint64) error {
+// CancelTask is relay.Methods.CancelTask.
+func (c relayed) CancelTask(ctx context.Context, number uint64) error {
 	f := c.openTasks.find(number)
 	if f == nil {
 		return withOp(invalidRequest(fmt.Errorf("no task %d is open", number)), "cancel a task")

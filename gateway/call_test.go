@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -78,6 +79,27 @@ func member(t *testing.T, object json.RawMessage, name string) string {
 	var members map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(object, &members))
 	return string(members[name])
+}
+
+// A call that an operator cancels has an answer, which says so.
+func TestCallTool_canceled_by_an_operator(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		s := connect(t, Transport(c), version, nil)
+		var r *mcp.CallToolResult
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/hang"})
+			ended <- err
+		}()
+		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+		require.NoError(t, relay.Of(c).CancelCall(c.CallsInFlight()[0]))
+		err := receive(t, ended)
+		failure := modelError(t, r, err)
+		require.Equal(t, "canceled", failure.Code)
+		require.Contains(t, failure.Message, "an operator canceled the call of a/hang. Whether it had an effect is not known")
+	})
 }
 
 // What the host refuses is an error of the tool, which the model can act on.

@@ -74,6 +74,9 @@ type CallInFlight struct {
 	Began time.Time `json:"began"`
 	// Queued: it waits behind Limits.MaxInFlight, and nothing was sent.
 	Queued bool `json:"queued,omitempty"`
+	// ID is that of its request in the session of the incarnation; 0 if it cannot be canceled: it waits, or its server is
+	// on another node of a fleet.
+	ID int64 `json:"id,omitempty"`
 }
 
 // ToolStats counts the calls of one tool since its server was registered, over all its

@@ -22,8 +22,9 @@ import (
 type Question struct {
 	// ID names the question among those that are open. It cannot be guessed.
 	ID string `json:"id"`
-	// Principal, Server and Tool are those of the call; see [mcpvisor.GuardedCall].
+	// Principal, Client, Server and Tool are those of the call; see [mcpvisor.GuardedCall].
 	Principal string `json:"principal,omitempty"`
+	Client    string `json:"client,omitempty"`
 	Server    string `json:"server"`
 	Tool      string `json:"tool"`
 	// Arguments are the bytes that will be sent. Do not change them.
@@ -182,7 +183,7 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	var id [5]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	now := time.Now()
-	q := Question{ID: hex.EncodeToString(id[:]), Principal: call.Principal, Server: call.Server, Tool: call.Tool,
+	q := Question{ID: hex.EncodeToString(id[:]), Principal: call.Principal, Client: call.Client, Server: call.Server, Tool: call.Tool,
 		Arguments: append(json.RawMessage(nil), call.Arguments...), Rule: rule, Asked: now.Round(0), Expires: now.Add(g.options.Wait).Round(0)}
 	asked, cancel := context.WithTimeout(ctx, g.options.Wait)
 	defer cancel()

@@ -119,6 +119,9 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	LastReceived() time.Time
 	// InFlight returns the requests that have not ended, streams excepted, in no order.
 	InFlight() []InFlight
+	// CancelRequest ends a request of InFlight by its ID as the end of its context does, with [ErrByOperator] as the cause.
+	// It reports false if no such request is in flight.
+	CancelRequest(id int64) bool
 	// Stderr returns the first and the last lines of stderr so far; see
 	// supervisor.Cause.Stderr.
 	Stderr() []string
@@ -174,11 +177,24 @@ func (Base) StderrTail() monitor.ServerStderr { return monitor.ServerStderr{} }
 // InFlight implements [Session].
 func (Base) InFlight() []InFlight { return nil }
 
+// CancelRequest implements [Session].
+func (Base) CancelRequest(int64) bool { return false }
+
 // InFlight describes a request that has not ended.
 type InFlight struct {
 	Method, Target string // as in Request
 	Began          time.Time
+	ID             int64 // for CancelRequest; 0: the request cannot be canceled now
 }
+
+// ErrByOperator is the cause of a request that CancelRequest has ended. It is a context.Canceled.
+var ErrByOperator error = byOperator{}
+
+type byOperator struct{}
+
+func (byOperator) Error() string { return "an operator canceled the call" }
+
+func (byOperator) Unwrap() error { return context.Canceled }
 
 // Request is one request of this client to a server.
 type Request struct {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -24,6 +26,8 @@ const (
 	maxBodyBytes = 8 << 20
 	// maxToolBytes bounds the name of a tool that is called.
 	maxToolBytes = 4 << 10
+	// maxRedirectBytes bounds the body of an authorization.
+	maxRedirectBytes = 64 << 10
 )
 
 func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +41,37 @@ func (h *Handler) postStop(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) postStart(w http.ResponseWriter, r *http.Request) {
 	h.operate(w, r, http.StatusAccepted, func(ctx context.Context, name string, _ ...facade.EndOption) error { return h.client.Start(ctx, name) })
+}
+
+// errNoAuthorization is the cause of an authorization that the server does not wait for.
+var errNoAuthorization = errors.New("the server waits for no authorization that a browser could give; restart it, and look at its status")
+
+// postAuthorize answers with the URL at which the user authorizes the client at a server, or completes that with the URL to
+// which the browser was sent.
+func (h *Handler) postAuthorize(w http.ResponseWriter, r *http.Request) {
+	name, required := r.PathValue("name"), (*mcpvisor.AuthRequired)(nil)
+	body := h.bodies.NewBody(w, r, maxRedirectBytes)
+	defer body.Release()
+	request, err := jsonanswer.Decode[api.AuthorizeRequest](body)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	if request.Redirect != "" {
+		err = h.client.FinishAuthorization(r.Context(), name, request.Redirect)
+	} else if s, ok := h.client.ServerStatus(name); !ok {
+		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer}
+	} else if s.LastCause == nil || !errors.As(s.LastCause, &required) || required.URL == "" {
+		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Cause: errNoAuthorization}
+	}
+	switch {
+	case err != nil:
+		h.writeFailure(w, err)
+	case required != nil:
+		writeJSON(w, http.StatusOK, api.AuthorizeAnswer{URL: required.URL})
+	default:
+		writeJSON(w, http.StatusOK, api.AuthorizeAnswer{})
+	}
 }
 
 // operate answers with status when an operation on the server or group in the path has succeeded.
@@ -169,6 +204,22 @@ func statusOf(kind mcpvisor.ErrorKind) int {
 // maxEntries is how many entries of the journal are shown.
 const maxEntries = 500
 
+// postCallCancel ends a call in flight, as GET api/calls lists it.
+func (h *Handler) postCallCancel(w http.ResponseWriter, r *http.Request) {
+	body := h.bodies.NewBody(w, r, maxTaskBytes)
+	defer body.Release()
+	call, err := jsonanswer.Decode[monitor.CallInFlight](body)
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	if err := relay.Of(h.client).CancelCall(call); err != nil {
+		h.writeFailure(w, err)
+		return
+	}
+	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: true})
+}
+
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {
 	entries, err := h.client.JournalEntries(r.Context())
 	answerValue(h, w, r, func() api.Tasks {
@@ -187,7 +238,7 @@ func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if number := h.openTask(request); number != 0 { // a caller waits for it
-		if err := h.client.CancelTask(r.Context(), number); err != nil {
+		if err := relay.Of(h.client).CancelTask(r.Context(), number); err != nil {
 			h.writeFailure(w, err)
 			return
 		}

@@ -31,8 +31,12 @@ func (h *Handler) approvals() []api.Approval {
 // awaited says that calls wait for a decision.
 func (h *Handler) awaited() (all []api.Attention) {
 	if open := h.approvals(); len(open) > 0 {
-		all = append(all, api.Attention{Kind: api.AttentionApproval, Severity: api.SeverityWarning, Since: &open[0].Asked,
-			Text: display.Count(len(open), "call") + " of tools must be approved or denied, the oldest of " + mcpvisor.Qualify(open[0].Server, open[0].Tool), Action: "approve or deny it: mcpvisor approvals shows the calls, and so does the page"})
+		oldest := mcpvisor.Qualify(open[0].Server, open[0].Tool)
+		text := "1 call of " + oldest + " must be approved or denied"
+		if len(open) > 1 {
+			text = display.Count(len(open), "call") + " must be approved or denied, the oldest of " + oldest
+		}
+		all = append(all, api.Attention{Kind: api.AttentionApproval, Severity: api.SeverityWarning, Since: &open[0].Asked, Text: text, Action: "approve or deny it: mcpvisor approvals shows the calls, and so does the page"})
 	}
 	return all
 }

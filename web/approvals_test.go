@@ -34,7 +34,7 @@ func TestApprovals(t *testing.T) {
 	_, body = s.do(http.MethodGet, "/api/calls", "", nil)
 	require.Contains(t, body, `"arguments":{"a":1,"token":"***"}`)
 	_, body = s.do(http.MethodGet, "/api/status", "", nil)
-	require.Contains(t, body, "1 call of tools must be approved or denied, the oldest of fs/write")
+	require.Contains(t, body, "1 call of fs/write must be approved or denied")
 	require.NotContains(t, body, "s3cret")
 	open = nil
 	_, body = s.do(http.MethodGet, "/api/status", "", nil)

@@ -15,7 +15,7 @@ import (
 const (
 	// Keys, filters, small lines of usage, the search for tools, the login, the nodes of a fleet, places,
 	// ordered tables and forms with nested fields made the page grow.
-	maxAssetBytes      = 169 << 10
+	maxAssetBytes      = 171 << 10
 	maxCompressedBytes = 61 << 10
 )
 

@@ -373,7 +373,7 @@ func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
 			display.Count(g.count, "call"), int(recently.Minutes()), g.oldest())
 	}
 	if g, found := f.slow[s.Name]; found {
-		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s%s",
+		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server, or cancel the calls on the page; Timeouts.Call and Timeouts.CallTotal bound them", "%s in flight for more than %d s%s",
 			display.Count(g.count, "request"), int(slowCall.Seconds()), g.oldest())
 	}
 	if s.Calls.Queued > 0 {

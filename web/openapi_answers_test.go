@@ -20,6 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -201,6 +203,12 @@ func TestOpenAPI_answers(t *testing.T) {
 	c := newClient(t, facade.WithJournal(j, ""))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	registerBroken(t, c, "broken")
+	remote := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(remote.Close)
+	guard := oauthtest.NewServer(remote.URL)
+	t.Cleanup(guard.Close)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "locked", StartSupervised: true, HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &oauth.Config{Store: oauth.NewMemoryStore()}}}))
+	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), mcpvisor.ErrAuthRequired)
 	register(t, c, "deaf")
 	busy := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHang}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "busy", InMemory: mcptest.InMemory(busy), Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
@@ -300,6 +308,15 @@ func TestOpenAPI_answers(t *testing.T) {
 		{open, "GET /api/approvals", "/api/approvals", "", nil, 200},
 		{open, "POST /api/approvals", "/api/approvals", `{"id": "none", "approve": true}`, nil, 404},
 		{readOnly, "POST /api/approvals", "/api/approvals", `{"id": "none", "approve": true}`, nil, 403},
+		{open, "POST /api/servers/{name}/authorize", "/api/servers/locked/authorize", "{}", nil, 200},
+		{open, "POST /api/servers/{name}/authorize", "/api/servers/locked/authorize", `{"redirect": "http://127.0.0.1/callback?state=made-up&code=1"}`, nil, 503},
+		{open, "POST /api/servers/{name}/authorize", "/api/servers/fs/authorize", "{}", nil, 400},
+		{open, "POST /api/servers/{name}/authorize", "/api/servers/fx/authorize", "{}", nil, 404},
+		{open, "POST /api/servers/{name}/authorize", "/api/servers/locked/authorize", "{}", plainText, 415},
+		{readOnly, "POST /api/servers/{name}/authorize", "/api/servers/locked/authorize", "{}", nil, 403},
+		{open, "POST /api/calls/cancel", "/api/calls/cancel", `{"server": "fs", "gen": 1, "epoch": 1, "method": "tools/call", "target": "echo", "began": "2026-11-28T19:30:00Z", "id": 1073741825}`, nil, 400},
+		{open, "POST /api/calls/cancel", "/api/calls/cancel", `{}`, plainText, 415},
+		{readOnly, "POST /api/calls/cancel", "/api/calls/cancel", `{}`, nil, 403},
 		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"key": "k"}`, nil, 202},
 		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": 9}`, nil, 400},
 		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": "` + strings.Repeat("1", 9<<10) + `"}`, nil, 413},

@@ -31,7 +31,7 @@ var updateOpenAPI = flag.Bool("update-openapi", false, "write the schemas of ope
 
 // answerTypes are the types that the paths of openapi.json name.
 var answerTypes = []any{api.Status{}, api.Server{}, api.Tools{}, api.Stderr{}, api.ToolUse{}, api.Search{}, api.Calls{}, api.Usage{}, api.Clients{}, api.Nodes{}, api.Events{}, api.EventSummaries{}, api.Event{}, api.Hello{}, api.Missed{},
-	api.CallRequest{}, api.CallAnswer{}, api.Tasks{}, api.TaskRequest{}, api.CancelAnswer{}, api.Approvals{}, api.DecisionRequest{}, api.DecisionAnswer{}, api.RestartAnswer{}, api.Health{}, api.Readiness{}, api.ErrorAnswer{}}
+	api.CallRequest{}, api.CallAnswer{}, api.Tasks{}, api.AuthorizeRequest{}, api.AuthorizeAnswer{}, api.TaskRequest{}, api.CancelAnswer{}, api.Approvals{}, api.DecisionRequest{}, api.DecisionAnswer{}, api.RestartAnswer{}, api.Health{}, api.Readiness{}, api.ErrorAnswer{}}
 
 // Every operation of the handler is in openapi.json, and the reverse.
 func TestOpenAPI_has_every_operation(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 
 type callCmd struct {
 	Name      string       `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool." complete:"tool"`
-	Arguments []string     `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
+	Arguments []string     `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file, with keys such as customer.name and lines[0].sku for parts; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
 	Timeout   timeoutValue `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
 	NoCheck   bool         `help:"Send the arguments without comparing them with the parameters of the tool."`
 	Key       string       `help:"Name of the call, for mcpvisor run --journal: a call with a name is executed at most once, and asked for again it returns the same result." placeholder:"KEY"`

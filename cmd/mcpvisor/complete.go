@@ -130,15 +130,20 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		}
 	case "argument": // key=value of the tool in the argument before
 		tools, _ := n.tools(given[0])
-		for _, t := range tools {
-			for _, p := range params.New(t.Definition.InputSchema).Params {
+		var addAll func([]params.Param)
+		addAll = func(parameters []params.Param) {
+			for _, p := range parameters {
 				for _, value := range p.Enum {
 					add(p.Name+"="+params.Plain(value), p.Description)
 				}
 				if len(p.Enum) == 0 {
 					add(p.Name+"=", p.Description)
 				}
+				addAll(p.Fields)
 			}
+		}
+		for _, t := range tools {
+			addAll(params.New(t.Definition.InputSchema).Params)
 		}
 	}
 	for _, value := range values {

@@ -84,13 +84,13 @@ func TestComplete_entries(t *testing.T) {
 // one that changes it.
 func TestComplete_hostile_names(t *testing.T) {
 	script := mcptest.Script{Tools: []mcptest.ToolDef{
-		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{}}}`)},
+		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{},"g":{"properties":{"x":{},"y;z":{}}}}}`)},
 		{Name: "x;touch evil"}, {Name: "$(touch evil)"}, {Name: "two\nlines"}}}
 	b := startReady(t, map[string]any{"one": entry(script)}, "run")
 	var out strings.Builder
 	require.Zero(t, run(t.Context(), []string{completeName, "words", "-c", b.config, "call", ""}, strings.NewReader(""), &out, io.Discard))
 	require.Equal(t, "one/good\tOne[2J line and more\n", out.String())
-	require.Equal(t, []string{"e=x", "f="}, candidates(t, "-c", b.config, "call", "one/good", ""))
+	require.Equal(t, []string{"e=x", "f=", "g=", "g.x="}, candidates(t, "-c", b.config, "call", "one/good", ""))
 }
 
 // Each shell completes commands, servers, tools and parameters with its script.

@@ -72,7 +72,7 @@ func TestElevenQuestions(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 
 	ask(b, cli.ExitOK, "attention", `(?m)^warning +crm: fatal: the license has expired \(exit status 7\); waits for its next attempt \(\S+ ago\)$`,
-		`(?m)^ +1 call of unknown outcome in the last 10 min: echo`, `(?m)^ +do: .*restart it to try at once$`, `1 call of tools must be approved or denied, the oldest of fs/add`)
+		`(?m)^ +1 call of unknown outcome in the last 10 min: echo`, `(?m)^ +do: .*restart it to try at once$`, `1 call of fs/add must be approved or denied`)
 	ask(b, cli.ExitUnavailable, "status crm", `^crm  backoff, not ready for \S+, next attempt in \S+\n`, `(?m)^cause +fatal: the license has expired \(exit status 7\)$`,
 		`(?m)^STDERR .*\n  fatal: the license has expired$`, `(?m)^ENDS .*\n.*start 1 .*exit status 7`)
 	available := `(?m)^crm +\d+\.\d\d% +\S+ +\S+ +1 +0 +\S+ \S+ down: fatal: the license has expired`
@@ -92,7 +92,7 @@ func TestElevenQuestions(t *testing.T) {
 		ask(b, cli.ExitUnavailable, "status --sort memory", `\ASERVER .*\nfs +ready +\S+ +0 +\d+ +\d+M `)
 	}
 	asked["status --sort memory"] = true
-	ask(b, cli.ExitOK, "approvals", `(?m)^`+open.Approvals[0].ID+` +- +fs/add +\S+ +rule 1 \(.*\) +\{"a":1,"b":2\}$`)
+	ask(b, cli.ExitOK, "approvals", `(?m)^`+open.Approvals[0].ID+` +mcpvisor call +- +fs/add +\S+ +rule 1 \(.*\) +\{"a":1,"b":2\}$`)
 
 	b.exits(cli.ExitOK, "deny", open.Approvals[0].ID, "--reason", "not on a Friday")
 	require.Equal(t, cli.ExitFailed, <-waiting)

@@ -46,6 +46,16 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// is longer than 1,024 bytes).
 	TaskOf(server, id string, opts ...facade.CallOption) (*facade.Task, error)
 
+	// CancelCall ends a call that Client.CallsInFlight lists, for an operator: its caller gets an error with KindCanceled that
+	// says so, and the server is notified. A server need not heed that. ErrInvalid: the call has ended, or has no ID.
+	CancelCall(call monitor.CallInFlight) error
+
+	// CancelTask asks a server to cancel the task that Client.Tasks lists under number. The server
+	// decides whether it does; each waiting caller gets the outcome of the task.
+	//
+	// Errors: ErrInvalid (no such task is open), ErrUnavailable and the other errors of a request.
+	CancelTask(ctx context.Context, number uint64) error
+
 	// Catalogs yields what each registered server offers or, if it is not ready, offered last. The
 	// servers are those registered when the loop begins, sorted by name. So Catalogs says which
 	// server a name belongs to even while that server is down, evicted or being replaced. It leaves

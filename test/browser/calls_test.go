@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
 )
 
 // A call that has ended can be opened: it says why it failed, and which client it was made for. The filter
@@ -67,6 +69,65 @@ func TestCalls_of_a_range_of_time(t *testing.T) {
 	require.NotContains(t, eval[string](p, `document.querySelector("#calls").innerText`), "echo")
 	p.place("calls?range=21600")
 	p.has("#calls", "files/echo")
+}
+
+// An operator cancels the call of another client; a call that waits has no button.
+func TestCalls_are_canceled(t *testing.T) {
+	c := newClient(t)
+	spec := process("files", mcptest.Script{})
+	spec.Limits.MaxInFlight = 1
+	register(t, c, spec)
+	ended, queued := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(t.Context(), "files/hang", nil, relay.WithClientName("editor 2"))
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+	go func() {
+		_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "x"})
+		queued <- err
+	}()
+	reader := newPage(t, serve(t, c, nil).URL, prefix+"/#/calls")
+	reader.has("#flight", "queued")
+	require.Zero(t, eval[int](reader, `document.querySelectorAll("[data-act=cancel]").length`), "a page that is read only")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/#/calls")
+	p.has("#flight", "queued")
+	require.Equal(t, []string{"Cancel the call of files/hang"}, eval[[]string](p, `[...document.querySelectorAll("#flight [data-act=cancel]")].map((b) => b.getAttribute("aria-label"))`))
+	checkAccess(p, "calls in flight")
+	p.click(`#flight [data-act=cancel]`)
+	p.has("#answer", "The call is canceled.")
+	require.ErrorIs(t, <-ended, mcpvisor.ErrCanceled)
+	require.NoError(t, <-queued)
+	p.has("#calls", "outcome unknown")
+	p.click("#calls tbody summary")
+	p.has("#calls", "an operator canceled the call")
+}
+
+// Titles between the calls are no calls: the page counts calls alone.
+func TestCalls_are_counted_without_titles(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("files", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	p := newPage(t, serve(t, c, func(next http.Handler) http.Handler {
+		return altered(next, "/api/calls", func(answer map[string]any) {
+			one, calls := answer["recent"].([]any)[0].(map[string]any), []any{}
+			for seq := range 120 {
+				call := maps.Clone(one)
+				call["seq"] = seq + 1
+				calls = append(calls, call)
+			}
+			lost := maps.Clone(one)
+			lost["seq"], lost["kind"], lost["outcome"] = 121, "crashed", "unknown"
+			answer["recent"], answer["unknown"] = append(calls, lost), []any{lost}
+		})
+	}).URL, prefix+"/#/calls")
+	p.has("#calls .more", "100 of 121")
+	require.Equal(t, []int{2, 102}, eval[[]int](p, `[document.querySelectorAll("#calls .title-row").length, document.querySelectorAll("#calls tbody tr").length]`))
+	p.click(`#calls [data-more=calls]`)
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 123`)
+	eval[bool](p, `Boolean(location.hash = "#/calls?sort=took")`)
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 121`)
 }
 
 // The filter finds events by their texts.

@@ -211,6 +211,29 @@ func TestToolForm_copies_lines_for_a_shell(t *testing.T) {
 	require.NotContains(t, p.copyAs("curl"), "\x1b")
 }
 
+// Plain arguments are copied as words, and those that words cannot say as JSON.
+func TestToolForm_copies_words(t *testing.T) {
+	c := newClient(t)
+	spec := hostile("["+toolJSON("order", properties(`{"customer":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}}},
+		"lines":{"type":"array","items":{"type":"object","properties":{"sku":{"type":"string"},"more":{}}}},"mode":{"enum":["a","b"]},"level":{"enum":[1,2]},"a:b":{"type":"string"}}`))+"]", nil)
+	spec.Origin = ".mcp.json:3"
+	register(t, c, spec)
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
+	p.openTool("order")
+	require.Equal(t, `mcpvisor call evil/order '{}'`, p.copyAs("command"))
+	p.click(`form [aria-label="Add to lines"]`)
+	for name, value := range map[string]string{"customer.name": "Ada  Lovelace", "customer.age": "9007199254740993", "lines[0].sku": "7", "lines[0].more": "[1,\n2]", "mode": "1", "level": "0"} {
+		p.set(name, value)
+	}
+	require.Equal(t, `mcpvisor call evil/order 'customer.name=Ada  Lovelace' customer.age:=9007199254740993 'lines[0].sku=7' 'lines[0].more:=[1, 2]' mode=b level:=1`, p.copyAs("command"))
+	for _, row := range [][2]string{{"customer.name", "@file"}, {"customer.name", `""`}, {"customer.name", `a\\b`}, {"lines[0].more", "{}"}, {"a:b", "x"}} {
+		before := p.value(row[0])
+		p.set(row[0], row[1])
+		require.Contains(t, p.copyAs("command"), `mcpvisor call evil/order '{"customer":{`, row)
+		p.set(row[0], before)
+	}
+}
+
 // Tools carry what their server claims about them.
 func TestTools_show_claims(t *testing.T) {
 	c := newClient(t)

@@ -1,20 +1,24 @@
 package browser
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TestScreenshots makes the pictures of the documentation, with -screenshots FOLDER, and
-// those of other widths with -widths 1400,390.
+// those of other widths with -widths 1400,390. These are of all places, too, from head to foot.
 func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("no -screenshots")
@@ -25,6 +29,16 @@ func TestScreenshots(t *testing.T) {
 	registerScene(t, trouble, true)
 	well := newPage(t, serve(t, healthy, nil, web.WithControls(), web.WithTitle("orders-agent")).URL, prefix+"/")
 	ill := newPage(t, serve(t, trouble, nil, web.WithControls(), web.WithTitle("orders-agent")).URL, prefix+"/")
+	hosts := clients.New()
+	hosts.OfferTo("", func() clients.Offer {
+		return clients.Offer{Servers: []string{"filesystem", "github", "search"}, Tools: 42, Prompts: 2, Resources: 3}
+	})
+	hosts.Open("a", clients.Info{Name: "claude-code", Version: "2.1.4", Protocol: "2025-11-25", Transport: "stdio"}).Begin(true)
+	hosts.Open("b", clients.Info{Principal: "ci", Profile: "reader", Protocol: "2026-07-28", Transport: "http"}).Stream(1)
+	program := api.Program{Decide: func(string, bool, string) error { return nil }, Approvals: func() []api.Approval {
+		return []api.Approval{{ID: "3f9a1c20b7", Client: "claude-code 2.1.4", Server: "filesystem", Tool: "write_file", Arguments: json.RawMessage(`{"path":"/srv/orders/README.md","show":"all"}`), Rule: "rule 2 (.mcp.json:40)", Asked: time.Now().Add(-time.Minute)}}
+	}}
+	places := newPage(t, serve(t, trouble, nil, web.WithControls(), web.WithTitle("orders-agent"), web.WithGateway(hosts.Status), web.WithProgram(program)).URL, prefix+"/")
 	for _, look := range looks(t) {
 		scheme, suffix := look.scheme, look.suffix
 		well.media(scheme, look.width)
@@ -46,6 +60,19 @@ func TestScreenshots(t *testing.T) {
 		ill.has("#detail", "FATAL")
 		ill.has("#detail", "outcome unknown")
 		shoot(ill, "web-backoff-"+suffix)
+		if !strings.Contains(suffix, "-") {
+			continue
+		}
+		places.media(scheme, look.width)
+		for name, place := range map[string]string{"overview": "", "servers": "servers", "calls": "calls", "clients": "clients", "tools": "tools", "resources": "resources", "events": "events",
+			"server": "s/filesystem", "trouble": "s/postgres", "tool": "s/github/search_code"} {
+			places.open(prefix + "/#/" + place)
+			places.has("#link", "live")
+			places.wait(`!/Loading/.test(document.querySelector("main").innerText)`)
+			picture, err := chromedp.Run(places.ctx, chromedp.FullScreenshot(100))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "place-"+name+"-"+suffix+".png"), picture, 0o644))
+		}
 	}
 }
 

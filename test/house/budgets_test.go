@@ -16,10 +16,10 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/(transport|oidc)test/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 51900},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 52010},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13780},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
-	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 24360},
+	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 24570},
 	{"demo", regexp.MustCompile(`^cmd/demo/`), 1220},
 	{"config", regexp.MustCompile(`^config/`), 4405},
 	{"oauth, headers from programs", regexp.MustCompile(`^(oauth|headerauth)/`), 5500},

@@ -411,6 +411,18 @@ type Tasks struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// AuthorizeRequest is the body of POST api/servers/{name}/authorize.
+type AuthorizeRequest struct {
+	// Redirect is the URL to which the browser was sent, which completes the authorization; empty: it begins.
+	Redirect string `json:"redirect,omitempty"`
+}
+
+// AuthorizeAnswer is the answer to POST api/servers/{name}/authorize.
+type AuthorizeAnswer struct {
+	// URL is where the user consents, within 15 minutes; left out when the authorization is complete.
+	URL string `json:"url,omitempty"`
+}
+
 // TaskRequest is the body of POST api/tasks/cancel and POST api/tasks/wait. Either Number or Key is set.
 type TaskRequest struct {
 	// Number is that of an open task; only for api/tasks/cancel.
@@ -420,8 +432,8 @@ type TaskRequest struct {
 	Key       string `json:"key,omitempty"`
 }
 
-// CancelAnswer is the answer to POST api/tasks/cancel: the server was asked to cancel the task,
-// and decides whether it does.
+// CancelAnswer is the answer to POST api/tasks/cancel and POST api/calls/cancel: the server was asked to cancel the task or
+// call, and decides whether it does.
 type CancelAnswer struct {
 	// Asked is false if the call had ended, so that nothing was sent.
 	Asked bool `json:"asked"`
@@ -446,10 +458,12 @@ type Approvals struct {
 type Approval struct {
 	// ID names the approval for POST api/approvals.
 	ID string `json:"id"`
-	// Principal is the client of the gateway that calls; left out if it has no name.
+	// Principal is the authenticated client of the gateway that calls; left out without tokens.
 	Principal string `json:"principal,omitempty"`
-	Server    string `json:"server"`
-	Tool      string `json:"tool"`
+	// Client is what the client says its name is; left out for calls of the page and of the host itself.
+	Client string `json:"client,omitempty"`
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
 	// Arguments are those that will be sent, without secrets of the configuration.
 	Arguments json.RawMessage `json:"arguments"`
 	// Rule says which rule asks.

@@ -11,7 +11,7 @@ import { searchAgain, showRecorded } from "./recorded.js";
 import { showEvents, takeSummaries } from "./events.js";
 import { drawMore, forget, more, orderOf, part } from "./table.js";
 import { showCalls, showFound, showInFlight, showLists, showTools, showUnfinished, unfolded } from "./traffic.js";
-import { followStderr, showDetail } from "./detail.js";
+import { consent, followStderr, showDetail } from "./detail.js";
 import { copyText } from "./form.js";
 import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
@@ -301,7 +301,7 @@ function route() {
 	const left = here.name, from = here.place;
 	if (!readAddress()) return;
 	const moved = here.name !== left || here.place !== from, next = here.name;
-	if (next !== left) Object.assign(view, { detail: null, catalog: null, chosen: null, key: "", shown: "", low: undefined });
+	if (next !== left) Object.assign(view, { detail: null, catalog: null, chosen: null, key: "", shown: "", low: undefined, consent: null });
 	if (moved) {
 		forget();
 		unfolded.clear();
@@ -574,11 +574,30 @@ function copyStderr() {
 	copy(pre, plural(pre.textContent.split("\n").length, "line") + " of stderr");
 }
 
-// cancelTask cancels a call that its server executes as a task.
-async function cancelTask(task) {
+// authorize begins the authorization of this program at a server, in the browser of the reader.
+async function authorize(name) {
+	const to = "servers/" + encodeURIComponent(name) + "/authorize", fail = (error) => answer("bad", "The authorization at " + name + " failed: " + error.message);
+	const began = await post(to, "{}").catch((error) => ({ error }));
+	if (began.error) return fail(began.error);
+	if (!/^https?:/.test(began.url)) return fail({ message: "its address is no web page" });
+	if (here.name !== name) return;
+	view.consent = consent(name, began.url, async (redirect) => {
+		answer("busy", "The authorization at " + name + " is being completed …");
+		const got = await post(to, JSON.stringify({ redirect })).catch((error) => ({ error }));
+		if (got.error) return fail(got.error);
+		view.consent = null;
+		answer("good", "This program is authorized at " + name + ".", 15);
+		refresh();
+	});
+	render(true);
+}
+
+// cancelCall cancels a call in flight, or one that its server executes as a task.
+async function cancelCall(path, call) {
 	answer("busy", "The server is asked to cancel the call …");
-	const got = await post("tasks/cancel", task).catch((error) => ({ error }));
+	const got = await post(path, call).catch((error) => ({ error }));
 	if (got.error) answer("bad", "The call is not canceled: " + got.error.message);
+	else if (path === "calls/cancel") answer("good", "The call is canceled. Its server was notified, which it need not heed.", 8);
 	else answer("good", got.asked ? "The server was asked to cancel the call." : "The call has ended, or its server has no such task.", 8);
 	poll();
 }
@@ -628,7 +647,8 @@ document.addEventListener("click", (e) => {
 		drawMore(button.dataset.more, Number(button.dataset.first), button.dataset.fewer);
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
-	else if (button.dataset.act === "cancel-task") cancelTask(button.dataset.task);
+	else if (button.dataset.act === "cancel") cancelCall(button.dataset.path, button.dataset.call);
+	else if (button.dataset.act === "authorize") authorize(button.dataset.server);
 	else if (button.dataset.act === "copy-command") copy(button.previousElementSibling, "the command");
 	else if (button.dataset.state) showState(button.dataset.state);
 	else if (button.id === "show-all") clearFilter();

@@ -18,7 +18,7 @@ function decide(id, word, of) {
 
 function row(a, controls) {
 	const of = a.server + "/" + a.tool;
-	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), td(a.principal || "–"), h("td", "grow whole", h("span", "mono", visible(jsonOf(a.arguments)))), td(age(a.asked)),
+	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), h("td", "who", a.client || "–", a.principal ? h("span", "sub", "principal " + a.principal) : null), h("td", "grow whole", h("span", "mono", visible(jsonOf(a.arguments)))), td(age(a.asked)),
 		h("td", null, controls ? h("div", "actions", decide(a.id, "Approve", of), decide(a.id, "Deny", of)) : "mcpvisor approve " + a.id));
 }
 
@@ -26,5 +26,5 @@ function row(a, controls) {
 export function showApprovals(el, open, controls) {
 	el.hidden = !open.length;
 	if (el.hidden) return void fill(el);
-	fill(el, head("Waiting for a decision", count(open.length)), table("approvals", "Waiting for a decision", [["Call", (a) => a.server + "/" + a.tool], ["Principal", (a) => a.principal], "Arguments", ["For", (a) => -Date.parse(a.asked)], "Decide"], open, (a) => row(a, controls), "None.", "folds"));
+	fill(el, head("Waiting for a decision", count(open.length)), table("approvals", "Waiting for a decision", [["Call", (a) => a.server + "/" + a.tool], ["Client", (a) => a.client ?? a.principal], "Arguments", ["For", (a) => -Date.parse(a.asked)], "Decide"], open, (a) => row(a, controls), "None.", "folds"));
 }

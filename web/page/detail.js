@@ -27,7 +27,8 @@ export function showDetail(el, name, s, view, app) {
 	else if (well && now > 60000) view.low = true;
 	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), authorize(s, app.attention), app.controls && !app.cut ? actions(s) : null),
+		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? null : "for ", when(s)), h("span", "spring"), authorize(s, app), app.controls && !app.cut ? actions(s) : null),
+		s.state !== "unauthorized" || !view.consent ? null : view.consent.isConnected ? h("section", { key: view.consent.dataset.key, "data-keep": view.consent.dataset.keep }) : view.consent,
 		well ? warnings(s, app.attention) : planned(s) ? h("p", { class: "calm", key: "why" }, planned(s), advice(s, app.attention)) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
@@ -39,10 +40,25 @@ function actions(s) {
 	return [rests(s) ? startButton(s.name) : restartButton(s.name), s.calls.inFlight || s.calls.queued ? drainButton(s.name) : null, stopButton(s.name)];
 }
 
-// authorize is the command to type, because the page cannot receive the answer of an authorization server.
-function authorize(s, attention) {
+// authorize is the command to type, and a button for who has no shell at the machine of the server.
+function authorize(s, app) {
 	const command = "mcpvisor authorize " + quote(s.name);
-	return attention.some((a) => a.kind === "unauthorized" && a.action.includes("mcpvisor authorize") && (a.server === s.name || a.servers?.includes(s.name))) ? [h("code", "mono", command), h("button", { type: "button", "data-act": "copy-command" }, "Copy the command")] : null;
+	return app.attention.some((a) => a.kind === "unauthorized" && a.action.includes("mcpvisor authorize") && (a.server === s.name || a.servers?.includes(s.name))) ? [h("code", "mono", command), h("button", { type: "button", "data-act": "copy-command" }, "Copy the command"),
+		app.controls && !app.cut ? h("button", { type: "button", "data-act": "authorize", "data-server": s.name }, "Authorize here") : null] : null;
+}
+
+// consent is a form that leads to an authorization server, and takes the address at which the browser ends there: the page
+// cannot receive the answer. finish is called with that.
+export function consent(name, url, finish) {
+	const input = h("input", { id: "redirect", type: "url", autocomplete: "off", spellcheck: "false", required: true }), key = "consent " + name;
+	const form = h("form", { class: "card", label: "Authorize at " + name },
+		h("p", null, h("a", { class: "all", href: url, target: "_blank", rel: "noopener noreferrer" }, "Open " + new URL(url).host + " and consent"), ". The browser then ends at an address that need not open. Copy that address here, within 15 minutes:"),
+		h("label", { for: "redirect" }, "Address"), input, h("p", "actions", h("button", "primary", "Finish")));
+	form.onsubmit = (event) => {
+		event.preventDefault();
+		finish(input.value.trim());
+	};
+	return h("section", { key, "data-keep": key + url }, form);
 }
 
 // planned says why a server does not run that has not failed; null for another one.
@@ -105,7 +121,7 @@ function historyOf(s) {
 		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(lived(i))),
 		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null,
 			i.cause?.stderr?.length ? h("details", { key: "stderr " + i.epoch }, h("summary", null, "stderr, " + plural(i.cause.stderr.length, "line")), h("pre", { class: "stderr", tabindex: 0, label: "stderr of epoch " + i.epoch }, i.cause.stderr.join("\n"))) : null));
-	return h("section", { key: "history" }, head("History", (ended.length ? "" : "no end ") + "in " + span(now - first)),
+	return h("section", { key: "history" }, head("History", (ended.length ? plural(ended.length, "end") : "no end") + " in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
 		ended.length ? table("history", "Ended incarnations", [["#Epoch", (i) => i.epoch], ["#PID", (i) => i.pid], "Started", ["#Lived", lived], ["Result", (i) => i.served ? "served" : "did not start"], ["Cause", (i) => i.cause?.message]], ended, row, "", "folds") : null);
 }

@@ -12,6 +12,7 @@ let serial = 0;
 //
 //	el            its elements
 //	json(wrong)   its value as JSON; undefined leaves it out. Each problem is shown, and adds a field to wrong.
+//	words()       what is typed, as words of mcpvisor call; none for all arguments as one JSON text
 //	filled()      whether something is typed
 //	save(all)     what is typed; without all, no secret. load takes it back, as far as it fits
 //	clear()       takes shown problems away
@@ -22,9 +23,9 @@ export function rootField(given) {
 		const at = { form, depth: 0, seen: [], prefill: true }, s = resolve(given, at);
 		const names = Object.keys(object(s.properties)).length, free = s.additionalProperties || s.anyOf || s.oneOf || s.$ref || s.patternProperties;
 		if (names <= maxFields && (names || !free)) return group("", s, true, at);
-		return leaf("value", { ...s, ...whole }, true, at);
+		return { ...leaf("value", { ...s, ...whole }, true, at), words: () => [] };
 	} catch { // no valid schema
-		return leaf("value", whole, true, { form: { root: {} }, depth: 0, seen: [], prefill: true });
+		return { ...leaf("value", whole, true, { form: { root: {} }, depth: 0, seen: [], prefill: true }), words: () => [] };
 	}
 }
 
@@ -120,6 +121,7 @@ function group(path, s, required, at) {
 			const parts = members.map(([name, m]) => [JSON.stringify(name), m.json(wrong)]);
 			return "{" + parts.filter(([, json]) => json !== undefined).map(([name, json]) => name + ":" + json) + "}";
 		},
+		words: () => members.flatMap(([, m]) => m.words()),
 		filled: () => members.some(([, m]) => m.filled()),
 		clear: () => members.forEach(([, m]) => m.clear()),
 		save: (all) => new Map(members.map(([name, m]) => [name, m.save(all)])),
@@ -174,6 +176,7 @@ function list(path, s, required, at) {
 			if (wrongText.textContent) wrong.push(add);
 			return "[" + items.map((one) => one.json(wrong)) + "]";
 		},
+		words: () => items.flatMap((one) => one.words()),
 		filled: () => items.length > 0,
 		clear: () => { wrongText.textContent = ""; },
 		save: (all) => items.map((one) => one.save(all)),
@@ -278,6 +281,10 @@ function leaf(path, s, required, at) {
 			report(problem);
 			if (problem) wrong.push(input);
 			return json;
+		},
+		words: () => {
+			const json = input.value === "" ? null : parse(input.value);
+			return json === null ? [] : [path + (json.startsWith('"') ? "=" + JSON.parse(json) : ":=" + json.replace(/[\t\n\r]/g, " "))];
 		},
 		filled: () => input.value !== "",
 		clear: () => report(null),

@@ -39,7 +39,7 @@ export function toolForm(tool, send, origin) {
 	const body = (args) => '{"tool":' + JSON.stringify(tool.name) + ',"arguments":' + args + "}";
 	const copied = h("div", { class: "copied", role: "status" }), secret = () => [...form.querySelectorAll("[data-secret]")].some((input) => input.value) ? "It holds a secret. " : "";
 	const copies = [
-		origin && visible(tool.name) === tool.name ? copyButton("command", read, (args) => "mcpvisor call " + quote(tool.name) + " " + quote(args), copied, secret) : null,
+		origin && visible(tool.name) === tool.name ? copyButton("command", read, (args) => "mcpvisor call " + quote(tool.name) + " " + asWords(args, root), copied, secret) : null,
 		copyButton("curl", read, (args) => 'curl -sS --fail-with-body -H "Authorization: Bearer $TOKEN" ' + quote(new URL("api/call", document.baseURI).href) + " --json " + quote(visible(body(args))), copied, () => secret() + "TOKEN is the token of this page, if it has one."),
 	];
 	const form = h("form", { novalidate: true, key, "data-keep": key, label: "Call " + tool.name }, root.el,
@@ -86,6 +86,13 @@ export function toolForm(tool, send, origin) {
 	return form;
 }
 
+// asWords are arguments as words of mcpvisor call, or as JSON where words cannot say the same: hidden characters, names
+// that are no words, empty texts, objects and lists.
+function asWords(json, root) {
+	const words = /\\|[[{]\s*[\]}]/.test(json) ? [] : root.words();
+	return words.length && words.every((w) => /^[\w-]+(\.[\w-]+|\[\d+\])*:?=[^@]/.test(w)) ? words.map(quote).join(" ") : quote(json);
+}
+
 // copyButton shows, and copies, a line for a shell that makes the same call. args returns the arguments, or null if
 // some are wrong.
 function copyButton(word, args, line, el, hint) {
@@ -114,7 +121,7 @@ export async function copyText(el) {
 }
 
 // quote makes one word of a text, for a POSIX shell.
-export function quote(text) { return /^[\w@%+:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'"; }
+export function quote(text) { return /^[\w@%+:,./-][\w@%+:,./=-]*$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'"; }
 
 // shown describes the answer to a call. A result that cannot be shown does not make a call
 // that was executed a failed one.

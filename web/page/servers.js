@@ -187,7 +187,7 @@ function row(s, from, to, used, node) {
 		cell("lane-cell", lane(s, from, to)),
 		cell("num" + (s.calls.total ? "" : " off"), count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", "sub busy", count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
 			troubles(s) ? h("span", { class: "sub wraps" }, troubles(s)) : null),
-		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "standby") : null),
+		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "1 standby") : null),
 		cell("num" + (s.catalog.tools ? "" : " off"), s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", "sub", tokens(s.catalog.tokens)) : null),
 		cell("num load" + (used ? "" : " off"), load(used)),
 		h("div", { role: "cell", class: "few" }, few(s, used)),
@@ -208,7 +208,7 @@ function few(s, used) {
 
 export function when(s) {
 	if (!s.retryAt) return age(s.downSince ?? s.since);
-	return [until(s.retryAt), s.downSince ? h("span", "sub", "down for ", age(s.downSince)) : null, h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
+	return ["next try ", until(s.retryAt), s.downSince ? h("span", "sub", "down for ", age(s.downSince)) : null, h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
 }
 
 export function reason(s, lines = 4) {

@@ -55,10 +55,10 @@ export function ordered(id) { return asked(orderOf(id)) !== ""; }
 
 // table makes a table of items. A column is a title, of numbers with # before it, or a title with what
 // the table can be ordered by. With the style "folds" a narrow window shows each row as a few lines,
-// where each cell but the wide ones has its title.
+// where each cell but the wide ones has its title. row makes one row of an item, or several.
 export function table(id, caption, columns, items, row, empty, style) {
 	if (!items.length) return h("p", "calm", empty);
-	const all = columns.map((c) => Array.isArray(c) ? c : [c]), rows = part(id, inOrder(id, all, items)).map(row);
+	const all = columns.map((c) => Array.isArray(c) ? c : [c]), rows = part(id, inOrder(id, all, items)).flatMap(row);
 	for (const row of rows) [...row.cells].forEach((cell, i) => cell.setAttribute("data-title", all[i][0].replace("#", "")));
 	return [h("div", { class: "scroll", tabindex: 0, role: "region", label: caption, key: "table " + id }, h("table", style, h("caption", "hidden", caption),
 		h("thead", null, h("tr", null, all.map(([title, measure]) => sortHead("th", { scope: "col", class: title.startsWith("#") ? "num" : null }, id, title.replace("#", ""), measure && keyOf(title), title.startsWith("#"))))),

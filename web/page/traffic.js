@@ -48,18 +48,18 @@ function opened(c) {
 			line("Arguments", "They are not kept here. The journal keeps those of calls with a key (--journal FILE), and records those of all calls (--records-arguments whole), below.")));
 }
 
-// cancelButton ends a call that its server executes as a task.
-function cancelButton(app, t, task) {
-	return app.controls && !app.cut ? h("button", { type: "button", "data-act": "cancel-task", "data-task": JSON.stringify(task), label: "Cancel the call of " + t.server + "/" + t.tool }, "Cancel") : null;
+// cancelButton ends a call in flight, or one that its server executes as a task. call is what the API takes.
+function cancelButton(app, c, path, call) {
+	return app.controls && !app.cut ? h("button", { type: "button", "data-act": "cancel", "data-path": path, "data-call": JSON.stringify(call), label: "Cancel the call of " + callOf(c) }, "Cancel") : null;
 }
 
 export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only)).map((t) => ({ ...t, target: t.tool, method: "tools/call", task: true }));
 	el.hidden = !now.length && !tasks.length;
-	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, { number: c.number }), c.message ? h("span", "sub", c.message) : null]
-		: c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running");
+	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, "tasks/cancel", { number: c.number }), c.message ? h("span", "sub", c.message) : null]
+		: c.queued ? tell("◷", "warn", "queued") : [tell("◐", "busy", "running"), c.id ? [" ", cancelButton(app, c, "calls/cancel", c)] : null];
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("flight", "Calls in flight", [["Age", (c) => -Date.parse(c.began)], ["Call", callOf], ["Epoch", (c) => c.epoch], ["State", (c) => c.task ? c.state : c.queued ? "queued" : "running"]], [...tasks, ...now],
-		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(state(c))), "None."));
+		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(h("div", "actions", state(c)))), "None."));
 }
 
 // callOf is what a list of calls can be ordered by.
@@ -74,7 +74,7 @@ export function showUnfinished(el, app, server, only) {
 	el.hidden = !all.length;
 	fill(el, head(title, count(all.length + (server || only ? 0 : app.moreUnfinished))), table("unfinished", title, [["Age", (e) => -Date.parse(e.began)], ["Key", keyOf], ["Call", callOf], ["State", (e) => e.state]], all,
 		(e) => h("tr", { key: JSON.stringify([e.principal, e.key]) }, td(age(e.began)), h("td", "grow mono", keyOf(e)), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed"))), "", "folds"));
+			td(e.state === "task" ? [tell("◐", "warn", "task, no caller waits for it"), " ", cancelButton(app, e, "tasks/cancel", { principal: e.principal, key: e.key })] : tell("?", "bad loud", "interrupted, may have been executed"))), "", "folds"));
 }
 
 // alike puts calls that ended in the same way, one after the other, into one row.
@@ -99,11 +99,11 @@ export function showCalls(el, app, server, only) {
 	const mine = (c) => ended(c) >= app.since && (server ? c.server === server : found(app, only, c.server, [c.target, c.server + "/" + (c.target ?? ""), c.client, c.error]));
 	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown).map((g) => ({ ...g.calls[0], times: g.calls.length })), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").reverse();
 	const first = brief() ? [groups.slice(0, pinned), others.slice(0, briefly)] : [groups, others];
-	const row = (c) => c.title ? h("tr", { key: c.title, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, c.title))
-		: h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(ended(c)).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), c.times > 1 ? h("span", "tag", count(c.times) + "×") : null), num(took(c.tookNs)));
-	const items = !groups.length || ordered("calls") ? first.flat() : [{ title: "Unknown outcome" }, ...first[0], ...(others.length ? [{ title: "Last ended" }, ...first[1]] : [])];
+	const titles = new Map(!groups.length || ordered("calls") ? [] : [[first[0][0], "Unknown outcome"], [first[1][0], "Last ended"]]);
+	const title = (text) => text ? h("tr", { key: text, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, text)) : [];
+	const row = (c) => [title(titles.get(c)), h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(ended(c)).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), c.times > 1 ? h("span", "tag", count(c.times) + "×") : null), num(took(c.tookNs)))].flat();
 	fill(el, head("Recent calls", [unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null, all("calls", "All calls")]),
-		table("calls", "Recent calls", [["Ended", ended], ["Call", callOf], ["Outcome", (c) => c.kind ? c.outcome + " " + c.kind : c.toolError ? "answered tool error" : "answered"], ["#Took", (c) => c.tookNs]], items, row,
+		table("calls", "Recent calls", [["Ended", ended], ["Call", callOf], ["Outcome", (c) => c.kind ? c.outcome + " " + c.kind : c.toolError ? "answered tool error" : "answered"], ["#Took", (c) => c.tookNs]], first.flat(), row,
 			!app.polled ? "Loading…" : only || app.since ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 
@@ -132,7 +132,7 @@ export function showTools(el, app) {
 	el.signature = signature;
 	const fitting = app.wanted ? tools.filter((t) => fits(app.wanted, t.name, t.description ?? "")) : tools;
 	fill(el, head("Tools", (fitting.length < tools.length ? count(fitting.length) + " of " : "") + plural(tools.length, "tool") + (app.lists?.more ? ", " + count(app.lists.more) + " more are not listed" : "") + (ordered("tools") ? "" : ", those that took the most time first")),
-		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95"], fitting, (t) =>
+		table("tools", "Tools", [["Tool", (t) => t.name], ["#Tokens", (t) => t.tokens], ["#Calls", (t) => t.calls ?? 0], ["#Failed", failedOf], ["#Tool errors", (t) => t.toolErrors ?? 0], ["#p50", (t) => t.p50Ns], ["#p95", (t) => t.p95Ns], ["#Max", (t) => t.maxNs], "p50 to p95, logarithmic"], fitting, (t) =>
 			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server + "/" + t.originalName), t.description ? h("span", "sub wraps", t.description) : null),
 				num(t.tokens ? tokens(t.tokens).replace(/ tokens?/, "") : "–"), t.calls ? [num(count(t.calls)), num(failures(t)), num(count(t.toolErrors ?? 0)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)), h("td", "wide", spread(t))]
 					: ["0", "0", "0", "–", "–", "–", ""].map((text, i) => h("td", i === 6 ? "wide" : "num off", text))), !app.lists || !app.tools ? "Loading…" : tools.length ? "No tool fits the filter." : "No server lists a tool.", "folds"));

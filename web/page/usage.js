@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { count } from "./format.js";
 
 const kept = 60; // samples of a server: five minutes
+const fewest = 4; // fewer would be a dot
 
 // takeUsage adds the samples of an answer to those that are kept. It returns the number of the
 // last one. Servers without a sample are forgotten.
@@ -27,7 +28,7 @@ export function failed(share) { return share ? count(share * 100) + " % failed" 
 // sparkline draws values, the last at the right. The text beside it says the last one.
 function sparkline(values) {
 	const known = values.filter((v) => v !== undefined);
-	if (known.length < 2) return null;
+	if (known.length < fewest) return null;
 	const most = Math.max(...known, 1e-9), step = 100 / (kept - 1), from = kept - values.length;
 	let d = "", pen = "M";
 	values.forEach((v, i) => {

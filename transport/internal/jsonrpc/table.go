@@ -53,6 +53,8 @@ type Entry struct {
 	Progress *ProgressQueue // nil: the caller wants no reports
 	// Handlers answer what the server asks for because of the request; nil: those of the client.
 	Handlers *transport.CallHandlers
+	// Canceled: an operator has ended the request, and Expire is called for that.
+	Canceled bool
 	// Stopped: the sweep ignores the deadline, because it has passed or was stopped.
 	Stopped bool
 	Owner   Owner
@@ -62,7 +64,7 @@ type Entry struct {
 type Owner interface {
 	// InFlight reports whether the server may have received the request.
 	InFlight() bool
-	// Expire ends the request, because its deadline has passed. It may remove the entry.
+	// Expire ends the request, because its deadline has passed or it was canceled. It may remove the entry.
 	// after, if not nil, is called when the mutex is released.
 	Expire() (after func())
 }
@@ -120,11 +122,29 @@ func (t *Table) InFlight() (all []transport.InFlight) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	for e := range t.Open.All() {
-		if e.What.Method != "" {
-			all = append(all, e.What)
+		if what := e.What; what.Method != "" {
+			what.ID = e.ID
+			all = append(all, what)
 		}
 	}
 	return all
+}
+
+// Cancel implements CancelRequest of [transport.Session].
+func (t *Table) Cancel(id int64) bool {
+	t.Mu.Lock()
+	e := t.Open.Get(id)
+	if e == nil || e.What.Method == "" || e.Stopped || t.ended != nil {
+		t.Mu.Unlock()
+		return false
+	}
+	e.Canceled, e.Stopped = true, true
+	after := e.Owner.Expire()
+	t.Mu.Unlock()
+	if after != nil {
+		after()
+	}
+	return true
 }
 
 // nextIDLocked returns an id that no entry has. Ids wrap around, and a request that has

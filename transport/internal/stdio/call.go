@@ -231,7 +231,9 @@ func (p *pending) InFlight() bool { return p.line.state != lineUnsent && p.entry
 func (p *pending) Expire() (after func()) {
 	outcome := p.conn.removeLocked(p)
 	err := p.orphan
-	if p.entry.Hastened.IsZero() { // no orphan, or the server has shown since that it works
+	if p.entry.Canceled {
+		err = &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: transport.ErrByOperator}
+	} else if p.entry.Hastened.IsZero() { // no orphan, or the server has shown since that it works
 		err = &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: p.conn.remarks.Since(p.remarks, p.conn.redactor)}
 	}
 	p.answer <- answer{needsCancel: outcome == mcpvisor.OutcomeUnknown, err: err}

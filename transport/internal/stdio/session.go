@@ -190,6 +190,12 @@ func (s *session) InFlight() []transport.InFlight {
 	return nil
 }
 
+// CancelRequest implements [transport.Session].
+func (s *session) CancelRequest(id int64) bool {
+	o := s.open.Load()
+	return o != nil && o.conn.table.Cancel(id)
+}
+
 // LastReceived implements [transport.Session].
 func (s *session) LastReceived() time.Time {
 	if p := s.currentConn(); p != nil {

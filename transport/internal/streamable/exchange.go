@@ -192,6 +192,9 @@ func (ex *exchange) InFlight() bool { return true }
 // Expire implements jsonrpc.Owner. It ends the exchange, and the goroutine that runs the
 // exchange finishes it.
 func (ex *exchange) Expire() (after func()) {
+	if ex.entry.Canceled {
+		return func() { ex.end(context.Canceled, transport.ErrByOperator) }
+	}
 	if !ex.entry.Hastened.IsZero() {
 		return ex.failWithOrphan
 	}

@@ -174,6 +174,9 @@ func (s *session) InFlight() []transport.InFlight {
 	return s.receiver.handler.Waiting.AppendTo(s.exchanger.table.requests.InFlight())
 }
 
+// CancelRequest implements [transport.Session].
+func (s *session) CancelRequest(id int64) bool { return s.exchanger.table.requests.Cancel(id) }
+
 // OnServerRequest implements [transport.Session].
 func (s *session) OnServerRequest(observe transport.ServerRequestObserver) {
 	s.receiver.handler.Observe = observe

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/argcheck"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
 const maxProblems = 10
@@ -55,11 +54,6 @@ func didYouMean(path string, similar []string) string {
 	}
 	within := path[:strings.LastIndexByte(path, '.')+1]
 	return "; did you mean " + within + strings.Join(similar, " or "+within) + "?"
-}
-
-// unknownName says that a parameter does not exist, and which names are similar.
-func (l List) unknownName(name string) string {
-	return describe(argcheck.Violation{Path: display.Shorten(name, 100), Reason: "is not a parameter", Similar: nearest.Names(name, l.Names())})
 }
 
 // typeOf returns the type of a JSON value; that of an integer is "number".

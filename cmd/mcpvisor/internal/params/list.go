@@ -29,7 +29,7 @@ type Param struct {
 	Description string
 	// Format is a format of texts such as "email"; empty if the schema names none.
 	Format string
-	// Fields are those of an object, or of the objects of an array. A field has none.
+	// Fields are those of an object, or of the objects of an array, with names as words have them. A field has none.
 	Fields []Param
 
 	schema *schema
@@ -72,8 +72,12 @@ func paramsOf(s *schema, levels int) (all []Param) {
 			one.Titles = nil
 		}
 		if levels > 0 {
+			within := p.name + "."
 			if one.Fields = paramsOf(p.schema.fields(), levels-1); len(one.Fields) == 0 {
-				one.Fields = paramsOf(items.fields(), levels-1)
+				one.Fields, within = paramsOf(items.fields(), levels-1), p.name+"[0]."
+			}
+			for i := range one.Fields {
+				one.Fields[i].Name = within + one.Fields[i].Name
 			}
 		}
 		all = append(all, one)
@@ -298,9 +302,17 @@ func (s *schema) titles() (titles []string) {
 	return titles
 }
 
+// branches are the schemas of anyOf, oneOf and allOf.
+func (s *schema) branches() []*schema {
+	return slices.Concat(s.schemas("anyOf"), s.schemas("oneOf"), s.schemas("allOf"))
+}
+
+// items returns the schema of the items of a list: that of s, or that of the first branch that has one.
 func (s *schema) items() *schema {
-	if raw, ok := s.members["items"]; ok {
-		return s.sub(raw)
+	for _, one := range append([]*schema{s}, s.branches()...) {
+		if raw, ok := one.members["items"]; ok {
+			return one.sub(raw)
+		}
 	}
 	return new(schema)
 }
@@ -311,7 +323,7 @@ func (s *schema) fields() *schema {
 	if _, ok := s.members["properties"]; ok {
 		return s
 	}
-	for _, branch := range slices.Concat(s.schemas("anyOf"), s.schemas("oneOf"), s.schemas("allOf")) {
+	for _, branch := range s.branches() {
 		if _, ok := branch.members["properties"]; ok {
 			return branch
 		}

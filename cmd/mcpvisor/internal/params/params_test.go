@@ -58,8 +58,8 @@ func TestNew(t *testing.T) {
 		"since string or null default=null",
 		"level integer or null enum=1, 2, 3",
 		"dry_run boolean",
-		"filter object / kind string / deep object",
-		"edits object[] / old string",
+		"filter object / filter.kind string / filter.deep object",
+		"edits object[] / edits[0].old string",
 		"any any",
 	}, text, "the order is that of the server")
 	require.Equal(t, []string{"query", "paths"}, list.Required())
@@ -119,6 +119,80 @@ func TestParse(t *testing.T) {
 			}
 			require.ErrorContains(t, err, want)
 		})
+	}
+}
+
+// nestedSchema has parts at several levels, behind references, branches and names with dots.
+const nestedSchema = `{"$defs":{"Address":{"type":"object","properties":{"city":{"type":"string"},"zip":{"type":"integer"}}},"Line":{"type":"object","properties":{"sku":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}},"next":{"$ref":"#/$defs/Line"}}}},
+	"type":"object","properties":{
+	"customer":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"vip":{"type":"boolean"},"address":{"anyOf":[{"$ref":"#/$defs/Address"},{"type":"null"}]},"a.b":{"type":"integer"}}},
+	"lines":{"anyOf":[{"type":"array","items":{"$ref":"#/$defs/Line"}},{"type":"null"}]},
+	"both":{"allOf":[{"properties":{"x":{"type":"integer"}}},{"properties":{"y":{"type":"integer"}}}]},
+	"labels":{"type":"object","additionalProperties":{"type":"integer"}},"free":{},"text":{"type":"string"},
+	"order.id":{"type":"integer"},"order":{"type":"object","properties":{"id":{"type":"string"},"by":{"type":"string"}}}}}`
+
+func TestParse_nested_names(t *testing.T) {
+	list := params.New([]byte(nestedSchema))
+	for words, want := range map[string]string{
+		`customer.name=Ada customer.age=36 customer.vip=true`:      `{"customer":{"name":"Ada","age":36,"vip":true}}`,
+		`customer.address.zip=3 text=x customer.name=Ada`:          `{"customer":{"address":{"zip":3},"name":"Ada"},"text":"x"}`,
+		`lines[1].sku:=4 lines[0].sku=3 lines[0].tags=a`:           `{"lines":[{"sku":3,"tags":["a"]},{"sku":4}]}`,
+		`lines[0].tags=a lines[0].tags=b lines[0].next.next.sku=1`: `{"lines":[{"tags":["a","b"],"next":{"next":{"sku":1}}}]}`,
+		`lines[0].tags[0]=3 lines[0].tags[1]=b`:                    `{"lines":[{"tags":["3","b"]}]}`,
+		`lines[0]:={"sku":1} lines[1].sku=2`:                       `{"lines":[{"sku":1},{"sku":2}]}`,
+		`both.y=1 both.x=2`:                                        `{"both":{"y":1,"x":2}}`,
+		`customer.a.b=1`:                                           `{"customer":{"a.b":1}}`,
+		`order.id=1 order.by=Ada`:                                  `{"order.id":1,"order":{"by":"Ada"}}`,
+		`labels.size=3`:                                            `{"labels":{"size":3}}`,
+		`free.x=3 free.y:=3`:                                       `{"free":{"x":"3","y":3}}`,
+		`labels.io/size.x=3`:                                       `labels.io/size.x is not a parameter`,
+		`free.x.y=3`:                                               `free.x.y is not a parameter`,
+		`customer.nmae=x`:                                          `customer.nmae is not a parameter; did you mean customer.name?`,
+		`customer.adress.city=x`:                                   `customer.adress is not a parameter; did you mean customer.address?`,
+		`customer.address.ctiy=x`:                                  `customer.address.ctiy is not a parameter; did you mean customer.address.city?`,
+		`custmer.name=x`:                                           `custmer is not a parameter; did you mean customer?`,
+		`lines[0].skq=x`:                                           `lines[0].skq is not a parameter; did you mean lines[0].sku?`,
+		`text.x=1`:                                                 `text.x is not a parameter`,
+		`text[0]=1`:                                                `text[0] is not a parameter`,
+		`customer[0]=1`:                                            `customer[0] is not a parameter`,
+		`lines.sku=1`:                                              `lines.sku is not a parameter`,
+		`lines[0]sku=1`:                                            `lines[0]sku is not a parameter`,
+		`customer.=1`:                                              `customer. is not a parameter`,
+		`zzzzz[0]=1`:                                               `zzzzz[0] is not a parameter`,
+		`customer.age=x`:                                           `customer.age must be an integer, and is "x"; write for instance customer.age=3`,
+		`customer.name=a customer.name=b`:                          `customer.name is given twice; leave one out`,
+		`customer:={} customer.name=a`:                             `customer and customer.name contradict each other; leave one out`,
+		`customer.name=a customer:={}`:                             `customer.name and customer contradict each other; leave one out`,
+		`free[0]=a free.x=a`:                                       `free[0] and free.x contradict each other; leave one out`,
+		`lines[0].tags[0]=a lines[0].tags=b`:                       `lines[0].tags[0] and lines[0].tags contradict each other; leave one out`,
+		`lines[2].sku=1 lines[0].sku=1`:                            `the list of lines[2].sku lacks item [1]; number its items from [0]`,
+		`lines[00].sku=1`:                                          `the list of lines[00].sku lacks item [0]; number its items from [0]`,
+		`lines[99999999999999999999].sku=1`:                        `lacks item [0]; number`,
+		`customer` + strings.Repeat(".address", 200) + `=x`:        `is not a parameter`,
+		`lines[0]` + strings.Repeat(".next", 200) + `.sku=3`:       `is not a parameter`,
+		strings.TrimSpace(strings.Repeat("lines[0].next.sku=3 ", 2)): `lines[0].next.sku is given twice; leave one out`,
+	} {
+		arguments, err := list.Parse(strings.Split(words, " "))
+		if !strings.HasPrefix(want, "{") {
+			require.ErrorContains(t, err, want, words)
+			continue
+		}
+		require.NoError(t, err, words)
+		require.Equal(t, want, string(arguments), words)
+		require.Empty(t, list.Check(t.Context(), arguments), words)
+		again, err := params.New(nil).Like(arguments).Parse(strings.Split(words, " "))
+		require.NoError(t, err, words)
+		require.Equal(t, want, string(again), "%s, without the schema, by what was sent before", words)
+	}
+}
+
+// Each word may read as much of a schema as New does, so the last of many has its type, too.
+func TestParse_many_nested_names(t *testing.T) {
+	list := params.New([]byte(`{"properties":{"a":{"type":"object","properties":{"long":{"description":"` + strings.Repeat("x", 200_000) + `","properties":{"n":{"type":"integer"}}}}}}}`))
+	for range 100 {
+		arguments, err := list.Parse([]string{"a.long.n=1"})
+		require.NoError(t, err)
+		require.Equal(t, `{"a":{"long":{"n":1}}}`, string(arguments))
 	}
 }
 
@@ -209,12 +283,15 @@ func TestNew_hostile_schemas(t *testing.T) {
 		`{"$ref":"#"}`, `{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}`, `{"allOf":[{"$ref":"#"},{"$ref":"#"}]}`,
 		`{"properties":{"a":{"$ref":"#/properties/a"},"b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}`,
 		`{"properties":{"a":{"type":"array","items":{"$ref":"#/properties/a"}}}}`,
+		`{"properties":{"a":{"anyOf":[{"$ref":"#/properties/a"},{"$ref":"#/properties/a"},{"$ref":"#/properties/a"}]},"b":{"type":"array","allOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}`,
 		`{"properties":{"a":{"type":3,"enum":"x","required":true,"items":[1],"anyOf":{}}},"required":[1,"z"],"$defs":3}`,
 		`{"properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`, `{"properties":{"a":`, `[`, `null`, `3`,
 	} {
 		list := params.New([]byte(schema))
 		list.Check(t.Context(), []byte(`{"a":[[[[1]]]],"b":{"a":1}}`))
 		_, _ = list.Parse([]string{"a=1", "b=2"})
+		_, _ = list.Parse([]string{"a.x.y=1", "b[0].x=2"})
+		_, _ = list.Parse([]string{"b[0].x=2", "a" + strings.Repeat("[0].a", 100) + "=1"})
 	}
 }
 

@@ -3,8 +3,8 @@ package params
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
-// pair matches a word that sets one parameter.
-var pair = regexp.MustCompile(`^([^\s={}\[\]"':]+|[^\s={}\[\]"']+?)(:?)=((?s).*)$`)
+// pair matches a word that sets one parameter, or a part of one.
+var pair = regexp.MustCompile(`^((?:[^\s={}\[\]"':]|\[\d+\])+|(?:[^\s={}\[\]"']|\[\d+\])+?)(:?)=((?s).*)$`)
 
 // IsPair reports whether a word is key=value or key:=json.
 func IsPair(word string) bool { return pair.MatchString(word) }
@@ -38,22 +38,41 @@ func (l List) Like(arguments json.RawMessage) List {
 	for name, value := range members {
 		param, known := l.find(name)
 		if !known || !bytes.Contains(value, []byte(secret.Mask)) {
-			param = Param{Name: name, schema: newSchema(typeLike(value, maxDepth))}
+			param = Param{Name: name, schema: newSchema(typeLike([]json.RawMessage{value}, maxDepth))}
 		}
 		like.Params = append(like.Params, param)
 	}
 	return like
 }
 
-// typeLike returns a schema of the values of one value's type. Items of a list are like the first one.
-func typeLike(value json.RawMessage, depth int) []byte {
-	kind := typeOf(value)
+// typeLike returns a schema of the values of the first value's type. Items of lists, and members of one name in items, are
+// alike.
+func typeLike(values []json.RawMessage, depth int) []byte {
+	kind := typeOf(values[0])
 	var items []json.RawMessage
+	members := map[string][]json.RawMessage{}
+	for _, value := range values {
+		var of []json.RawMessage
+		_ = json.Unmarshal(value, &of) // none of what is no list
+		items = append(items, of...)
+		var named map[string]json.RawMessage
+		_ = json.Unmarshal(value, &named) // none of what is no object
+		for name, member := range named {
+			members[name] = append(members[name], member)
+		}
+	}
 	switch {
 	case kind == "null":
 		return []byte(`{"enum":[null]}`)
-	case kind == "array" && json.Unmarshal(value, &items) == nil && len(items) > 0 && depth > 0:
-		return slices.Concat([]byte(`{"type":"array","items":`), typeLike(items[0], depth-1), []byte(`}`))
+	case kind == "array" && len(items) > 0 && depth > 0:
+		return slices.Concat([]byte(`{"type":"array","items":`), typeLike(items, depth-1), []byte(`}`))
+	case kind == "object" && len(members) > 0 && depth > 0:
+		properties := map[string]json.RawMessage{}
+		for name, like := range members {
+			properties[name] = typeLike(like, depth-1)
+		}
+		names := slices.Collect(maps.Keys(properties))
+		return slices.Concat([]byte(`{"type":"object","properties":`), Object(names, properties), []byte(`}`))
 	}
 	return []byte(`{"type":"` + kind + `"}`)
 }
@@ -65,19 +84,20 @@ func typeLike(value json.RawMessage, depth int) []byte {
 //	key:=json   JSON text
 //	key=@file   the content of a file; so does key:=@file
 //
+// A key is the name of a parameter, or leads to a part of one: customer.name to a member of an object, and lines[0].sku
+// to one of an item of a list.
 // A name that the tool does not have, or a value of another type, is an error.
 func (l List) Parse(words []string) (json.RawMessage, error) {
-	members := map[string]json.RawMessage{}
-	var order []string
+	all := node{parts: map[string]*node{}}
 	for _, word := range words {
 		parts := pair.FindStringSubmatch(word)
 		if parts == nil {
 			return nil, fmt.Errorf("argument %q is not key=value; write for instance path=/tmp or limit:=3", word)
 		}
 		name, text := parts[1], parts[3]
-		param, known := l.find(name)
-		if !known && !l.root.fields().isOpen() {
-			return nil, errors.New(l.unknownName(name))
+		steps, param, err := l.locate(name)
+		if err != nil {
+			return nil, err
 		}
 		if file, ok := strings.CutPrefix(text, "@"); ok {
 			content, err := os.ReadFile(file)
@@ -93,18 +113,11 @@ func (l List) Parse(words []string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		earlier, given := members[name]
-		switch {
-		case !given:
-			order = append(order, name)
-		case typeOf(earlier) == "array" && typeOf(value) == "array":
-			value = concat(earlier, value)
-		default:
-			return nil, fmt.Errorf("%s is given twice; leave one out", name)
+		if err := all.set(steps, name, value); err != nil {
+			return nil, err
 		}
-		members[name] = value
 	}
-	return Object(order, members), nil
+	return all.json()
 }
 
 func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {

@@ -124,7 +124,7 @@ func exampleOf(list params.List) (words string) {
 // PrintParams prints a table of parameters. The fields of an object are below it.
 func PrintParams(out io.Writer, list params.List) error {
 	var rows [][]any
-	add := func(p params.Param, prefix string) {
+	add := func(p params.Param) {
 		required, value := "no", "-"
 		if p.Required {
 			required = "yes"
@@ -139,12 +139,12 @@ func PrintParams(out io.Writer, list params.List) error {
 		if len(p.Enum) > 0 {
 			about = joined("one of "+params.Values(p.Enum), about)
 		}
-		rows = append(rows, []any{prefix + display.Line(p.Name), p.Type, required, value, about})
+		rows = append(rows, []any{display.Line(p.Name), p.Type, required, value, about})
 	}
 	for _, p := range list.Params {
-		add(p, "")
+		add(p)
 		for _, field := range p.Fields {
-			add(field, p.Name+".")
+			add(field)
 		}
 	}
 	return Write(out, false, []string{"PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, rows)

@@ -164,7 +164,11 @@ func (p Param) Example() string {
 	case kind == "array", kind == "object":
 		sign, value = ":=", p.schema.sample(sampleLevels)
 	}
-	return plaintext.ShellWord(display.Line(p.Name)+sign) + plaintext.ShellWord(display.Line(value))
+	name, value := display.Line(p.Name)+sign, display.Line(value)
+	if plaintext.ShellWord(name) != name {
+		return plaintext.ShellWord(name + value)
+	}
+	return name + plaintext.ShellWord(value)
 }
 
 const (

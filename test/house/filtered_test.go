@@ -38,6 +38,10 @@ func TestFilteredOutput(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "ok  \tpkg\n", shown)
 
+	shown, ok = show("ok  \tpkg\t0.1s [no tests to run]\n", "0")
+	require.False(t, ok)
+	require.Contains(t, shown, "a package has no test that -run names")
+
 	shown, ok = show("=== RUN   TestA\n    quiet\n=== RUN   TestB\n=== RUN   TestB/one\n    reason of one\n=== RUN   TestB/two\n    quiet too\n=== NAME  TestB\n    reason of B\n--- FAIL: TestB (0.00s)\n    --- FAIL: TestB/one (0.00s)\n    --- PASS: TestB/two (0.00s)\n=== RUN   TestC\n    quiet as well\n--- PASS: TestC (0.00s)\nFAIL\nFAIL\tpkg\n", "1")
 	require.False(t, ok)
 	require.Contains(t, shown, "reason of one\n")

@@ -33,10 +33,10 @@ func (shown References) InResult(result json.RawMessage) json.RawMessage {
 
 type editor func(value []byte) []byte
 
-// MayRefer reports whether a text may have a URI that References replaces: the names of such members end alike, unless
-// they are escaped.
+// MayRefer reports whether a text may have a URI that References replaces: the names of such members end alike but for
+// one, unless they are escaped.
 func MayRefer(text []byte) bool {
-	return bytes.Contains(text, []byte(`ri"`)) || bytes.Contains(text, []byte(`\u`))
+	return bytes.Contains(text, []byte(`ri"`)) || bytes.Contains(text, []byte(`outputTemplate"`)) || bytes.Contains(text, []byte(`\u`))
 }
 
 // edit edits members of an object.
@@ -52,10 +52,10 @@ func (References) edit(object []byte, members map[string]editor) []byte {
 	})
 }
 
-// inMeta edits a _meta (MCP Apps). Before 2026-01-26 the name of the member was ui/resourceUri.
+// inMeta edits a _meta (MCP Apps). Before 2026-01-26 the name of the member was ui/resourceUri, and ChatGPT's Apps SDK has its own.
 func (shown References) inMeta(meta []byte) []byte {
 	inUI := func(value []byte) []byte { return shown.edit(value, map[string]editor{"resourceUri": shown.uri}) }
-	return shown.edit(meta, map[string]editor{"ui": inUI, "ui/resourceUri": shown.uri})
+	return shown.edit(meta, map[string]editor{"ui": inUI, "ui/resourceUri": shown.uri, "openai/outputTemplate": shown.uri})
 }
 
 // inBlock edits a block of content: a link, or a resource that is embedded.

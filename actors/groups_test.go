@@ -251,3 +251,34 @@ func TestSleepCrossesWake(t *testing.T) {
 		})
 	}
 }
+
+// The caller of Register has an answer, and nothing stays registered, when a fence or the group ends the first start,
+// even before it began.
+func TestFirstStartEndsInWaitOrGroup(t *testing.T) {
+	runWithHarness(t, "fence", func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		register := h.background(func() error { return h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "a", After: []string{"b"}}) })
+		require.Equal(t, supervisor.StateWaiting, h.state("a"))
+		require.NoError(t, h.rt.Fence(t.Context(), "a", "lost"))
+		require.ErrorContains(t, register(), "fenced: lost")
+		require.Nil(t, h.rt.Snapshot().Server("a"))
+	})
+	for name, s := range map[string]script{"waits": {}, "starts": {openHangs: true}} {
+		runWithHarness(t, "group, it "+name, func(t *testing.T, h *harness) {
+			h.setGroups([]mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}, Intensity: supervisor.Intensity{Restarts: 1, Window: time.Hour}}}, "a")
+			h.script("b", s)
+			fail := func() { h.session("a").Abort(errScripted); time.Sleep(time.Minute) }
+			if fail(); name == "waits" {
+				fail()
+			}
+			register := h.background(func() error { return h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "b"}) })
+			if time.Sleep(time.Second); name == "starts" {
+				fail()
+			}
+			err := register()
+			require.ErrorIs(t, err, mcpvisor.ErrStart)
+			require.ErrorContains(t, err, `group "g" is evicted: "a" failed`)
+			require.Nil(t, h.rt.Snapshot().Server("b"))
+		})
+	}
+}

@@ -237,7 +237,7 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	case GuardPlanned:
 		return l.planned
 	case GuardFirstStart:
-		return !l.everReady && !l.supervised
+		return l.isFirstStart()
 	case GuardAuthRequired:
 		return l.cause != nil && l.cause.Permanent && l.cause.Kind == supervisor.CauseAuth
 	case GuardPermanent:
@@ -255,6 +255,9 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	return true
 }
 
+// isFirstStart reports whether the caller that registered the server waits for its first start.
+func (l *Lifecycle) isFirstStart() bool { return !l.everReady && !l.supervised }
+
 func (l *Lifecycle) budgetLeft() bool {
 	return l.policy.MaxAttempts == supervisor.Unlimited || l.attempt < l.policy.MaxAttempts
 }
@@ -271,7 +274,7 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 			in.Cause.Kind, in.Cause.Message = supervisor.CauseRequested, "the server has done its work: "+in.Cause.Error()+"; it starts when it is wanted"
 		case !in.Cause.Host:
 			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
-			if t.To == supervisor.StateClosing && (l.supervised || l.everReady) {
+			if t.To == supervisor.StateClosing && !l.isFirstStart() {
 				l.failures++
 			}
 		}
@@ -285,9 +288,10 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 		}
 	case InputHalt, InputGiveUp:
 		l.restartRequested = false
-		l.givenUp = l.givenUp || in.Kind == InputGiveUp
+		ends := in.Kind == InputGiveUp && l.isFirstStart() // and the registration with it, as a start that fails
+		l.givenUp = l.givenUp || in.Kind == InputGiveUp && !ends
 		if !l.fenced {
-			l.cause, l.planned = in.Cause, true
+			l.cause, l.planned = in.Cause, !ends
 		}
 	case InputUnwanted, InputHold:
 		l.planned = true
@@ -337,7 +341,8 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Inp
 			e.Cause = l.stopCause
 		}
 		if e.Cause == nil { // it was never started
-			e.Cause = Input{Kind: InputUnwanted}.causeOrDefault()
+			why := map[bool]InputKind{true: InputHalt, false: InputUnwanted}[l.halted]
+			e.Cause = Input{Kind: why}.causeOrDefault()
 		}
 	case EffectArmRetry: // a session has ended, and so there is a cause
 		l.attempt++

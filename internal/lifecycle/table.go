@@ -220,7 +220,9 @@ var table = []Transition{
 	{supervisor.StateWaiting, InputStart, GuardAlways, supervisor.StateWaiting, do(EffectResetBudget)},
 	{supervisor.StateWaiting, InputUnwanted, GuardAlways, supervisor.StateAsleep, do(EffectAnnounceGone)},
 	{supervisor.StateWaiting, InputHalt, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{supervisor.StateWaiting, InputFence, GuardFirstStart, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 	{supervisor.StateWaiting, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
+	{supervisor.StateWaiting, InputGiveUp, GuardFirstStart, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 	{supervisor.StateWaiting, InputGiveUp, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
 	{supervisor.StateWaiting, InputStop, GuardAlways, supervisor.StateUnregistered, do(EffectAnnounceGone)},
 

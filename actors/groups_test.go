@@ -252,6 +252,33 @@ func TestSleepCrossesWake(t *testing.T) {
 	}
 }
 
+// Servers that are replaced together end in order, in whichever order their specs come.
+func TestReplacementsEndInOrder(t *testing.T) {
+	for _, turned := range []bool{false, true} {
+		runWithHarness(t, fmt.Sprint("turned ", turned), func(t *testing.T, h *harness) {
+			specs := []mcpvisor.ServerSpec{specOf("db"), specOf("api", "db")}
+			h.script("db", script{})
+			h.script("api", script{releaseAfter: time.Second})
+			h.register(specs[0])
+			h.register(specs[1])
+			events := h.events()
+			if turned {
+				specs[0], specs[1] = specs[1], specs[0]
+			}
+			require.Equal(t, []error{nil, nil}, h.replaceAll(specs...))
+			time.Sleep(time.Minute)
+			var ends []string
+			for _, e := range events() {
+				if e.Kind == mcpvisor.EventUnregistered {
+					ends = append(ends, e.Server)
+				}
+			}
+			require.Equal(t, []string{"api", "db"}, ends)
+			require.Equal(t, supervisor.StateReady, h.state("api"))
+		})
+	}
+}
+
 // The caller of Register has an answer, and nothing stays registered, when a fence or the group ends the first start,
 // even before it began.
 func TestFirstStartEndsInWaitOrGroup(t *testing.T) {

@@ -210,8 +210,17 @@ func (m *manager) answerUnknown(msg *messages.Register, err error) {
 	}
 }
 
-// registerAll registers servers in their order. One that fits only when a later one has replaced another follows that.
+// registerAll registers servers in their order. One that fits only when a later one has replaced another follows that. Those
+// that are replaced end together.
 func (m *manager) registerAll(c actor.Context, all []*messages.Register) {
+	var names []string
+	for _, msg := range all {
+		names = append(names, msg.Spec.Name)
+	}
+	m.together(c, names, func() { m.registerFitting(c, all) })
+}
+
+func (m *manager) registerFitting(c actor.Context, all []*messages.Register) {
 	for {
 		var unfit []*messages.Register
 		var errs []error
@@ -340,7 +349,7 @@ func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 }
 
 func (m *manager) stopAll(c actor.Context) {
-	m.together(c, maps.Keys(m.state.registrations), func() {
+	m.together(c, slices.Collect(maps.Keys(m.state.registrations)), func() {
 		for name, r := range m.state.registrations {
 			m.stop(c, name, r, time.Time{})
 		}

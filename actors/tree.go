@@ -2,7 +2,6 @@ package actors
 
 import (
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ type tree struct {
 
 	changed   bool                // the actor groups must be told
 	reordered bool                // what each server waits for must be looked at again
-	ending    map[string]bool     // names that are about to be unregistered together
+	ending    []string            // names that are about to be unregistered together
 	waiting   bool                // the end of a registration waits for that of another one
 	before    map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
 	behind    map[string][]string // the inverse
@@ -242,7 +241,7 @@ func (m *manager) waitsToEnd(name string) bool {
 	t.order(m)
 	return slices.ContainsFunc(t.behind[name], func(other string) bool {
 		r := m.state.registrations[other]
-		return r != nil && (r.stopping || t.ending[other])
+		return r != nil && (r.stopping || slices.Contains(t.ending, other))
 	})
 }
 
@@ -281,12 +280,9 @@ func (m *manager) endNext(c actor.Context) {
 }
 
 // together ends several servers by end: each before those that it comes after.
-func (m *manager) together(c actor.Context, names iter.Seq[string], end func()) {
+func (m *manager) together(c actor.Context, names []string, end func()) {
 	t := &m.state.tree
-	t.ending = map[string]bool{}
-	for name := range names {
-		t.ending[name] = true
-	}
+	t.ending = names
 	end()
 	t.ending = nil
 	m.endNext(c)
@@ -294,12 +290,9 @@ func (m *manager) together(c actor.Context, names iter.Seq[string], end func()) 
 
 // unregisterAll handles UnregisterAll.
 func (m *manager) unregisterAll(c actor.Context, msg *messages.UnregisterAll) {
-	names := func(yield func(string) bool) {
-		for _, u := range msg.All {
-			if !yield(u.Name) {
-				return
-			}
-		}
+	var names []string
+	for _, u := range msg.All {
+		names = append(names, u.Name)
 	}
 	m.together(c, names, func() {
 		for _, u := range msg.All {

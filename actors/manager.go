@@ -253,16 +253,16 @@ func (m *manager) register(c actor.Context, msg *messages.Register) error {
 	if r := m.state.registrations[name]; r != nil {
 		m.replace(c, msg, r)
 	} else {
-		m.add(c, msg, subscription.NewDesired(), nil)
+		m.add(c, msg, subscription.NewDesired(), nil, false)
 	}
 	return nil
 }
 
 // add makes a registration of a name that is free. last is what the registration offered
-// that it replaces; nil if there was none.
-func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired, last *catalog.Catalog) {
+// that it replaces; nil if there was none. halted: an operator has stopped the server.
+func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired, last *catalog.Catalog, halted bool) {
 	name, gen := msg.Spec.Name, m.rt.nextGen.Add(1)
-	r := &registration{gen: gen, register: msg.Reply}
+	r := &registration{gen: gen, register: msg.Reply, halted: halted}
 	m.state.registrations[name] = r
 	spec := msg.Spec.WithDefaults()
 	m.state.tree.add(gen, &spec)
@@ -281,7 +281,7 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	if msg.Known != nil {
 		last, view.last = msg.Known, msg.Known
 	}
-	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last, Known: msg.Known != nil, Held: r.grouped})
+	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last, Known: msg.Known != nil, Held: r.grouped, Halted: halted})
 	if spec.StartSupervised {
 		m.confirmRegister(r)
 	}
@@ -426,7 +426,7 @@ func (m *manager) operate(c actor.Context, msg *messages.Operate) {
 	if msg.Drain {
 		order.DrainUntil = m.drainUntil(msg.Name)
 	}
-	if msg.Order == messages.OrderStop {
+	if r.halted = msg.Order == messages.OrderStop || r.halted && msg.Order != messages.OrderStart; msg.Order == messages.OrderStop {
 		m.stopReplacement(c, msg.Name, r, order.DrainUntil)
 	}
 	c.Send(r.supervisor, order)
@@ -576,7 +576,7 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 		if v := m.view(name); v != nil {
 			last = v.knownCatalog()
 		}
-		m.add(c, next, desired, last)
+		m.add(c, next, desired, last, next.Replace && r.halted)
 	} else {
 		m.setView(name, nil)
 	}

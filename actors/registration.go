@@ -23,6 +23,7 @@ type registration struct {
 	drainUntil time.Time         // while stopping: when its calls in flight must have ended; zero: at once
 	fence      *supervisor.Cause // why it was fenced; nil if it was not
 	grouped    bool              // it was started for a group, or is in one
+	halted     bool              // an operator has stopped it, and not started it since
 	crashed    bool              // the supervising actor crashed; stopping is true then, and was not requested
 
 	// The callers that wait.

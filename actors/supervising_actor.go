@@ -85,6 +85,9 @@ func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer
 	if m.Held {
 		s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputHold})
 	}
+	if m.Halted {
+		s.lifecycle.Step(time.Now(), lifecycle.Input{Kind: lifecycle.InputHalt})
+	}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
 		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, nil)}
 	return s

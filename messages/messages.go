@@ -119,6 +119,8 @@ type Start struct {
 	Beside bool
 	// Held: the server is to be a member of a group, and starts when that lets it.
 	Held bool
+	// Halted: an operator has stopped the server, and only starts it again by OrderStart.
+	Halted bool
 }
 
 // Stop ends a registration.

@@ -183,16 +183,12 @@ func (g *groups) rebuildLater(c actor.Context, name string, n *groupNode) {
 
 // spawn starts an actor of a group. One that was started before continues what its members report.
 func (g *groups) spawn(c actor.Context, name string, n *groupNode) {
-	held, seq := !n.config.Root, uint64(0)
-	if n.life > 0 {
-		seq = (g.state.lastLife + 1) << 32
+	seq := uint64(0)
+	if g.state.lastLife++; n.life > 0 {
+		seq = g.state.lastLife << 32
 	}
-	if n.reported != nil {
-		held = n.reported.Held
-	}
-	g.state.lastLife++
 	n.life, n.added = g.state.lastLife, false
-	a := &groupActor{rt: g.rt, groups: c.Self(), name: name, life: n.life, machine: group.New(n.config, held, seq), timers: map[uint64]*time.Timer{}}
+	a := &groupActor{rt: g.rt, groups: c.Self(), name: name, life: n.life, machine: group.New(n.config, n.reported, seq), timers: map[uint64]*time.Timer{}}
 	n.pid, _ = c.SpawnNamed(g.rt.props("group", func() actor.Actor { return a }), fmt.Sprintf("%s-group-%s.%d", c.Self().Id, name, n.life))
 }
 
@@ -419,8 +415,10 @@ func (g *groups) execute(c actor.Context, n *groupNode, e group.Effect) {
 	server, nested := g.state.servers[e.Name], g.state.nodes[e.Name]
 	switch {
 	case e.Kind == group.EffectReport:
-		n.reported = &e.Report
-		if g.rt.post(&groupReport{name: name, report: e.Report}); !n.config.Root {
+		if n.reported == nil || n.reported.State != e.Report.State || n.reported.Cause != e.Report.Cause {
+			g.rt.post(&groupReport{name: name, report: e.Report})
+		}
+		if n.reported = &e.Report; !n.config.Root {
 			g.pass(c, n.parent, name, e.Report, !n.added)
 			n.added = true
 		}
@@ -428,6 +426,8 @@ func (g *groups) execute(c actor.Context, n *groupNode, e group.Effect) {
 		g.rt.post(&groupReport{name: name, report: group.Report{}, failed: &e})
 	case e.Kind == group.EffectWake && server != nil:
 		c.Send(server.pid, &messages.OperateServer{Order: messages.OrderWake})
+	case e.Kind == group.EffectWake:
+		g.input(c, e.Name, group.Input{Kind: group.InputWanted})
 	case e.Kind == group.EffectOrder && server != nil && server.group == name: // else it has moved meanwhile
 		c.Send(server.pid, &groupOrder{token: server.token, effect: e})
 	case e.Kind == group.EffectOrder && nested != nil && nested.parent == name:

@@ -499,8 +499,11 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	if view.State == supervisor.StateReady {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
-	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil && len(notReady(m.state.tree.before[msg.name], m.view)) > 0 {
-		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: slices.Clone(view.waitsFor())})
+	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil {
+		t := &m.state.tree
+		if names := notReady(msg.name, t.before[msg.name], t.needs[msg.name], t.statuses(), m.view); len(names) > 0 {
+			msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: names})
+		}
 	}
 	m.announce(msg.events)
 	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {

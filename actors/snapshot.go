@@ -381,6 +381,9 @@ func mayReturn(s supervisor.State) bool {
 	}
 }
 
+// comes reports whether the server is ready, or may become ready by itself.
+func (v *View) comes() bool { return v != nil && mayReturn(v.State) && !v.atRest() }
+
 // isOpen reports whether a server in that state has a session that is open or opening.
 func isOpen(s supervisor.State) bool {
 	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateReady

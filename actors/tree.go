@@ -27,6 +27,7 @@ type tree struct {
 	waiting   bool                // the end of a registration waits for that of another one
 	before    map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
 	behind    map[string][]string // the inverse
+	needs     map[string][]string // those of before that must be ready each time it starts
 }
 
 func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
@@ -214,7 +215,7 @@ func (t *tree) order(m *manager) {
 	if t.before != nil {
 		return
 	}
-	t.before, t.behind = map[string][]string{}, map[string][]string{}
+	t.before, t.behind, t.needs = map[string][]string{}, map[string][]string{}, nil
 	if t.isEmpty() {
 		return
 	}
@@ -224,7 +225,8 @@ func (t *tree) order(m *manager) {
 			specs[name] = v.Spec
 		}
 	}
-	t.before = group.Before(grouptree.Configs(t.groups, specs))
+	configs := grouptree.Configs(t.groups, specs)
+	t.before, t.needs = group.Before(configs, true), group.Before(configs, false)
 	for name, all := range t.before {
 		for _, first := range all {
 			t.behind[first] = append(t.behind[first], name)
@@ -249,19 +251,26 @@ func (m *manager) waitsToEnd(name string) bool {
 func (m *manager) waitsFor(name string) func() []string {
 	t, rt := &m.state.tree, m.rt
 	t.order(m)
-	before := t.before[name]
-	return func() []string { return notReady(before, rt.Snapshot().Server) }
+	before, needs := t.before[name], t.needs[name]
+	return func() []string {
+		s := rt.Snapshot()
+		return notReady(name, before, needs, s.groups, s.Server)
+	}
 }
 
-// notReady returns the servers of a list that are not ready, in order.
-func notReady(servers []string, view func(string) *View) (names []string) {
-	for _, name := range servers {
-		if v := view(name); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, name) {
+// notReady names what a server waits for: what it needs and, while its group starts, what starts before it.
+func notReady(server string, before, needs []string, groups []mcpvisor.GroupStatus, view func(string) *View) (names []string) {
+	starts := slices.ContainsFunc(groups, func(g mcpvisor.GroupStatus) bool {
+		return g.State != string(group.StateReady) && slices.Contains(g.Members, server)
+	})
+	for _, name := range before {
+		v := view(name)
+		if isReady := v != nil && v.State == supervisor.StateReady; !isReady && (slices.Contains(needs, name) || starts && v.comes()) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // endNext ends the servers that have waited for the end of another one.
@@ -309,8 +318,8 @@ func (m *manager) mayRest(c actor.Context, msg *restRequest) {
 	}
 	if t := &m.state.tree; !t.isEmpty() {
 		t.order(m)
-		for _, name := range t.behind[msg.name] {
-			if v := m.view(name); v != nil && (v.State == supervisor.StateWaiting || mayReturn(v.State) && !v.atRest()) {
+		for name, needs := range t.needs {
+			if slices.Contains(needs, msg.name) && m.view(name).comes() {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +26,8 @@ const (
 	InputParent InputKind = "parent"
 	// InputOutside: what Name, which a member comes after, and which is in another group, reports.
 	InputOutside InputKind = "outside"
+	// InputWanted: one that comes after the group wants its members that are at rest.
+	InputWanted InputKind = "wanted"
 	// InputRenew: the operator starts afresh what has failed.
 	InputRenew InputKind = "renew"
 	// InputTimer: the timer with Token fired.
@@ -85,7 +88,7 @@ type thing struct {
 }
 
 func (t *thing) take(r Report) {
-	if t.report, t.woken = r, false; r.State == StateReady {
+	if t.report, t.woken = r, false; r.State == StateReady && r.Within == "" {
 		t.late, t.token = false, 0
 	}
 }
@@ -137,6 +140,8 @@ type Group struct {
 	outside map[string]*thing
 	missing map[string]bool // members of the configuration that have not reported
 
+	told      *supervisor.Cause // of the failure that the group before this one has announced
+	rebuilt   bool              // after a panic: orders of the group before this one may be on their way
 	seq       uint64
 	lastToken uint64
 	parkToken uint64
@@ -160,11 +165,17 @@ type Group struct {
 	out      []Effect
 }
 
-// New makes a group. held says whether the parent holds it. Orders are numbered from seq: a group that is made
-// again after a panic begins at a higher number than the one before could reach. Nothing is ordered before each
-// member of the configuration is added with its report.
-func New(c Config, held bool, seq uint64) *Group {
-	g := &Group{config: c, held: held, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
+// New makes a group. last is what a group before this one has reported last; nil if there was none. Orders are numbered
+// from seq: a group that is made again after a panic begins at a higher number than the one before could reach. Nothing
+// is ordered before each member of the configuration is added with its report.
+func New(c Config, last *Report, seq uint64) *Group {
+	if last == nil {
+		last = &Report{Held: !c.Root}
+	}
+	g := &Group{config: c, held: last.Held, rebuilt: seq > 0, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
+	if last.State != StateEnding { // then it is announced
+		g.told = last.Cause
+	}
 	for _, m := range c.Members {
 		added := &member{Member: m, thing: thing{name: m.Name}}
 		g.members, g.byName[m.Name] = append(g.members, added), added
@@ -203,6 +214,12 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		g.keepAwake(in.Name)
 	case InputParent:
 		g.obey(in)
+	case InputWanted:
+		for _, m := range g.members {
+			if rules[g.seen(&m.thing)].need == wake {
+				g.wake(&m.thing)
+			}
+		}
 	case InputRenew:
 		g.restart()
 	case InputTimer:
@@ -355,15 +372,20 @@ func (g *Group) fire(token uint64) {
 		g.restart()
 		return
 	}
+	due := func(t *thing) bool {
+		if t.token != token {
+			return false
+		}
+		t.late, t.token = rules[g.seen(t)].need == bounded, 0
+		return true
+	}
 	for _, m := range g.members {
-		if m.token == token {
-			m.late, m.token = rules[m.state()].need == bounded, 0
+		if due(&m.thing) {
 			return
 		}
 	}
 	for _, t := range g.outside {
-		if t.token == token {
-			t.late, t.token = rules[t.report.State].need == bounded, 0
+		if due(t) {
 			return
 		}
 	}
@@ -372,7 +394,16 @@ func (g *Group) fire(token uint64) {
 
 // Report is what the group reports to its parent.
 func (g *Group) Report() Report {
-	return Report{Seq: g.parentSeq, OrderSeq: g.orderSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
+	r := Report{Seq: g.parentSeq, OrderSeq: g.orderSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
+	if r.State != StateReady || g.config.Root {
+		return r
+	}
+	for _, m := range g.members {
+		if s := g.seen(&m.thing); !m.gone() && rules[s].need > rules[cmp.Or(r.Within, StateReady)].need {
+			r.Within = s
+		}
+	}
+	return r
 }
 
 func (g *Group) state() State {

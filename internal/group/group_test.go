@@ -24,7 +24,7 @@ type bench struct {
 
 func newBench(t *testing.T, c group.Config, held bool, seq uint64) *bench {
 	t.Helper()
-	return &bench{t: t, Group: group.New(c, held, seq), now: time.Unix(1000, 0), seqs: map[string]uint64{}, order: map[string]group.Order{}}
+	return &bench{t: t, Group: group.New(c, &group.Report{Held: held}, seq), now: time.Unix(1000, 0), seqs: map[string]uint64{}, order: map[string]group.Order{}}
 }
 
 // config is a root group of servers.
@@ -317,7 +317,7 @@ func TestRebuild(t *testing.T) {
 	rebuilt(t, all, run(7), down(5, group.OrderHold), down(4, group.OrderHold)).does("clear b")
 	rebuilt(t, one, run(1), down(5, group.OrderHold), run(3)).does("clear b")
 	// After it has failed, and in the middle of its fresh start.
-	rebuilt(t, all, run(1), run(2), gone(4, group.OrderEvict)).does("evict b").report("b", group.StateGivenUp).does("evict a").report("a", group.StateGivenUp).does("announce evict")
+	rebuilt(t, all, run(1), run(2), gone(4, group.OrderEvict)).does("evict c").report("c", group.StateGivenUp).does("evict b").report("b", group.StateGivenUp).does("evict a").report("a", group.StateGivenUp).does("announce evict")
 	rebuilt(t, all, run(9), gone(5, group.OrderEvict), gone(4, group.OrderEvict)).does("renew b").report("b", group.StateReady).does("renew c")
 	rebuilt(t, all, run(1), gone(2, group.OrderClear), run(3)).does("evict c", "evict b")
 	for _, c := range []*group.Config{&all, &one} {

@@ -408,6 +408,11 @@ func TestGroupFailureIsToldOnce(t *testing.T) {
 			require.ErrorContains(t, h.rt.Snapshot().Groups()[0].Cause, "more than 1 failures")
 			again(h)
 			time.Sleep(time.Minute)
+			for _, e := range events() {
+				require.NotContains(t, e.String(), "of 20 restarts", "the group gave it up, and not its policy")
+			}
+			_, err := h.call(t.Context(), "a", time.Minute)
+			require.ErrorContains(t, err, "start the group")
 			told := slices.DeleteFunc(kinds(events()), func(k mcpvisor.EventKind) bool { return k != mcpvisor.EventGroupFailed })
 			require.Len(t, told, 1)
 			require.Equal(t, "given up", h.rt.Snapshot().Groups()[0].State)

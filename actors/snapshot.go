@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -337,12 +338,15 @@ func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
 func (v *View) Leaving() bool { return v.leaving }
 
 // sessionCause is why the session of a ready server has ended. It is nil while the
-// session lives, and when the standby takes its place: the tools stay listed then.
+// session lives, when the standby takes its place, and when the server is about to rest: the tools stay listed then.
 func (v *View) sessionCause() *supervisor.Cause {
 	if v.State != supervisor.StateReady || v.current == nil {
 		return nil
 	}
 	cause := v.current.session.Cause()
+	if v.hasFinished(cause) {
+		return nil
+	}
 	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
 		return nil
 	}
@@ -357,9 +361,14 @@ func (v *View) atRest() bool {
 // Rests reports whether the server is at rest, is going to, or wakes: a call waits for it.
 func (v *View) Rests() bool { return v.rests }
 
-// FellAsleep reports whether a view of a ready server is older than the sleep of the server.
+// FellAsleep reports whether a view of a ready server is older than the rest of the server.
 func (v *View) FellAsleep() bool {
-	return v.State == supervisor.StateReady && v.current.rested.Load()
+	return v.State == supervisor.StateReady && (v.current.rested.Load() || v.hasFinished(v.current.session.Cause()))
+}
+
+// hasFinished reports whether a transient server that was ready has done its work. cause is why its session has ended.
+func (v *View) hasFinished(cause *supervisor.Cause) bool {
+	return v.Spec.Transient && lifecycle.Finished(cause) && v.current.lostCalls() == 0
 }
 
 // waitsFor is what the server waits for now; nil if it does not wait.

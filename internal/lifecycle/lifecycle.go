@@ -209,6 +209,11 @@ func (l *Lifecycle) atRest() bool {
 	return l.state == supervisor.StateStopped || l.state == supervisor.StateAsleep || l.state == supervisor.StateResting
 }
 
+// Finished reports whether a process has exited with 0 by itself. cause may be nil.
+func Finished(cause *supervisor.Cause) bool {
+	return cause != nil && cause.Kind == supervisor.CauseExit && cause.ExitCode != nil && *cause.ExitCode == 0
+}
+
 func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	switch g {
 	case GuardRestartRequested:
@@ -216,8 +221,7 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	case GuardFenced:
 		return l.fenced
 	case GuardFinished:
-		code := in.Cause.ExitCode
-		return l.Transient && !in.Busy && in.Cause.Kind == supervisor.CauseExit && code != nil && *code == 0
+		return l.Transient && !in.Busy && Finished(in.Cause)
 	case GuardHalted:
 		return l.halted && !l.fenced
 	case GuardGivenUp:

@@ -420,3 +420,26 @@ func TestGroupFailureIsToldOnce(t *testing.T) {
 		})
 	}
 }
+
+// A server sleeps, and is not woken again and again, while all members of a group that comes after it sleep.
+func TestSleepBeforeASleepingGroup(t *testing.T) {
+	for _, nested := range []bool{false, true} {
+		runWithHarness(t, fmt.Sprint("nested ", nested), func(t *testing.T, h *harness) {
+			groups := []mcpvisor.Group{{Name: "g", Members: []string{"api"}, After: []string{"db"}}}
+			if nested {
+				groups = []mcpvisor.Group{{Name: "g", Members: []string{"api"}}, {Name: "all", Members: []string{"db", "g"}, Strategy: supervisor.OneForAll}}
+			}
+			h.setGroups(groups)
+			h.script("db", script{})
+			h.script("api", script{})
+			for _, name := range []string{"db", "api"} {
+				spec := specOf(name)
+				spec.IdleStop = time.Minute
+				h.register(spec)
+			}
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateAsleep, h.state("db"))
+			require.Len(t, h.sessions("db"), 1)
+		})
+	}
+}

@@ -506,6 +506,9 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		}
 	}
 	m.announce(msg.events)
+	if view.State == supervisor.StateAsleep && view.Epoch > 0 && m.isNeeded(msg.name) { // one that comes after it has started meanwhile
+		c.Send(r.supervisor, &messages.OperateServer{Order: messages.OrderWake})
+	}
 	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {
 		m.confirmRegister(r)
 	}

@@ -312,19 +312,24 @@ func (m *manager) unregisterAll(c actor.Context, msg *messages.UnregisterAll) {
 
 // mayRest lets a server sleep unless one that comes after it runs, or waits for it.
 func (m *manager) mayRest(c actor.Context, msg *restRequest) {
-	r := m.find(msg.name, msg.gen)
-	if r == nil || r.stopping || r.supervisor == nil {
-		return
+	if r := m.find(msg.name, msg.gen); r != nil && !r.stopping && r.supervisor != nil && !m.isNeeded(msg.name) {
+		c.Send(r.supervisor, &messages.Rest{Epoch: msg.epoch})
 	}
-	if t := &m.state.tree; !t.isEmpty() {
-		t.order(m)
-		for name, needs := range t.needs {
-			if slices.Contains(needs, msg.name) && m.view(name).comes() {
-				return
-			}
+}
+
+// isNeeded reports whether a server that comes after another one runs, or waits.
+func (m *manager) isNeeded(name string) bool {
+	t := &m.state.tree
+	if t.isEmpty() {
+		return false
+	}
+	t.order(m)
+	for server, needs := range t.needs {
+		if slices.Contains(needs, name) && m.view(server).comes() {
+			return true
 		}
 	}
-	c.Send(r.supervisor, &messages.Rest{Epoch: msg.epoch})
+	return false
 }
 
 // onGroupReport publishes how a group stands.

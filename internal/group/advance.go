@@ -190,22 +190,6 @@ func (g *Group) gate(i int) verdict {
 	return worst
 }
 
-// keepAwake wakes something that has fallen asleep while a member that comes after it started: the two have crossed.
-func (g *Group) keepAwake(name string) {
-	t := g.thing(name)
-	if g.seen(t) != StateAsleep {
-		return
-	}
-	behind := false
-	for _, m := range g.members {
-		if after := g.config.ordered() && behind || slices.Contains(m.After, name); after && !m.ending && rules[m.state()].runs {
-			g.wake(t)
-			return
-		}
-		behind = behind || m.name == name
-	}
-}
-
 func (g *Group) wake(t *thing) {
 	t.woken = true
 	g.emit(Effect{Kind: EffectWake, Name: t.name})

@@ -194,7 +194,6 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	case InputReport:
 		if m := g.member(in.Name); m != nil {
 			g.take(now, m, in.Report)
-			g.keepAwake(in.Name)
 		}
 	case InputJoining:
 		if g.member(in.Member.Name) == nil {
@@ -211,7 +210,6 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		}
 	case InputOutside:
 		g.thing(in.Name).take(in.Report)
-		g.keepAwake(in.Name)
 	case InputParent:
 		g.obey(in)
 	case InputWanted:

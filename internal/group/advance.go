@@ -151,7 +151,7 @@ func (g *Group) gate(i int) verdict {
 	m, worst := g.members[i], pass
 	var needed []*thing
 	judge := func(t *thing) {
-		v, p := rules[g.seen(t)].need, g.member(t.name)
+		v, p := rules[g.seen(t)].need, g.byName[t.name]
 		starts := !t.woken && (p == nil || !p.wants())
 		if v == bounded && starts && t.late {
 			v = pass
@@ -171,7 +171,7 @@ func (g *Group) gate(i int) verdict {
 		}
 	}
 	for _, name := range m.After {
-		if p := g.member(name); p == nil {
+		if p := g.byName[name]; p == nil {
 			judge(g.thing(name))
 		} else if !p.gone() {
 			judge(&p.thing)
@@ -198,7 +198,7 @@ func (g *Group) wake(t *thing) {
 // seen is the state of a thing for those that come after it.
 func (g *Group) seen(t *thing) State {
 	s := t.report.State
-	if m := g.member(t.name); m != nil {
+	if m := g.byName[t.name]; m != nil {
 		switch s = m.state(); {
 		case m.wants() && m.stuck:
 			s = StateBlocked
@@ -218,7 +218,7 @@ func (g *Group) seen(t *thing) State {
 
 // add takes a member in, with its report.
 func (g *Group) add(now time.Time, in Input) {
-	m := g.member(in.Member.Name)
+	m := g.byName[in.Member.Name]
 	again := m != nil && !g.missing[in.Member.Name]
 	if m == nil {
 		m = g.insert(in)
@@ -287,7 +287,7 @@ func (g *Group) recover(now time.Time) {
 		}
 		return
 	}
-	for i, m := range g.members {
+	for _, m := range g.members {
 		r := m.report
 		if r.State == StateEnding && r.Order.ends() { // it is being ended
 			m.ending, m.ordered, m.goal = true, true, r.Order
@@ -305,15 +305,11 @@ func (g *Group) recover(now time.Time) {
 			g.fail(now, m, r.Failures)
 		}
 		if r.Order == OrderHold && r.Held { // the restart that it was held for may not have reached all
-			rest := g.members
-			if g.config.Strategy == supervisor.RestForOne {
-				rest = g.members[i:]
-			}
 			// One without an order was made again, too, and a temporary one may have been started by the operator. They
 			// are as new, unless others show that the restart is not over.
-			older := slices.DeleteFunc(slices.Clone(rest), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
+			older := slices.DeleteFunc(slices.Clone(g.affected(m)), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
 			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
-				g.drain(older, OrderHold, true, g.restartCause(m))
+				g.restartWith(m, older)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -145,7 +146,7 @@ type Group struct {
 	seq       uint64
 	lastToken uint64
 	parkToken uint64
-	ends      []time.Time // of the intensity, oldest first
+	ends      lifecycle.Window // of the intensity
 
 	held      bool  // by the parent
 	order     Order // the last that was not OrderKeep
@@ -192,11 +193,11 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	g.out = nil
 	switch in.Kind {
 	case InputReport:
-		if m := g.member(in.Name); m != nil {
+		if m := g.byName[in.Name]; m != nil {
 			g.take(now, m, in.Report)
 		}
 	case InputJoining:
-		if g.member(in.Member.Name) == nil {
+		if g.byName[in.Member.Name] == nil {
 			g.insert(in)
 			g.missing[in.Member.Name] = true
 		}
@@ -231,12 +232,9 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 
 func (g *Group) emit(e Effect) { g.out = append(g.out, e) }
 
-// member returns a member, or nil.
-func (g *Group) member(name string) *member { return g.byName[name] }
-
 // thing is the member, or the thing outside, with that name.
 func (g *Group) thing(name string) *thing {
-	if m := g.member(name); m != nil {
+	if m := g.byName[name]; m != nil {
 		return &m.thing
 	}
 	if g.outside[name] == nil {
@@ -269,32 +267,28 @@ func (g *Group) take(now time.Time, m *member, r Report) {
 // fail counts failures of a member, and applies the strategy.
 func (g *Group) fail(now time.Time, m *member, n uint64) {
 	for range n {
-		if g.tooMany(now) {
+		if g.ends.Exceeded(now, g.config.Intensity) {
 			g.giveUp(m, fmt.Sprintf("failed, the last of more than %d failures within %v", g.config.Intensity.Restarts, g.config.Intensity.Window))
 			return
 		}
 	}
+	g.restartWith(m, g.affected(m))
+}
+
+// affected are the members that the strategy restarts because of one: it may be among them.
+func (g *Group) affected(m *member) []*member {
 	switch g.config.Strategy {
 	case supervisor.RestForOne:
-		g.drain(g.members[slices.Index(g.members, m):], OrderHold, true, g.restartCause(m))
+		return g.members[slices.Index(g.members, m):]
 	case supervisor.OneForAll:
-		g.drain(g.members, OrderHold, true, g.restartCause(m))
-	case supervisor.OneForOne:
+		return g.members
+	default:
+		return nil
 	}
 }
 
-// tooMany counts one failure, and reports whether there are more than the intensity allows.
-func (g *Group) tooMany(now time.Time) bool {
-	i := g.config.Intensity
-	if i.Window <= 0 {
-		return false
-	}
-	g.ends = slices.DeleteFunc(g.ends, func(t time.Time) bool { return now.Sub(t) >= i.Window })
-	if len(g.ends) > i.Restarts { // one more than allowed decides
-		g.ends = g.ends[1:]
-	}
-	g.ends = append(g.ends, now)
-	return len(g.ends) > i.Restarts
+func (g *Group) restartWith(m *member, others []*member) {
+	g.drain(others, OrderHold, true, g.because(supervisor.CauseRestart, "restarts", m, "failed"))
 }
 
 // giveUp ends all members because the group has failed.
@@ -302,23 +296,20 @@ func (g *Group) giveUp(m *member, how string) {
 	if g.spent != "" {
 		return
 	}
+	does := "is parked"
 	g.spent, g.failed, g.up = OrderPark, false, false
-	text := fmt.Sprintf("group %q is parked: %q %s", g.config.Name, m.name, how)
 	if g.config.WhenSpent == supervisor.SpentEvict || g.config.Root && g.config.WhenSpent != supervisor.SpentPark {
-		g.spent = OrderEvict
-		text = fmt.Sprintf("group %q is evicted: %q %s", g.config.Name, m.name, how)
+		does, g.spent = "is evicted", OrderEvict
 	}
-	g.cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: text, Err: asError(m.report.Cause)}
+	g.cause = g.because(supervisor.CauseRequested, does, m, how)
 	g.drain(g.members, g.spent, false, g.cause)
 }
 
-func (g *Group) restartCause(m *member) *supervisor.Cause {
-	return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: fmt.Sprintf("group %q restarts: %q failed", g.config.Name, m.name), Err: asError(m.report.Cause)}
-}
-
-func asError(c *supervisor.Cause) error {
-	if c == nil {
-		return nil
+// because is the cause of what a group does because of a member.
+func (g *Group) because(kind supervisor.CauseKind, does string, m *member, how string) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: kind, Message: fmt.Sprintf("group %q %s: %q %s", g.config.Name, does, m.name, how)}
+	if m.report.Cause != nil {
+		c.Err = m.report.Cause
 	}
 	return c
 }
@@ -347,7 +338,7 @@ func (g *Group) obey(in Input) {
 		g.held = false
 		g.restart()
 	case g.held: // as in OTP, a supervisor that is started again knows nothing of before
-		g.held, g.ends = false, nil
+		g.held, g.ends = false, lifecycle.Window{}
 		for _, m := range g.members {
 			m.renew = m.renew || m.Restart == Temporary
 		}
@@ -356,7 +347,7 @@ func (g *Group) obey(in Input) {
 
 // restart begins afresh after a failure.
 func (g *Group) restart() {
-	g.spent, g.failed, g.cause, g.ends, g.parkToken = "", false, nil, nil, 0
+	g.spent, g.failed, g.cause, g.ends, g.parkToken = "", false, nil, lifecycle.Window{}, 0
 	for _, m := range g.members {
 		m.renew = true
 	}

@@ -201,7 +201,7 @@ func (g *groups) rejoin(c actor.Context, name string) {
 	}
 	for _, n := range g.state.nodes {
 		if n.parent == name && n.config.Name != "" && n.added {
-			g.input(c, name, group.Input{Kind: group.InputAdded, Member: g.member(name, n.config.Name), At: g.index(name, n.config.Name), Report: *n.reported})
+			g.add(c, name, n.config.Name, *n.reported)
 		}
 	}
 	for thing, watchers := range g.state.watchers {
@@ -224,12 +224,13 @@ func (g *groups) input(c actor.Context, name string, in group.Input) {
 	}
 }
 
-// member is the entry of a member in its group, and index where it stands.
-func (g *groups) member(of, name string) group.Member {
-	members := g.state.nodes[of].config.Members
-	return members[g.index(of, name)]
+// add gives a group a member, with its report.
+func (g *groups) add(c actor.Context, to, name string, r group.Report) {
+	at := g.index(to, name)
+	g.input(c, to, group.Input{Kind: group.InputAdded, Member: g.state.nodes[to].config.Members[at], At: at, Report: r})
 }
 
+// index is where a member stands in its group; -1 if it is in another one.
 func (g *groups) index(of, name string) int {
 	return slices.IndexFunc(g.state.nodes[of].config.Members, func(m group.Member) bool { return m.Name == name })
 }
@@ -283,12 +284,13 @@ func (g *groups) set(c actor.Context, m *setTree) {
 				n.pid = nil // its end is wanted
 				c.Stop(pid)
 			}
-			if renewed[name] = ok; !ok {
+			if ok {
+				renewed[name] = true
+			} else {
 				delete(s.nodes, name)
 			}
 		}
 	}
-	joining := map[string][]group.Input{} // to those that stay, which hear of all new members before one of them reports
 	for name, config := range next {
 		n := s.nodes[name]
 		if n == nil {
@@ -300,23 +302,16 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			known[member.Name] = true
 		}
 		for at, member := range config.Members {
-			if !known[member.Name] && !renewed[name] {
-				joining[name] = append(joining[name], group.Input{Kind: group.InputJoining, Member: member, At: at})
+			if !known[member.Name] && !renewed[name] { // one that stays hears of all new members before one of them reports
+				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
 			}
 		}
 		n.config, n.parent = config, parent[name]
 	}
 	watched := s.watchers
 	g.watch()
-	for name, again := range renewed {
-		if again {
-			g.spawn(c, name, s.nodes[name])
-		}
-	}
-	for name, inputs := range joining {
-		for _, in := range inputs {
-			g.input(c, name, in)
-		}
+	for name := range renewed {
+		g.spawn(c, name, s.nodes[name])
 	}
 	for name := range left { // they know all that has changed
 		g.input(c, name, group.Input{Kind: group.InputTimer})
@@ -331,10 +326,8 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			g.join(c, p, true)
 		}
 	}
-	for name, again := range renewed {
-		if again {
-			g.rejoin(c, name)
-		}
+	for name := range renewed {
+		g.rejoin(c, name)
 	}
 	for thing, watchers := range s.watchers {
 		for _, name := range watchers {
@@ -366,10 +359,8 @@ func sameGroup(a, b group.Config) bool {
 
 // leave tells a group that a member is gone, and those who come after it.
 func (g *groups) leave(c actor.Context, name, of string) {
-	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name, More: true})
-	for _, watcher := range g.state.watchers[name] {
-		g.input(c, watcher, group.Input{Kind: group.InputOutside, Name: name})
-	}
+	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name})
+	g.tellWatchers(c, name, group.Report{})
 }
 
 // watch notes who comes after something that is in another group.
@@ -399,11 +390,16 @@ func (g *groups) onMemberReport(c actor.Context, m *memberReport) {
 
 // pass gives a report of a member to its group, and to those with members after it.
 func (g *groups) pass(c actor.Context, to, name string, r group.Report, first bool) {
-	in := group.Input{Kind: group.InputReport, Name: name, Report: r}
 	if first {
-		in = group.Input{Kind: group.InputAdded, Member: g.member(to, name), At: g.index(to, name), Report: r}
+		g.add(c, to, name, r)
+	} else {
+		g.input(c, to, group.Input{Kind: group.InputReport, Name: name, Report: r})
 	}
-	g.input(c, to, in)
+	g.tellWatchers(c, name, r)
+}
+
+// tellWatchers gives a report to the groups with members that come after something in another group.
+func (g *groups) tellWatchers(c actor.Context, name string, r group.Report) {
 	for _, watcher := range g.state.watchers[name] {
 		g.input(c, watcher, group.Input{Kind: group.InputOutside, Name: name, Report: r})
 	}

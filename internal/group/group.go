@@ -21,7 +21,8 @@ const (
 	InputAdded InputKind = "added"
 	// InputJoining: Member is about to be added at index At. Nothing is ordered until it is.
 	InputJoining InputKind = "joining"
-	// InputRemoved: the member Name has left the group.
+	// InputRemoved: the member Name has left the group. Nothing is ordered before the next input: what waits for a member that
+	// leaves may leave, too.
 	InputRemoved InputKind = "removed"
 	// InputParent: an order of the parent; or of the operator, at the root.
 	InputParent InputKind = "parent"
@@ -31,7 +32,7 @@ const (
 	InputWanted InputKind = "wanted"
 	// InputRenew: the operator starts afresh what has failed.
 	InputRenew InputKind = "renew"
-	// InputTimer: the timer with Token fired.
+	// InputTimer: the timer with Token fired; 0 is none.
 	InputTimer InputKind = "timer"
 )
 
@@ -41,9 +42,6 @@ type Input struct {
 	Name   string
 	Member Member
 	At     int // in InputAdded; beyond the end means at the end
-	// More: of InputRemoved; another input of the same change follows, and nothing is ordered before it. Else one that waits
-	// for a member that leaves would start, although it leaves, too.
-	More   bool
 	Report Report
 	Order  Order
 	Seq    uint64 // of the parent's order; each is higher than the last
@@ -224,7 +222,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	case InputTimer:
 		g.fire(in.Token)
 	}
-	if len(g.missing) == 0 && !in.More {
+	if len(g.missing) == 0 && in.Kind != InputRemoved {
 		g.advance()
 	}
 	return g.out

@@ -220,8 +220,8 @@ func TestAfter(t *testing.T) {
 	b := newBench(t, c, false, 0)
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], At: 1, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
-	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a") // the want crossed the report
-	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).does()                               // not twice for one report
+	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a")             // the want crossed the report
+	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).step(group.Input{Kind: group.InputTimer}).does() // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
 
 	c = config(supervisor.RestForOne, "s", "a", "b")
@@ -251,7 +251,7 @@ func TestAddAndRemove(t *testing.T) {
 	b := ready(t, config(supervisor.RestForOne, "a", "c"))
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("keep b")
 	b.report("b", group.StateReady).does().fails("a", 1).does("hold c", "hold a").report("a", group.StateWaiting).does()
-	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does("hold b")
+	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does().step(group.Input{Kind: group.InputTimer}).does("hold b")
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "d"}, At: 9, Report: group.Report{State: group.StateAsleep}}).does("keep d")
 	b.report("b", group.StateWaiting).does("clear a").report("a", group.StateReady).does("clear b").report("b", group.StateReady).in(group.StateReady)
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "e"}, At: 9, Report: group.Report{State: group.StateGivenUp}}).does("keep e")

@@ -501,7 +501,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	}
 	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil {
 		t := &m.state.tree
-		if names := notReady(msg.name, t.before[msg.name], t.needs[msg.name], t.statuses(), m.view); len(names) > 0 {
+		if names := notReady(msg.name, t.before[msg.name], t.needs[msg.name], t.status, m.view); len(names) > 0 {
 			msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: names})
 		}
 	}
@@ -686,7 +686,7 @@ func (m *manager) flush() {
 // publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
 	if s.closed = m.state.closing; !s.closed || len(m.state.registrations) > 0 {
-		s.groups = m.state.tree.statuses()
+		s.groups = m.state.tree.status
 	}
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)

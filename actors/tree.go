@@ -17,9 +17,9 @@ import (
 // tree is what the manager knows of the order of its servers. A client without groups, and without a server that comes
 // after another one, has no tree: its servers are told nothing. Owned by the current manager, as part of [managerState].
 type tree struct {
-	groups []mcpvisor.Group // with defaults
-	after  map[uint64]bool  // generations with ServerSpec.After
-	status map[string]mcpvisor.GroupStatus
+	groups []mcpvisor.Group       // with defaults
+	after  map[uint64]bool        // generations with ServerSpec.After
+	status []mcpvisor.GroupStatus // of groups, in their order
 
 	changed   bool                // the actor groups must be told
 	reordered bool                // what each server waits for must be looked at again
@@ -61,14 +61,6 @@ func (t *tree) remove(gen uint64) {
 	delete(t.after, gen)
 }
 
-// statuses are the groups in their order; nil without any.
-func (t *tree) statuses() (all []mcpvisor.GroupStatus) {
-	for _, g := range t.groups {
-		all = append(all, t.status[g.Name])
-	}
-	return all
-}
-
 // setGroups handles SetGroups.
 func (m *manager) setGroups(msg *messages.SetGroups) {
 	if m.state.closing {
@@ -80,32 +72,24 @@ func (m *manager) setGroups(msg *messages.SetGroups) {
 		return
 	}
 	t := &m.state.tree
-	t.groups = nil
-	for _, g := range msg.Groups {
-		t.groups = append(t.groups, g.WithDefaults())
-	}
 	before := t.status
-	t.status = map[string]mcpvisor.GroupStatus{}
-	for _, g := range t.groups {
-		state := before[g.Name].State
-		if state == "" {
-			state = string(group.StateStarting)
+	t.groups, t.status = nil, nil
+	for _, g := range msg.Groups {
+		g = g.WithDefaults()
+		status := mcpvisor.GroupStatus{Name: g.Name, Strategy: g.Strategy, Members: g.Members, After: g.After, State: string(group.StateStarting)}
+		if i := slices.IndexFunc(before, func(s mcpvisor.GroupStatus) bool { return s.Name == g.Name }); i >= 0 {
+			status.State, status.Cause = before[i].State, before[i].Cause
 		}
-		t.status[g.Name] = t.statusOf(&g, state, before[g.Name].Cause)
+		for _, other := range msg.Groups {
+			if slices.Contains(other.Members, g.Name) {
+				status.Parent = other.Name
+			}
+		}
+		t.groups, t.status = append(t.groups, g), append(t.status, status)
 	}
 	m.state.draft.groups = true
 	t.dirty()
 	m.reply(msg.Reply, nil)
-}
-
-func (t *tree) statusOf(g *mcpvisor.Group, state string, cause *supervisor.Cause) mcpvisor.GroupStatus {
-	status := mcpvisor.GroupStatus{Name: g.Name, Strategy: g.Strategy, Members: g.Members, After: g.After, State: state, Cause: cause}
-	for _, other := range t.groups {
-		if slices.Contains(other.Members, g.Name) {
-			status.Parent = other.Name
-		}
-	}
-	return status
 }
 
 // checkTree refuses groups and a further server that do not fit together; spec may be nil.
@@ -113,14 +97,7 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 	if len(groups) == 0 && (spec == nil || len(spec.After) == 0) {
 		return nil // the servers that are registered have been checked
 	}
-	invalid := func(err error) error {
-		e := &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-		if spec != nil {
-			e.Server = spec.Name
-		}
-		return e
-	}
-	specs := map[string]*mcpvisor.ServerSpec{}
+	name, specs := "", map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
 		if v := m.view(name); v != nil {
 			specs[name] = r.planned(v.Spec)
@@ -130,10 +107,10 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		if r := m.state.registrations[spec.Name]; r != nil && r.beside == nil && m.mayOverlap(r, spec) {
 			spec = afterBoth(spec, specs[spec.Name]) // it may fail, and the other one stay
 		}
-		specs[spec.Name] = spec
+		name, specs[spec.Name] = spec.Name, spec
 	}
 	if err := grouptree.Check(groups, specs); err != nil {
-		return invalid(err)
+		return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	return nil
 }
@@ -335,17 +312,15 @@ func (m *manager) isNeeded(name string) bool {
 // onGroupReport publishes how a group stands.
 func (m *manager) onGroupReport(msg *groupReport) {
 	t := &m.state.tree
-	i := slices.IndexFunc(t.groups, func(g mcpvisor.Group) bool { return g.Name == msg.name })
-	if i < 0 {
-		return
+	switch i := slices.IndexFunc(t.groups, func(g mcpvisor.Group) bool { return g.Name == msg.name }); {
+	case i < 0:
+	case msg.failed != nil:
+		m.announce([]mcpvisor.Event{{Kind: mcpvisor.EventGroupFailed, Time: time.Now(), Server: msg.name, Cause: msg.failed.Cause}})
+	default:
+		t.status = slices.Clone(t.status) // a snapshot has it
+		t.status[i].State, t.status[i].Cause = groupState(msg.report), msg.report.Cause
+		m.state.draft.groups = true
 	}
-	if msg.failed != nil {
-		e := mcpvisor.Event{Kind: mcpvisor.EventGroupFailed, Time: time.Now(), Server: msg.name, Cause: msg.failed.Cause}
-		m.announce([]mcpvisor.Event{e})
-		return
-	}
-	t.status[msg.name] = t.statusOf(&t.groups[i], groupState(msg.report), msg.report.Cause)
-	m.state.draft.groups = true
 }
 
 // groupState is the state of a group as users see it.

@@ -90,6 +90,7 @@ type renewGroup struct {
 type groupNode struct {
 	config   group.Config
 	parent   string
+	entry    group.Member // in the parent
 	pid      *actor.PID
 	life     uint64
 	reported *group.Report // the last; nil before the first
@@ -246,15 +247,15 @@ func (g *groups) reportOf(name string) group.Report {
 	return group.Report{}
 }
 
-// set makes the tree that of a message. A group of which more has changed than its members gets a new actor, which
+// set makes the tree that of a message. A group of which more has changed than who its members are gets a new actor, which
 // continues what the members report. A server that moves is told, and continues.
 func (g *groups) set(c actor.Context, m *setTree) {
 	s := g.state
-	next, parent := map[string]group.Config{}, map[string]string{}
+	next, parent, entry := map[string]group.Config{}, map[string]string{}, map[string]group.Member{}
 	for _, config := range m.configs {
 		next[config.Name] = config
 		for _, member := range config.Members {
-			parent[member.Name] = config.Name
+			parent[member.Name], entry[member.Name] = config.Name, member
 		}
 	}
 	left := map[string]bool{} // the groups that have lost a member
@@ -278,7 +279,7 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		if wasEmpty { // it was ready, as there was nothing to wait for
 			n.reported, n.life = nil, 0
 		}
-		if !ok || parent[name] != n.parent || wasEmpty || !sameGroup(n.config, config) {
+		if !ok || parent[name] != n.parent || wasEmpty || !reflect.DeepEqual(entry[name], n.entry) || !sameGroup(n.config, config) {
 			if n.pid != nil {
 				pid := n.pid
 				n.pid = nil // its end is wanted
@@ -306,7 +307,7 @@ func (g *groups) set(c actor.Context, m *setTree) {
 				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
 			}
 		}
-		n.config, n.parent = config, parent[name]
+		n.config, n.parent, n.entry = config, parent[name], entry[name]
 	}
 	watched := s.watchers
 	g.watch()
@@ -348,9 +349,7 @@ func sameGroup(a, b group.Config) bool {
 		}
 		return members
 	}
-	if !slices.EqualFunc(common(a, b), common(b, a), func(x, y group.Member) bool {
-		return x.Name == y.Name && x.Group == y.Group && x.Restart == y.Restart && slices.Equal(x.After, y.After)
-	}) && !a.Parallel {
+	if !a.Parallel && !reflect.DeepEqual(common(a, b), common(b, a)) {
 		return false
 	}
 	a.Members, b.Members = nil, nil

@@ -443,3 +443,23 @@ func TestSleepBeforeASleepingGroup(t *testing.T) {
 		})
 	}
 }
+
+// A group whose members all change, and which comes after another one no longer, does not wait for that.
+func TestSetGroupsWithoutAfter(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		for _, name := range []string{"a", "b", "c"} {
+			h.script(name, script{})
+		}
+		groups := []mcpvisor.Group{{Name: "g", Members: []string{"a"}}, {Name: "h", Members: []string{"b"}, After: []string{"g"}}}
+		require.NoError(t, h.rt.SetGroups(t.Context(), groups))
+		h.register(specOf("a"))
+		require.NoError(t, h.rt.Stop(t.Context(), "a", false))
+		h.register(specOf("b"))
+		h.register(specOf("c", "b"))
+		require.Equal(t, supervisor.StateWaiting, h.state("b"))
+		groups[1] = mcpvisor.Group{Name: "h", Members: []string{"c"}}
+		require.NoError(t, h.rt.SetGroups(t.Context(), groups))
+		require.Equal(t, supervisor.StateReady, h.state("b"))
+		require.Equal(t, supervisor.StateReady, h.state("c"))
+	})
+}

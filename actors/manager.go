@@ -522,13 +522,9 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 			m.reply(r.stopped[0], left)
 			r.stopped = r.stopped[1:]
 		}
-	}
-	if msg.fenced && r.beside == nil {
-		left := m.rt.leftBehind.of(msg.name, r.gen)
-		for _, reply := range r.fencing {
-			m.reply(reply, left)
+		for ; msg.fenced && len(r.fencing) > 0; r.fencing = r.fencing[1:] {
+			m.reply(r.fencing[0], left)
 		}
-		r.fencing = nil
 	}
 	for _, reply := range msg.replies {
 		m.reply(reply, nil)

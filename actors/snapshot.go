@@ -344,10 +344,7 @@ func (v *View) sessionCause() *supervisor.Cause {
 		return nil
 	}
 	cause := v.current.session.Cause()
-	if v.hasFinished(cause) {
-		return nil
-	}
-	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
+	if v.hasFinished(cause) || cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
 		return nil
 	}
 	return cause

@@ -435,11 +435,8 @@ func (s *supervisingActor) announceGone(t *transition, e lifecycle.Effect) {
 	case supervisor.StateUnauthorized:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAuthRequired, Cause: e.Cause})
 	case supervisor.StateEvicted:
-		evicted := mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause}
-		if !e.Cause.Asked() { // else its group gave it up, and not its policy
-			evicted.Attempt, evicted.MaxAttempts = s.lifecycle.Attempt(), s.spec.Policy.MaxAttempts
-		}
-		s.emit(t, evicted)
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause, Attempt: s.lifecycle.Attempt(),
+			MaxAttempts: s.spec.Policy.MaxAttempts})
 	case supervisor.StateAsleep, supervisor.StateResting:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAsleep, Cause: e.Cause})
 	case supervisor.StateStopped:

@@ -48,9 +48,6 @@ func (t *tree) membersChanged() { t.changed = t.changed || !t.isEmpty() }
 // add and remove note a registration that is made or ends.
 func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
 	if len(spec.After) > 0 {
-		if t.after == nil {
-			t.after = map[uint64]bool{}
-		}
 		t.after[gen] = true
 	}
 	t.specChanged()

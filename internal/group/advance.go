@@ -204,7 +204,6 @@ func (g *Group) seen(t *thing) State {
 			s = StateBlocked
 		case m.wants():
 			s = StateStarting
-		default:
 		}
 	}
 	if s == StateReady {

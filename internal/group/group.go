@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -168,9 +169,7 @@ type Group struct {
 // from seq: a group that is made again after a panic begins at a higher number than the one before could reach. Nothing
 // is ordered before each member of the configuration is added with its report.
 func New(c Config, last *Report, seq uint64) *Group {
-	if last == nil {
-		last = &Report{Held: !c.Root}
-	}
+	last = cmp.Or(last, &Report{Held: !c.Root})
 	g := &Group{config: c, held: last.Held, rebuilt: seq > 0, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
 	if last.State != StateEnding { // then it is announced
 		g.told = last.Cause
@@ -359,24 +358,16 @@ func (g *Group) fire(token uint64) {
 		g.restart()
 		return
 	}
-	due := func(t *thing) bool {
-		if t.token != token {
-			return false
-		}
-		t.late, t.token = rules[g.seen(t)].need == bounded, 0
-		return true
-	}
+	all := slices.Collect(maps.Values(g.outside))
 	for _, m := range g.members {
-		if due(&m.thing) {
-			return
-		}
+		all = append(all, &m.thing)
 	}
-	for _, t := range g.outside {
-		if due(t) {
-			return
-		}
+	i := slices.IndexFunc(all, func(t *thing) bool { return t.token == token })
+	if i < 0 {
+		g.stale++
+		return
 	}
-	g.stale++
+	all[i].late, all[i].token = rules[g.seen(all[i])].need == bounded, 0
 }
 
 // Report is what the group reports to its parent.

@@ -137,11 +137,7 @@ type CircleError struct {
 
 // Error says what to change.
 func (e *CircleError) Error() string {
-	names := make([]string, 0, len(e.Path))
-	for _, name := range e.Path {
-		names = append(names, fmt.Sprintf("%q", name))
-	}
-	return fmt.Sprintf("groups: %s wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(names, " → "))
+	return fmt.Sprintf("groups: \"%s\" wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(e.Path, `" → "`))
 }
 
 // circle is the error for events that wait for each other.

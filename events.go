@@ -223,7 +223,7 @@ var eventRows = []eventRow{
 		return "waits to be authorized: " + e.Cause.Describe()
 	}},
 	{kind: EventEvicted, severity: SeverityError, text: func(e *Event) string {
-		if e.Attempt > 0 {
+		if e.Attempt > 0 && !e.Cause.Asked() { // else its group gave it up
 			return "evicted " + display.AfterRestarts(e.Attempt, e.MaxAttempts) + ": " + e.Cause.Describe()
 		}
 		return "evicted: " + e.Cause.Describe()

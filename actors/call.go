@@ -142,6 +142,8 @@ func (v *View) Unavailable() *mcpvisor.Error {
 		switch {
 		case v.Cause != nil && v.Cause.Kind == supervisor.CauseFenced:
 			e.Hint = fencedHint
+		case v.Cause.Asked():
+			e.Hint = "it is given up with its group, as the cause says; start the group"
 		case v.Attempt > 0:
 			e.Hint = "given up " + display.AfterRestarts(v.Attempt, v.Spec.Policy.MaxAttempts) + "; " + e.Hint
 		}

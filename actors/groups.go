@@ -90,6 +90,7 @@ type renewGroup struct {
 type groupNode struct {
 	config   group.Config
 	parent   string
+	entry    group.Member // in the parent
 	pid      *actor.PID
 	life     uint64
 	reported *group.Report // the last; nil before the first
@@ -183,16 +184,12 @@ func (g *groups) rebuildLater(c actor.Context, name string, n *groupNode) {
 
 // spawn starts an actor of a group. One that was started before continues what its members report.
 func (g *groups) spawn(c actor.Context, name string, n *groupNode) {
-	held, seq := !n.config.Root, uint64(0)
-	if n.life > 0 {
-		seq = (g.state.lastLife + 1) << 32
+	seq := uint64(0)
+	if g.state.lastLife++; n.life > 0 {
+		seq = g.state.lastLife << 32
 	}
-	if n.reported != nil {
-		held = n.reported.Held
-	}
-	g.state.lastLife++
 	n.life, n.added = g.state.lastLife, false
-	a := &groupActor{rt: g.rt, groups: c.Self(), name: name, life: n.life, machine: group.New(n.config, held, seq), timers: map[uint64]*time.Timer{}}
+	a := &groupActor{rt: g.rt, groups: c.Self(), name: name, life: n.life, machine: group.New(n.config, n.reported, seq), timers: map[uint64]*time.Timer{}}
 	n.pid, _ = c.SpawnNamed(g.rt.props("group", func() actor.Actor { return a }), fmt.Sprintf("%s-group-%s.%d", c.Self().Id, name, n.life))
 }
 
@@ -205,7 +202,7 @@ func (g *groups) rejoin(c actor.Context, name string) {
 	}
 	for _, n := range g.state.nodes {
 		if n.parent == name && n.config.Name != "" && n.added {
-			g.input(c, name, group.Input{Kind: group.InputAdded, Member: g.member(name, n.config.Name), At: g.index(name, n.config.Name), Report: *n.reported})
+			g.add(c, name, n.config.Name, *n.reported)
 		}
 	}
 	for thing, watchers := range g.state.watchers {
@@ -228,12 +225,13 @@ func (g *groups) input(c actor.Context, name string, in group.Input) {
 	}
 }
 
-// member is the entry of a member in its group, and index where it stands.
-func (g *groups) member(of, name string) group.Member {
-	members := g.state.nodes[of].config.Members
-	return members[g.index(of, name)]
+// add gives a group a member, with its report.
+func (g *groups) add(c actor.Context, to, name string, r group.Report) {
+	at := g.index(to, name)
+	g.input(c, to, group.Input{Kind: group.InputAdded, Member: g.state.nodes[to].config.Members[at], At: at, Report: r})
 }
 
+// index is where a member stands in its group; -1 if it is in another one.
 func (g *groups) index(of, name string) int {
 	return slices.IndexFunc(g.state.nodes[of].config.Members, func(m group.Member) bool { return m.Name == name })
 }
@@ -249,15 +247,15 @@ func (g *groups) reportOf(name string) group.Report {
 	return group.Report{}
 }
 
-// set makes the tree that of a message. A group of which more has changed than its members gets a new actor, which
+// set makes the tree that of a message. A group of which more has changed than who its members are gets a new actor, which
 // continues what the members report. A server that moves is told, and continues.
 func (g *groups) set(c actor.Context, m *setTree) {
 	s := g.state
-	next, parent := map[string]group.Config{}, map[string]string{}
+	next, parent, entry := map[string]group.Config{}, map[string]string{}, map[string]group.Member{}
 	for _, config := range m.configs {
 		next[config.Name] = config
 		for _, member := range config.Members {
-			parent[member.Name] = config.Name
+			parent[member.Name], entry[member.Name] = config.Name, member
 		}
 	}
 	left := map[string]bool{} // the groups that have lost a member
@@ -281,18 +279,19 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		if wasEmpty { // it was ready, as there was nothing to wait for
 			n.reported, n.life = nil, 0
 		}
-		if !ok || parent[name] != n.parent || wasEmpty || !sameGroup(n.config, config) {
+		if !ok || parent[name] != n.parent || wasEmpty || !reflect.DeepEqual(entry[name], n.entry) || !sameGroup(n.config, config) {
 			if n.pid != nil {
 				pid := n.pid
 				n.pid = nil // its end is wanted
 				c.Stop(pid)
 			}
-			if renewed[name] = ok; !ok {
+			if ok {
+				renewed[name] = true
+			} else {
 				delete(s.nodes, name)
 			}
 		}
 	}
-	joining := map[string][]group.Input{} // to those that stay, which hear of all new members before one of them reports
 	for name, config := range next {
 		n := s.nodes[name]
 		if n == nil {
@@ -304,23 +303,16 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			known[member.Name] = true
 		}
 		for at, member := range config.Members {
-			if !known[member.Name] && !renewed[name] {
-				joining[name] = append(joining[name], group.Input{Kind: group.InputJoining, Member: member, At: at})
+			if !known[member.Name] && !renewed[name] { // one that stays hears of all new members before one of them reports
+				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
 			}
 		}
-		n.config, n.parent = config, parent[name]
+		n.config, n.parent, n.entry = config, parent[name], entry[name]
 	}
 	watched := s.watchers
 	g.watch()
-	for name, again := range renewed {
-		if again {
-			g.spawn(c, name, s.nodes[name])
-		}
-	}
-	for name, inputs := range joining {
-		for _, in := range inputs {
-			g.input(c, name, in)
-		}
+	for name := range renewed {
+		g.spawn(c, name, s.nodes[name])
 	}
 	for name := range left { // they know all that has changed
 		g.input(c, name, group.Input{Kind: group.InputTimer})
@@ -335,10 +327,8 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			g.join(c, p, true)
 		}
 	}
-	for name, again := range renewed {
-		if again {
-			g.rejoin(c, name)
-		}
+	for name := range renewed {
+		g.rejoin(c, name)
 	}
 	for thing, watchers := range s.watchers {
 		for _, name := range watchers {
@@ -359,9 +349,7 @@ func sameGroup(a, b group.Config) bool {
 		}
 		return members
 	}
-	if !slices.EqualFunc(common(a, b), common(b, a), func(x, y group.Member) bool {
-		return x.Name == y.Name && x.Group == y.Group && x.Restart == y.Restart && slices.Equal(x.After, y.After)
-	}) && !a.Parallel {
+	if !a.Parallel && !reflect.DeepEqual(common(a, b), common(b, a)) {
 		return false
 	}
 	a.Members, b.Members = nil, nil
@@ -370,10 +358,8 @@ func sameGroup(a, b group.Config) bool {
 
 // leave tells a group that a member is gone, and those who come after it.
 func (g *groups) leave(c actor.Context, name, of string) {
-	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name, More: true})
-	for _, watcher := range g.state.watchers[name] {
-		g.input(c, watcher, group.Input{Kind: group.InputOutside, Name: name})
-	}
+	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name})
+	g.tellWatchers(c, name, group.Report{})
 }
 
 // watch notes who comes after something that is in another group.
@@ -403,11 +389,16 @@ func (g *groups) onMemberReport(c actor.Context, m *memberReport) {
 
 // pass gives a report of a member to its group, and to those with members after it.
 func (g *groups) pass(c actor.Context, to, name string, r group.Report, first bool) {
-	in := group.Input{Kind: group.InputReport, Name: name, Report: r}
 	if first {
-		in = group.Input{Kind: group.InputAdded, Member: g.member(to, name), At: g.index(to, name), Report: r}
+		g.add(c, to, name, r)
+	} else {
+		g.input(c, to, group.Input{Kind: group.InputReport, Name: name, Report: r})
 	}
-	g.input(c, to, in)
+	g.tellWatchers(c, name, r)
+}
+
+// tellWatchers gives a report to the groups with members that come after something in another group.
+func (g *groups) tellWatchers(c actor.Context, name string, r group.Report) {
 	for _, watcher := range g.state.watchers[name] {
 		g.input(c, watcher, group.Input{Kind: group.InputOutside, Name: name, Report: r})
 	}
@@ -419,8 +410,10 @@ func (g *groups) execute(c actor.Context, n *groupNode, e group.Effect) {
 	server, nested := g.state.servers[e.Name], g.state.nodes[e.Name]
 	switch {
 	case e.Kind == group.EffectReport:
-		n.reported = &e.Report
-		if g.rt.post(&groupReport{name: name, report: e.Report}); !n.config.Root {
+		if n.reported == nil || n.reported.State != e.Report.State || n.reported.Cause != e.Report.Cause {
+			g.rt.post(&groupReport{name: name, report: e.Report})
+		}
+		if n.reported = &e.Report; !n.config.Root {
 			g.pass(c, n.parent, name, e.Report, !n.added)
 			n.added = true
 		}
@@ -428,6 +421,8 @@ func (g *groups) execute(c actor.Context, n *groupNode, e group.Effect) {
 		g.rt.post(&groupReport{name: name, report: group.Report{}, failed: &e})
 	case e.Kind == group.EffectWake && server != nil:
 		c.Send(server.pid, &messages.OperateServer{Order: messages.OrderWake})
+	case e.Kind == group.EffectWake:
+		g.input(c, e.Name, group.Input{Kind: group.InputWanted})
 	case e.Kind == group.EffectOrder && server != nil && server.group == name: // else it has moved meanwhile
 		c.Send(server.pid, &groupOrder{token: server.token, effect: e})
 	case e.Kind == group.EffectOrder && nested != nil && nested.parent == name:

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,4 +251,215 @@ func TestSleepCrossesWake(t *testing.T) {
 			require.Equal(t, supervisor.StateReady, h.state("db"))
 		})
 	}
+}
+
+// Servers that are replaced together end in order, in whichever order their specs come.
+func TestReplacementsEndInOrder(t *testing.T) {
+	for _, turned := range []bool{false, true} {
+		runWithHarness(t, fmt.Sprint("turned ", turned), func(t *testing.T, h *harness) {
+			specs := []mcpvisor.ServerSpec{specOf("db"), specOf("api", "db")}
+			h.script("db", script{})
+			h.script("api", script{releaseAfter: time.Second})
+			h.register(specs[0])
+			h.register(specs[1])
+			events := h.events()
+			if turned {
+				specs[0], specs[1] = specs[1], specs[0]
+			}
+			require.Equal(t, []error{nil, nil}, h.replaceAll(specs...))
+			time.Sleep(time.Minute)
+			var ends []string
+			for _, e := range events() {
+				if e.Kind == mcpvisor.EventUnregistered {
+					ends = append(ends, e.Server)
+				}
+			}
+			require.Equal(t, []string{"api", "db"}, ends)
+			require.Equal(t, supervisor.StateReady, h.state("api"))
+		})
+	}
+}
+
+// The caller of Register has an answer, and nothing stays registered, when a fence or the group ends the first start,
+// even before it began.
+func TestFirstStartEndsInWaitOrGroup(t *testing.T) {
+	runWithHarness(t, "fence", func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		register := h.background(func() error {
+			return h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "a", After: []string{"b"}})
+		})
+		require.Equal(t, supervisor.StateWaiting, h.state("a"))
+		require.NoError(t, h.rt.Fence(t.Context(), "a", "lost"))
+		require.ErrorContains(t, register(), "fenced: lost")
+		require.Nil(t, h.rt.Snapshot().Server("a"))
+	})
+	for name, s := range map[string]script{"waits": {}, "starts": {openHangs: true}} {
+		runWithHarness(t, "group, it "+name, func(t *testing.T, h *harness) {
+			h.setGroups([]mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}, Intensity: supervisor.Intensity{Restarts: 1, Window: time.Hour}}}, "a")
+			h.script("b", s)
+			fail := func() { h.session("a").Abort(errScripted); time.Sleep(time.Minute) }
+			if fail(); name == "waits" {
+				fail()
+			}
+			register := h.background(func() error { return h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "b"}) })
+			if time.Sleep(time.Second); name == "starts" {
+				fail()
+			}
+			err := register()
+			require.ErrorIs(t, err, mcpvisor.ErrStart)
+			require.ErrorContains(t, err, `group "g" is evicted: "a" failed`)
+			require.Nil(t, h.rt.Snapshot().Server("b"))
+		})
+	}
+}
+
+// A group of servers is ready for one that comes after it when all of them are, each time it starts: those that sleep are woken,
+// and it waits for one that is stopped, as for a single server.
+func TestAfterGroup(t *testing.T) {
+	for what, end := range map[string]func(h *harness, db *mcpvisor.ServerSpec) func(){
+		"asleep": func(_ *harness, db *mcpvisor.ServerSpec) func() {
+			db.Start, db.IdleStop = mcpvisor.StartLazy, time.Minute
+			return func() {}
+		},
+		"stopped": func(h *harness, _ *mcpvisor.ServerSpec) func() {
+			return func() { require.NoError(h.t, h.rt.Stop(context.Background(), "db", false)) }
+		},
+		"down": func(h *harness, db *mcpvisor.ServerSpec) func() {
+			db.Policy = supervisor.Retry(20, time.Hour)
+			return func() { h.session("db").Abort(errScripted) }
+		},
+	} {
+		for _, nested := range []bool{false, true} {
+			runWithHarness(t, fmt.Sprint(what, " nested ", nested), func(t *testing.T, h *harness) {
+				groups := []mcpvisor.Group{{Name: "g", Members: []string{"db"}}, {Name: "all", Members: []string{"g", "api"}, Strategy: supervisor.RestForOne}}
+				db, api := specOf("db"), specOf("api")
+				if api.Start, api.IdleStop = mcpvisor.StartLazy, 5*time.Minute; !nested {
+					groups, api.After = groups[:1], []string{"g"}
+				}
+				h.setGroups(groups)
+				h.script("db", script{})
+				h.script("api", script{})
+				then := end(h, &db)
+				h.register(db)
+				h.register(api)
+				time.Sleep(time.Hour)
+				require.Equal(t, supervisor.StateAsleep, h.state("api"))
+				then()
+				require.NotEqual(t, supervisor.StateReady, h.state("db"))
+				h.rt.post(&messages.Operate{Name: "api", Order: messages.OrderWake})
+				if time.Sleep(time.Second); what == "asleep" {
+					require.Equal(t, supervisor.StateReady, h.state("db"))
+					require.Equal(t, supervisor.StateReady, h.state("api"))
+					return
+				}
+				require.Equal(t, supervisor.StateWaiting, h.state("api"))
+				require.Equal(t, []string{"db"}, h.rt.Snapshot().Server("api").Status().WaitsFor)
+				require.NoError(t, h.rt.Start(t.Context(), "db"))
+				require.Equal(t, supervisor.StateReady, h.state("api"))
+			})
+		}
+	}
+}
+
+// With one_for_one the order is that of the start: a member sleeps while one behind it runs, and that one restarts without it.
+func TestOneForOneIsNoDependence(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("a", script{})
+		h.script("b", script{})
+		require.NoError(t, h.rt.SetGroups(t.Context(), []mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}}}))
+		a := specOf("a")
+		a.Start, a.Policy = mcpvisor.StartLazy, supervisor.Retry(20, time.Hour)
+		for _, err := range h.rt.RegisterAll(context.Background(), []mcpvisor.ServerSpec{a, specOf("b")}) {
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, supervisor.StateAsleep, h.state("a"))
+		events := h.events()
+		h.session("b").Abort(errScripted)
+		time.Sleep(time.Minute)
+		require.Equal(t, supervisor.StateAsleep, h.state("a"))
+		require.NoError(t, h.rt.Start(t.Context(), "a"))
+		h.settle()
+		h.session("a").Abort(errScripted)
+		require.Equal(t, supervisor.StateBackoff, h.state("a"))
+		h.session("b").Abort(errScripted)
+		time.Sleep(time.Minute)
+		require.Equal(t, supervisor.StateReady, h.state("b"))
+		require.NotContains(t, kinds(events()), mcpvisor.EventWaiting, "it waits for none")
+	})
+}
+
+// A group that has failed says so once, and why, also when it is made again or changed.
+func TestGroupFailureIsToldOnce(t *testing.T) {
+	groups := func(restarts int) []mcpvisor.Group {
+		return []mcpvisor.Group{{Name: "g", Members: []string{"a", "b"}, Intensity: supervisor.Intensity{Restarts: restarts, Window: time.Hour}}}
+	}
+	for what, again := range map[string]func(h *harness){
+		"panic":  func(h *harness) { h.send(h.rt.groupsState.nodes["g"].pid, (*groupInput)(nil)) },
+		"change": func(h *harness) { require.NoError(h.t, h.rt.SetGroups(context.Background(), groups(2))) },
+	} {
+		runWithHarness(t, what, func(t *testing.T, h *harness) {
+			events := h.events()
+			h.setGroups(groups(1), "a", "b")
+			for range 2 {
+				h.session("a").Abort(errScripted)
+				time.Sleep(time.Minute)
+			}
+			require.ErrorContains(t, h.rt.Snapshot().Groups()[0].Cause, "more than 1 failures")
+			again(h)
+			time.Sleep(time.Minute)
+			for _, e := range events() {
+				require.NotContains(t, e.String(), "of 20 restarts", "the group gave it up, and not its policy")
+			}
+			_, err := h.call(t.Context(), "a", time.Minute)
+			require.ErrorContains(t, err, "start the group")
+			told := slices.DeleteFunc(kinds(events()), func(k mcpvisor.EventKind) bool { return k != mcpvisor.EventGroupFailed })
+			require.Len(t, told, 1)
+			require.Equal(t, "given up", h.rt.Snapshot().Groups()[0].State)
+			require.ErrorContains(t, h.rt.Snapshot().Groups()[0].Cause, "more than 1 failures")
+		})
+	}
+}
+
+// A server sleeps, and is not woken again and again, while all members of a group that comes after it sleep.
+func TestSleepBeforeASleepingGroup(t *testing.T) {
+	for _, nested := range []bool{false, true} {
+		runWithHarness(t, fmt.Sprint("nested ", nested), func(t *testing.T, h *harness) {
+			groups := []mcpvisor.Group{{Name: "g", Members: []string{"api"}, After: []string{"db"}}}
+			if nested {
+				groups = []mcpvisor.Group{{Name: "g", Members: []string{"api"}}, {Name: "all", Members: []string{"db", "g"}, Strategy: supervisor.OneForAll}}
+			}
+			h.setGroups(groups)
+			h.script("db", script{})
+			h.script("api", script{})
+			for _, name := range []string{"db", "api"} {
+				spec := specOf(name)
+				spec.IdleStop = time.Minute
+				h.register(spec)
+			}
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateAsleep, h.state("db"))
+			require.Len(t, h.sessions("db"), 1)
+		})
+	}
+}
+
+// A group whose members all change, and which comes after another one no longer, does not wait for that.
+func TestSetGroupsWithoutAfter(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		for _, name := range []string{"a", "b", "c"} {
+			h.script(name, script{})
+		}
+		groups := []mcpvisor.Group{{Name: "g", Members: []string{"a"}}, {Name: "h", Members: []string{"b"}, After: []string{"g"}}}
+		require.NoError(t, h.rt.SetGroups(t.Context(), groups))
+		h.register(specOf("a"))
+		require.NoError(t, h.rt.Stop(t.Context(), "a", false))
+		h.register(specOf("b"))
+		h.register(specOf("c", "b"))
+		require.Equal(t, supervisor.StateWaiting, h.state("b"))
+		groups[1] = mcpvisor.Group{Name: "h", Members: []string{"c"}}
+		require.NoError(t, h.rt.SetGroups(t.Context(), groups))
+		require.Equal(t, supervisor.StateReady, h.state("b"))
+		require.Equal(t, supervisor.StateReady, h.state("c"))
+	})
 }

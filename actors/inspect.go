@@ -87,13 +87,8 @@ func (rt *Runtime) Inspect(server string) (found monitor.Inspection, ok bool) {
 // kindOf says what an actor is by its name, which ends in the part that it was spawned with; "" for other processes of the library.
 func kindOf(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
-	for _, kind := range []string{"supervisor-", "port-"} {
-		if strings.HasPrefix(name, kind) {
-			return strings.TrimSuffix(kind, "-")
-		}
-	}
-	for _, kind := range []string{"-group-", "-groups.", "-manager."} {
-		if strings.Contains(name, kind) {
+	for _, kind := range []string{"supervisor-", "port-", "-group-", "-groups.", "-manager."} {
+		if at := strings.Index(name, kind); at == 0 || at > 0 && kind[0] == '-' {
 			return strings.Trim(kind, "-.")
 		}
 	}

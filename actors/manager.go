@@ -499,10 +499,16 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	if view.State == supervisor.StateReady {
 		m.afterPublish(func() { m.rt.notifyPorts(view) })
 	}
-	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil && len(notReady(m.state.tree.before[msg.name], m.view)) > 0 {
-		msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: slices.Clone(view.waitsFor())})
+	if began := before == nil || before.State != view.State || before.Since != view.Since; began && view.waits != nil {
+		t := &m.state.tree
+		if names := notReady(msg.name, t.before[msg.name], t.needs[msg.name], t.status, m.view); len(names) > 0 {
+			msg.events = append(msg.events, mcpvisor.Event{Kind: mcpvisor.EventWaiting, Time: time.Now(), Server: msg.name, Gen: view.Gen, Epoch: view.Epoch, WaitsFor: names})
+		}
 	}
 	m.announce(msg.events)
+	if view.State == supervisor.StateAsleep && view.Epoch > 0 && m.isNeeded(msg.name) { // one that comes after it has started meanwhile
+		c.Send(r.supervisor, &messages.OperateServer{Order: messages.OrderWake})
+	}
 	if view.State == supervisor.StateReady || view.atRest() || view.State == supervisor.StateStopped {
 		m.confirmRegister(r)
 	}
@@ -516,13 +522,9 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 			m.reply(r.stopped[0], left)
 			r.stopped = r.stopped[1:]
 		}
-	}
-	if msg.fenced && r.beside == nil {
-		left := m.rt.leftBehind.of(msg.name, r.gen)
-		for _, reply := range r.fencing {
-			m.reply(reply, left)
+		for ; msg.fenced && len(r.fencing) > 0; r.fencing = r.fencing[1:] {
+			m.reply(r.fencing[0], left)
 		}
-		r.fencing = nil
 	}
 	for _, reply := range msg.replies {
 		m.reply(reply, nil)
@@ -680,7 +682,7 @@ func (m *manager) flush() {
 // publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
 	if s.closed = m.state.closing; !s.closed || len(m.state.registrations) > 0 {
-		s.groups = m.state.tree.statuses()
+		s.groups = m.state.tree.status
 	}
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)

@@ -73,9 +73,7 @@ func (m *manager) promote(c actor.Context, msg *report, r, main *registration) b
 	main.restart, main.beside, main.replaced = nil, nil, true
 	r.beside, r.ending, r.candidate = main, old.current, false
 	m.state.registrations[msg.name] = r
-	if t := &m.state.tree; !t.isEmpty() {
-		t.dirty() // the other one may have come after other servers
-	}
+	m.state.tree.specChanged() // the other one may have come after other servers
 	m.stop(c, msg.name, main, until)
 	m.state.tree.specChanged()
 	gone := mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: msg.name, Gen: main.gen, Epoch: old.Epoch,

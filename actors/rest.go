@@ -85,7 +85,7 @@ func (s *supervisingActor) rest(c actor.Context, epoch uint64) {
 		return
 	}
 	cause := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "nothing has used the server for " + s.spec.IdleStop.String() + "; it starts when it is wanted"}
-	if s.spec.IdleStop == 0 {
+	if !s.wanted {
 		cause.Message = "the server is lazy: it starts when it is wanted"
 	}
 	s.step(c, lifecycle.Input{Kind: lifecycle.InputUnwanted, Cause: cause})

@@ -88,7 +88,7 @@ func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	rt.calls.init(opts.Records)
 	rt.UpdateObserver(func(monitor.Observer) monitor.Observer { return opts.Observer })
-	rt.managerState.registrations = map[string]*registration{}
+	rt.managerState.registrations, rt.managerState.tree.after = map[string]*registration{}, map[uint64]bool{}
 	rt.groupsState = groupsState{nodes: map[string]*groupNode{}, servers: map[string]*place{}}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -337,13 +338,13 @@ func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
 func (v *View) Leaving() bool { return v.leaving }
 
 // sessionCause is why the session of a ready server has ended. It is nil while the
-// session lives, and when the standby takes its place: the tools stay listed then.
+// session lives, when the standby takes its place, and when the server is about to rest: the tools stay listed then.
 func (v *View) sessionCause() *supervisor.Cause {
 	if v.State != supervisor.StateReady || v.current == nil {
 		return nil
 	}
 	cause := v.current.session.Cause()
-	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
+	if v.hasFinished(cause) || cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
 		return nil
 	}
 	return cause
@@ -357,9 +358,14 @@ func (v *View) atRest() bool {
 // Rests reports whether the server is at rest, is going to, or wakes: a call waits for it.
 func (v *View) Rests() bool { return v.rests }
 
-// FellAsleep reports whether a view of a ready server is older than the sleep of the server.
+// FellAsleep reports whether a view of a ready server is older than the rest of the server.
 func (v *View) FellAsleep() bool {
-	return v.State == supervisor.StateReady && v.current.rested.Load()
+	return v.State == supervisor.StateReady && (v.current.rested.Load() || v.hasFinished(v.current.session.Cause()))
+}
+
+// hasFinished reports whether a transient server that was ready has done its work. cause is why its session has ended.
+func (v *View) hasFinished(cause *supervisor.Cause) bool {
+	return v.Spec.Transient && lifecycle.Finished(cause) && v.current.lostCalls() == 0
 }
 
 // waitsFor is what the server waits for now; nil if it does not wait.
@@ -380,6 +386,9 @@ func mayReturn(s supervisor.State) bool {
 		return isOpen(s)
 	}
 }
+
+// comes reports whether the server is ready, or may become ready by itself.
+func (v *View) comes() bool { return v != nil && mayReturn(v.State) && !v.atRest() }
 
 // isOpen reports whether a server in that state has a session that is open or opening.
 func isOpen(s supervisor.State) bool {

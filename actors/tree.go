@@ -17,9 +17,9 @@ import (
 // tree is what the manager knows of the order of its servers. A client without groups, and without a server that comes
 // after another one, has no tree: its servers are told nothing. Owned by the current manager, as part of [managerState].
 type tree struct {
-	groups []mcpvisor.Group // with defaults
-	after  map[uint64]bool  // generations with ServerSpec.After
-	status map[string]mcpvisor.GroupStatus
+	groups []mcpvisor.Group       // with defaults
+	after  map[uint64]bool        // generations with ServerSpec.After
+	status []mcpvisor.GroupStatus // of groups, in their order
 
 	changed   bool                // the actor groups must be told
 	reordered bool                // what each server waits for must be looked at again
@@ -27,6 +27,7 @@ type tree struct {
 	waiting   bool                // the end of a registration waits for that of another one
 	before    map[string][]string // of a server, those that end after it; nil: not known since the tree has changed
 	behind    map[string][]string // the inverse
+	needs     map[string][]string // those of before that must be ready each time it starts
 }
 
 func (t *tree) isEmpty() bool { return len(t.groups) == 0 && len(t.after) == 0 }
@@ -47,9 +48,6 @@ func (t *tree) membersChanged() { t.changed = t.changed || !t.isEmpty() }
 // add and remove note a registration that is made or ends.
 func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
 	if len(spec.After) > 0 {
-		if t.after == nil {
-			t.after = map[uint64]bool{}
-		}
 		t.after[gen] = true
 	}
 	t.specChanged()
@@ -58,14 +56,6 @@ func (t *tree) add(gen uint64, spec *mcpvisor.ServerSpec) {
 func (t *tree) remove(gen uint64) {
 	t.membersChanged()
 	delete(t.after, gen)
-}
-
-// statuses are the groups in their order; nil without any.
-func (t *tree) statuses() (all []mcpvisor.GroupStatus) {
-	for _, g := range t.groups {
-		all = append(all, t.status[g.Name])
-	}
-	return all
 }
 
 // setGroups handles SetGroups.
@@ -79,32 +69,24 @@ func (m *manager) setGroups(msg *messages.SetGroups) {
 		return
 	}
 	t := &m.state.tree
-	t.groups = nil
-	for _, g := range msg.Groups {
-		t.groups = append(t.groups, g.WithDefaults())
-	}
 	before := t.status
-	t.status = map[string]mcpvisor.GroupStatus{}
-	for _, g := range t.groups {
-		state := before[g.Name].State
-		if state == "" {
-			state = string(group.StateStarting)
+	t.groups, t.status = nil, nil
+	for _, g := range msg.Groups {
+		g = g.WithDefaults()
+		status := mcpvisor.GroupStatus{Name: g.Name, Strategy: g.Strategy, Members: g.Members, After: g.After, State: string(group.StateStarting)}
+		if i := slices.IndexFunc(before, func(s mcpvisor.GroupStatus) bool { return s.Name == g.Name }); i >= 0 {
+			status.State, status.Cause = before[i].State, before[i].Cause
 		}
-		t.status[g.Name] = t.statusOf(&g, state, before[g.Name].Cause)
+		for _, other := range msg.Groups {
+			if slices.Contains(other.Members, g.Name) {
+				status.Parent = other.Name
+			}
+		}
+		t.groups, t.status = append(t.groups, g), append(t.status, status)
 	}
 	m.state.draft.groups = true
 	t.dirty()
 	m.reply(msg.Reply, nil)
-}
-
-func (t *tree) statusOf(g *mcpvisor.Group, state string, cause *supervisor.Cause) mcpvisor.GroupStatus {
-	status := mcpvisor.GroupStatus{Name: g.Name, Strategy: g.Strategy, Members: g.Members, After: g.After, State: state, Cause: cause}
-	for _, other := range t.groups {
-		if slices.Contains(other.Members, g.Name) {
-			status.Parent = other.Name
-		}
-	}
-	return status
 }
 
 // checkTree refuses groups and a further server that do not fit together; spec may be nil.
@@ -112,14 +94,7 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 	if len(groups) == 0 && (spec == nil || len(spec.After) == 0) {
 		return nil // the servers that are registered have been checked
 	}
-	invalid := func(err error) error {
-		e := &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-		if spec != nil {
-			e.Server = spec.Name
-		}
-		return e
-	}
-	specs := map[string]*mcpvisor.ServerSpec{}
+	name, specs := "", map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
 		if v := m.view(name); v != nil {
 			specs[name] = r.planned(v.Spec)
@@ -129,10 +104,10 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		if r := m.state.registrations[spec.Name]; r != nil && r.beside == nil && m.mayOverlap(r, spec) {
 			spec = afterBoth(spec, specs[spec.Name]) // it may fail, and the other one stay
 		}
-		specs[spec.Name] = spec
+		name, specs[spec.Name] = spec.Name, spec
 	}
 	if err := grouptree.Check(groups, specs); err != nil {
-		return invalid(err)
+		return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	return nil
 }
@@ -214,7 +189,7 @@ func (t *tree) order(m *manager) {
 	if t.before != nil {
 		return
 	}
-	t.before, t.behind = map[string][]string{}, map[string][]string{}
+	t.before, t.behind, t.needs = map[string][]string{}, map[string][]string{}, nil
 	if t.isEmpty() {
 		return
 	}
@@ -224,7 +199,8 @@ func (t *tree) order(m *manager) {
 			specs[name] = v.Spec
 		}
 	}
-	t.before = group.Before(grouptree.Configs(t.groups, specs))
+	configs := grouptree.Configs(t.groups, specs)
+	t.before, t.needs = group.Before(configs, true), group.Before(configs, false)
 	for name, all := range t.before {
 		for _, first := range all {
 			t.behind[first] = append(t.behind[first], name)
@@ -249,19 +225,26 @@ func (m *manager) waitsToEnd(name string) bool {
 func (m *manager) waitsFor(name string) func() []string {
 	t, rt := &m.state.tree, m.rt
 	t.order(m)
-	before := t.before[name]
-	return func() []string { return notReady(before, rt.Snapshot().Server) }
+	before, needs := t.before[name], t.needs[name]
+	return func() []string {
+		s := rt.Snapshot()
+		return notReady(name, before, needs, s.groups, s.Server)
+	}
 }
 
-// notReady returns the servers of a list that are not ready, in order.
-func notReady(servers []string, view func(string) *View) (names []string) {
-	for _, name := range servers {
-		if v := view(name); (v == nil || v.State != supervisor.StateReady) && !slices.Contains(names, name) {
+// notReady names what a server waits for: what it needs and, while its group starts, what starts before it.
+func notReady(server string, before, needs []string, groups []mcpvisor.GroupStatus, view func(string) *View) (names []string) {
+	starts := slices.ContainsFunc(groups, func(g mcpvisor.GroupStatus) bool {
+		return g.State != string(group.StateReady) && slices.Contains(g.Members, server)
+	})
+	for _, name := range before {
+		v := view(name)
+		if isReady := v != nil && v.State == supervisor.StateReady; !isReady && (slices.Contains(needs, name) || starts && v.comes()) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // endNext ends the servers that have waited for the end of another one.
@@ -303,35 +286,38 @@ func (m *manager) unregisterAll(c actor.Context, msg *messages.UnregisterAll) {
 
 // mayRest lets a server sleep unless one that comes after it runs, or waits for it.
 func (m *manager) mayRest(c actor.Context, msg *restRequest) {
-	r := m.find(msg.name, msg.gen)
-	if r == nil || r.stopping || r.supervisor == nil {
-		return
+	if r := m.find(msg.name, msg.gen); r != nil && !r.stopping && r.supervisor != nil && !m.isNeeded(msg.name) {
+		c.Send(r.supervisor, &messages.Rest{Epoch: msg.epoch})
 	}
-	if t := &m.state.tree; !t.isEmpty() {
-		t.order(m)
-		for _, name := range t.behind[msg.name] {
-			if v := m.view(name); v != nil && (v.State == supervisor.StateWaiting || mayReturn(v.State) && !v.atRest()) {
-				return
-			}
+}
+
+// isNeeded reports whether a server that comes after another one runs, or waits.
+func (m *manager) isNeeded(name string) bool {
+	t := &m.state.tree
+	if t.isEmpty() {
+		return false
+	}
+	t.order(m)
+	for server, needs := range t.needs {
+		if slices.Contains(needs, name) && m.view(server).comes() {
+			return true
 		}
 	}
-	c.Send(r.supervisor, &messages.Rest{Epoch: msg.epoch})
+	return false
 }
 
 // onGroupReport publishes how a group stands.
 func (m *manager) onGroupReport(msg *groupReport) {
 	t := &m.state.tree
-	i := slices.IndexFunc(t.groups, func(g mcpvisor.Group) bool { return g.Name == msg.name })
-	if i < 0 {
-		return
+	switch i := slices.IndexFunc(t.groups, func(g mcpvisor.Group) bool { return g.Name == msg.name }); {
+	case i < 0:
+	case msg.failed != nil:
+		m.announce([]mcpvisor.Event{{Kind: mcpvisor.EventGroupFailed, Time: time.Now(), Server: msg.name, Cause: msg.failed.Cause}})
+	default:
+		t.status = slices.Clone(t.status) // a snapshot has it
+		t.status[i].State, t.status[i].Cause = groupState(msg.report), msg.report.Cause
+		m.state.draft.groups = true
 	}
-	if msg.failed != nil {
-		e := mcpvisor.Event{Kind: mcpvisor.EventGroupFailed, Time: time.Now(), Server: msg.name, Cause: msg.failed.Cause}
-		m.announce([]mcpvisor.Event{e})
-		return
-	}
-	t.status[msg.name] = t.statusOf(&t.groups[i], groupState(msg.report), msg.report.Cause)
-	m.state.draft.groups = true
 }
 
 // groupState is the state of a group as users see it.

@@ -22,7 +22,7 @@ const KeepOthers = "*"
 //   - a new spec is registered;
 //   - a spec that is not [mcpvisor.ServerSpec.Equal] to that of its server replaces it; a
 //     spec with functions is equal only with the same pointers (InMemory, Transport,
-//     HTTP.Auth), which a program therefore makes once;
+//     HTTP.Auth), which a program therefore makes once; one that an operator has stopped remains stopped;
 //   - a server with an equal spec is left alone, whatever its state: its calls continue, and one
 //     that is down or evicted is not started ([Client.Restart] does that).
 //

@@ -48,8 +48,8 @@ func (c *Client) Groups() []mcpvisor.GroupStatus {
 	return groups
 }
 
-// Stop ends a server and keeps its registration, in the state "stopped", until [Client.Start]: no policy, no group and no call starts it. It
-// is not listed. Its copies (package relay) end after it. It returns when everything that the server held is released. A server that comes after it waits when it
+// Stop ends a server and keeps its registration, in the state "stopped", until [Client.Start]: no policy, no group, no call and
+// no other spec ([Client.Apply]) starts it. It is not listed. Its copies (package relay) end after it. It returns when everything that the server held is released. A server that comes after it waits when it
 // starts the next time. Stop of a group stops its servers, each before those that it comes after.
 //
 // Calls in flight fail with ErrEnded and OutcomeUnknown, unless they end before, [WithDrain]; later calls fail with ErrUnavailable.

@@ -209,7 +209,9 @@ func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
 	spec.Start, spec.IdleStop = mcpvisor.StartLazy, time.Second
 	events := c.Watch(t.Context(), mcpvisor.EventAsleep, mcpvisor.EventDown)
 	require.NoError(t, c.Register(t.Context(), spec))
-	require.Equal(t, mcpvisor.EventAsleep, (<-events).Kind)
+	e := <-events
+	require.Equal(t, mcpvisor.EventAsleep, e.Kind)
+	require.ErrorContains(t, e.Cause, "the server is lazy")
 	require.Equal(t, []string{"+a", "-a"}, l.take(), "it was started for its lists")
 	require.Len(t, c.Tools(), 2)
 	s, _ := c.ServerStatus("a")
@@ -224,7 +226,9 @@ func TestLazy_server_sleeps_until_it_is_called(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
 	require.Equal(t, []string{"+a"}, l.take(), "one start, however many wait")
-	require.Equal(t, mcpvisor.EventAsleep, (<-events).Kind, "nothing has used it for a second")
+	e = <-events
+	require.Equal(t, mcpvisor.EventAsleep, e.Kind)
+	require.ErrorContains(t, e.Cause, "nothing has used the server for 1s")
 	require.Equal(t, []string{"-a"}, l.take())
 	require.Len(t, c.Tools(), 2)
 }

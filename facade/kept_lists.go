@@ -131,34 +131,32 @@ func (c *Client) saveLists(s *actors.Snapshot, names []string) {
 	for _, name := range names {
 		if v := s.Server(name); v == nil || v.Spec.Start != mcpvisor.StartLazy {
 			delete(c.saved, name)
-		} else {
-			c.saveListsLocked(v)
+		} else if err := c.saveListsLocked(v); err != nil {
+			c.opts.logger.Warn().Str("server", name).Err(err).Msg("the lists of the server cannot be kept; it will be started once more")
 		}
 	}
 }
 
-func (c *Client) saveListsLocked(v *actors.View) {
+func (c *Client) saveListsLocked(v *actors.View) error {
 	info, lists := v.Offer()
 	if lists == nil {
-		return
+		return nil
 	}
-	of, digest := specDigest(v.Spec), ""
 	body, err := encodedlists.New(info, lists)
-	if err == nil {
-		if digest = of + body.Digest(); c.saved[v.Name] == digest {
-			return
-		}
+	if err != nil {
+		return err
 	}
-	var data []byte
-	if err == nil {
-		data, err = json.Marshal(keptLists{Of: of, Offer: body.Encoded()})
+	of := specDigest(v.Spec)
+	digest := of + body.Digest()
+	if c.saved[v.Name] == digest {
+		return nil
 	}
+	data, err := json.Marshal(keptLists{Of: of, Offer: body.Encoded()})
 	if err == nil {
 		err = hostcall.Call("CatalogStore", func() error { return c.opts.catalogs.Save(v.Name, data) })
 	}
-	if err != nil {
-		c.opts.logger.Warn().Str("server", v.Name).Err(err).Msg("the lists of the server cannot be kept; it will be started once more")
-		return
+	if err == nil {
+		c.saved[v.Name] = digest
 	}
-	c.saved[v.Name] = digest
+	return err
 }

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,7 +17,9 @@ func (g *Group) advance() {
 		if !g.failed {
 			g.failed = true
 			g.failures++
-			g.emit(Effect{Kind: EffectAnnounce, Order: g.spent, Cause: g.cause})
+			if g.cause != g.told {
+				g.emit(Effect{Kind: EffectAnnounce, Order: g.spent, Cause: g.cause})
+			}
 			if g.spent == OrderPark && g.config.WhenSpent == supervisor.SpentPark {
 				g.parkToken = g.setTimer(g.config.ParkEvery)
 			}
@@ -57,7 +60,7 @@ func (g *Group) drain(members []*member, o Order, restart bool, why *supervisor.
 		if restart && m.Restart == Temporary && rules[m.state()].live {
 			goal = OrderEnd
 		}
-		if m.ending && orders[m.goal].rank >= orders[goal].rank || !m.ending && m.hasEnded(goal) {
+		if m.ending && orders[m.goal].rank >= orders[goal].rank || !m.ending && (m.seq > 0 || !g.rebuilt) && m.hasEnded(goal) {
 			m.passed = false
 			continue
 		}
@@ -147,80 +150,74 @@ func (m *member) wants() bool {
 func (g *Group) gate(i int) verdict {
 	m, worst := g.members[i], pass
 	var needed []*thing
-	judge := func(t *thing, s State) {
-		v := rules[s].need
-		switch p := g.member(t.name); {
-		case p != nil && p.wants() && p.stuck:
-			v = stay
-		case p != nil && p.wants(): // it waits for one that starts
-			worst = max(worst, bounded)
-			return
-		case v == bounded && t.late:
+	judge := func(t *thing) {
+		v, p := rules[g.seen(t)].need, g.byName[t.name]
+		starts := !t.woken && (p == nil || !p.wants())
+		if v == bounded && starts && t.late {
 			v = pass
 		}
-		if worst = max(worst, v); v == bounded || v == wake {
+		if worst = max(worst, v); starts && (v == bounded || v == wake) {
 			needed = append(needed, t)
 		}
 	}
-	ordered := g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll
+	ordered := g.config.ordered()
 	front := g.members[:i]
 	if g.config.Parallel { // it may have thousands
 		front = nil
 	}
 	for _, p := range front {
 		if !p.gone() && (ordered || !p.passed && !p.stuck) {
-			judge(&p.thing, p.state())
+			judge(&p.thing)
 		}
 	}
 	for _, name := range m.After {
-		if p := g.member(name); p == nil {
-			t := g.thing(name)
-			judge(t, t.report.State)
+		if p := g.byName[name]; p == nil {
+			judge(g.thing(name))
 		} else if !p.gone() {
-			judge(&p.thing, p.state())
+			judge(&p.thing)
 		}
 	}
 	if worst == stay {
 		return stay
 	}
 	for _, t := range needed {
-		if s := g.stateOf(t); rules[s].need == wake && !t.woken {
-			t.woken = true
-			g.emit(Effect{Kind: EffectWake, Name: t.name})
-		} else if rules[s].need == bounded && t.token == 0 && g.config.StartBound > 0 {
+		if rules[g.seen(t)].need == wake {
+			g.wake(t)
+		} else if t.token == 0 && g.config.StartBound > 0 {
 			t.token = g.setTimer(g.config.StartBound)
 		}
 	}
 	return worst
 }
 
-// keepAwake wakes something that has fallen asleep while a member that comes after it started: the two have crossed.
-func (g *Group) keepAwake(name string) {
-	t := g.thing(name)
-	if g.stateOf(t) != StateAsleep || t.woken {
-		return
-	}
-	ordered, behind := g.config.Strategy == supervisor.RestForOne || g.config.Strategy == supervisor.OneForAll, false
-	for _, m := range g.members {
-		if after := ordered && behind || slices.Contains(m.After, name); after && !m.ending && rules[m.state()].runs {
-			t.woken = true
-			g.emit(Effect{Kind: EffectWake, Name: name})
-			return
-		}
-		behind = behind || m.name == name
-	}
+func (g *Group) wake(t *thing) {
+	t.woken = true
+	g.emit(Effect{Kind: EffectWake, Name: t.name})
 }
 
-func (g *Group) stateOf(t *thing) State {
-	if m := g.member(t.name); m != nil {
-		return m.state()
+// seen is the state of a thing for those that come after it.
+func (g *Group) seen(t *thing) State {
+	s := t.report.State
+	if m := g.byName[t.name]; m != nil {
+		switch s = m.state(); {
+		case m.wants() && m.stuck:
+			s = StateBlocked
+		case m.wants():
+			s = StateStarting
+		}
 	}
-	return t.report.State
+	if s == StateReady {
+		s = cmp.Or(t.report.Within, s)
+	}
+	if t.woken && rules[s].need == wake {
+		s = StateStarting
+	}
+	return s
 }
 
 // add takes a member in, with its report.
 func (g *Group) add(now time.Time, in Input) {
-	m := g.member(in.Member.Name)
+	m := g.byName[in.Member.Name]
 	again := m != nil && !g.missing[in.Member.Name]
 	if m == nil {
 		m = g.insert(in)
@@ -269,8 +266,7 @@ func (g *Group) keep(m *member) {
 // recover continues what the members report, when all have reported: either the group is new, and they wait, or
 // the group before this one has panicked, in the middle of anything.
 func (g *Group) recover(now time.Time) {
-	again := g.seq > 0
-	if !again && slices.ContainsFunc(g.members, func(m *member) bool { return rules[m.report.State].live && !m.report.Held }) {
+	if !g.rebuilt && slices.ContainsFunc(g.members, func(m *member) bool { return rules[m.report.State].live && !m.report.Held }) {
 		g.held = false // a new group of members that run
 	}
 	var last *member // the one with the newest order
@@ -281,13 +277,16 @@ func (g *Group) recover(now time.Time) {
 	}
 	if last != nil && !g.config.Apart && (last.report.Order == OrderPark || last.report.Order == OrderEvict) {
 		g.giveUp(last, "has failed")
+		if g.told != nil {
+			g.cause = g.told
+		}
 		if g.spent != last.report.Order {
 			g.spent = last.report.Order
 			g.drain(g.members, g.spent, false, g.cause)
 		}
 		return
 	}
-	for i, m := range g.members {
+	for _, m := range g.members {
 		r := m.report
 		if r.State == StateEnding && r.Order.ends() { // it is being ended
 			m.ending, m.ordered, m.goal = true, true, r.Order
@@ -298,27 +297,23 @@ func (g *Group) recover(now time.Time) {
 			g.giveUp(m, "is given up")
 			return
 		}
-		if g.config.Strategy != supervisor.RestForOne && g.config.Strategy != supervisor.OneForAll || m.Restart == Temporary {
+		if !g.config.ordered() || m.Restart == Temporary {
 			continue
 		}
 		if r.Failures > 0 && !r.Order.ends() { // the group before this one has not dealt with it
 			g.fail(now, m, r.Failures)
 		}
 		if r.Order == OrderHold && r.Held { // the restart that it was held for may not have reached all
-			rest := g.members
-			if g.config.Strategy == supervisor.RestForOne {
-				rest = g.members[i:]
-			}
 			// One without an order was made again, too, and a temporary one may have been started by the operator. They
 			// are as new, unless others show that the restart is not over.
-			older := slices.DeleteFunc(slices.Clone(rest), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
+			older := slices.DeleteFunc(slices.Clone(g.affected(m)), func(o *member) bool { return o.report.Held || o.report.OrderSeq >= r.OrderSeq })
 			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
-				g.drain(older, OrderHold, true, g.restartCause(m))
+				g.restartWith(m, older)
 			}
 		}
 	}
 	for _, m := range g.members {
-		if again || !m.report.Grouped {
+		if g.rebuilt || !m.report.Grouped {
 			g.keep(m)
 		}
 	}

@@ -49,3 +49,8 @@ type Config struct {
 	// Apart: the members share no fate, only the order. What becomes of one that has failed is its own matter.
 	Apart bool
 }
+
+// ordered reports whether each member comes after all those before it, and not only when the group starts.
+func (c *Config) ordered() bool {
+	return c.Strategy == supervisor.RestForOne || c.Strategy == supervisor.OneForAll
+}

@@ -20,8 +20,8 @@
 //
 // Members start in order, the next when the one before it is ready or settled, or after StartBound. They end in
 // reverse, each after the one behind it has ended. A member comes after what Member.After names; with
-// rest_for_one and one_for_all it also comes after all members before it. What it comes after must be ready:
-// one that is asleep or resting is woken; for one that is stopped it waits, without a bound and without a
+// rest_for_one and one_for_all it also comes after all members before it. What it comes after must be ready, a group with all
+// its members: one that is asleep or resting is woken; for one that is stopped it waits, without a bound and without a
 // failure. With one_for_one the order is that of the group's start only.
 //
 // # Failure

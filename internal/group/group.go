@@ -1,10 +1,13 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -19,15 +22,18 @@ const (
 	InputAdded InputKind = "added"
 	// InputJoining: Member is about to be added at index At. Nothing is ordered until it is.
 	InputJoining InputKind = "joining"
-	// InputRemoved: the member Name has left the group.
+	// InputRemoved: the member Name has left the group. Nothing is ordered before the next input: what waits for a member that
+	// leaves may leave, too.
 	InputRemoved InputKind = "removed"
 	// InputParent: an order of the parent; or of the operator, at the root.
 	InputParent InputKind = "parent"
 	// InputOutside: what Name, which a member comes after, and which is in another group, reports.
 	InputOutside InputKind = "outside"
+	// InputWanted: one that comes after the group wants its members that are at rest.
+	InputWanted InputKind = "wanted"
 	// InputRenew: the operator starts afresh what has failed.
 	InputRenew InputKind = "renew"
-	// InputTimer: the timer with Token fired.
+	// InputTimer: the timer with Token fired; 0 is none.
 	InputTimer InputKind = "timer"
 )
 
@@ -37,9 +43,6 @@ type Input struct {
 	Name   string
 	Member Member
 	At     int // in InputAdded; beyond the end means at the end
-	// More: of InputRemoved; another input of the same change follows, and nothing is ordered before it. Else one that waits
-	// for a member that leaves would start, although it leaves, too.
-	More   bool
 	Report Report
 	Order  Order
 	Seq    uint64 // of the parent's order; each is higher than the last
@@ -85,7 +88,7 @@ type thing struct {
 }
 
 func (t *thing) take(r Report) {
-	if t.report, t.woken = r, false; r.State == StateReady {
+	if t.report, t.woken = r, false; r.State == StateReady && r.Within == "" {
 		t.late, t.token = false, 0
 	}
 }
@@ -137,10 +140,12 @@ type Group struct {
 	outside map[string]*thing
 	missing map[string]bool // members of the configuration that have not reported
 
+	told      *supervisor.Cause // of the failure that the group before this one has announced
+	rebuilt   bool              // after a panic: orders of the group before this one may be on their way
 	seq       uint64
 	lastToken uint64
 	parkToken uint64
-	ends      []time.Time // of the intensity, oldest first
+	ends      lifecycle.Window // of the intensity
 
 	held      bool  // by the parent
 	order     Order // the last that was not OrderKeep
@@ -160,11 +165,15 @@ type Group struct {
 	out      []Effect
 }
 
-// New makes a group. held says whether the parent holds it. Orders are numbered from seq: a group that is made
-// again after a panic begins at a higher number than the one before could reach. Nothing is ordered before each
-// member of the configuration is added with its report.
-func New(c Config, held bool, seq uint64) *Group {
-	g := &Group{config: c, held: held, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
+// New makes a group. last is what a group before this one has reported last; nil if there was none. Orders are numbered
+// from seq: a group that is made again after a panic begins at a higher number than the one before could reach. Nothing
+// is ordered before each member of the configuration is added with its report.
+func New(c Config, last *Report, seq uint64) *Group {
+	last = cmp.Or(last, &Report{Held: !c.Root})
+	g := &Group{config: c, held: last.Held, rebuilt: seq > 0, seq: seq, byName: map[string]*member{}, outside: map[string]*thing{}, missing: map[string]bool{}}
+	if last.State != StateEnding { // then it is announced
+		g.told = last.Cause
+	}
 	for _, m := range c.Members {
 		added := &member{Member: m, thing: thing{name: m.Name}}
 		g.members, g.byName[m.Name] = append(g.members, added), added
@@ -181,12 +190,11 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 	g.out = nil
 	switch in.Kind {
 	case InputReport:
-		if m := g.member(in.Name); m != nil {
+		if m := g.byName[in.Name]; m != nil {
 			g.take(now, m, in.Report)
-			g.keepAwake(in.Name)
 		}
 	case InputJoining:
-		if g.member(in.Member.Name) == nil {
+		if g.byName[in.Member.Name] == nil {
 			g.insert(in)
 			g.missing[in.Member.Name] = true
 		}
@@ -200,15 +208,20 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		}
 	case InputOutside:
 		g.thing(in.Name).take(in.Report)
-		g.keepAwake(in.Name)
 	case InputParent:
 		g.obey(in)
+	case InputWanted:
+		for _, m := range g.members {
+			if rules[g.seen(&m.thing)].need == wake {
+				g.wake(&m.thing)
+			}
+		}
 	case InputRenew:
 		g.restart()
 	case InputTimer:
 		g.fire(in.Token)
 	}
-	if len(g.missing) == 0 && !in.More {
+	if len(g.missing) == 0 && in.Kind != InputRemoved {
 		g.advance()
 	}
 	return g.out
@@ -216,12 +229,9 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 
 func (g *Group) emit(e Effect) { g.out = append(g.out, e) }
 
-// member returns a member, or nil.
-func (g *Group) member(name string) *member { return g.byName[name] }
-
 // thing is the member, or the thing outside, with that name.
 func (g *Group) thing(name string) *thing {
-	if m := g.member(name); m != nil {
+	if m := g.byName[name]; m != nil {
 		return &m.thing
 	}
 	if g.outside[name] == nil {
@@ -254,32 +264,28 @@ func (g *Group) take(now time.Time, m *member, r Report) {
 // fail counts failures of a member, and applies the strategy.
 func (g *Group) fail(now time.Time, m *member, n uint64) {
 	for range n {
-		if g.tooMany(now) {
+		if g.ends.Exceeded(now, g.config.Intensity) {
 			g.giveUp(m, fmt.Sprintf("failed, the last of more than %d failures within %v", g.config.Intensity.Restarts, g.config.Intensity.Window))
 			return
 		}
 	}
+	g.restartWith(m, g.affected(m))
+}
+
+// affected are the members that the strategy restarts because of one: it may be among them.
+func (g *Group) affected(m *member) []*member {
 	switch g.config.Strategy {
 	case supervisor.RestForOne:
-		g.drain(g.members[slices.Index(g.members, m):], OrderHold, true, g.restartCause(m))
+		return g.members[slices.Index(g.members, m):]
 	case supervisor.OneForAll:
-		g.drain(g.members, OrderHold, true, g.restartCause(m))
-	case supervisor.OneForOne:
+		return g.members
+	default:
+		return nil
 	}
 }
 
-// tooMany counts one failure, and reports whether there are more than the intensity allows.
-func (g *Group) tooMany(now time.Time) bool {
-	i := g.config.Intensity
-	if i.Window <= 0 {
-		return false
-	}
-	g.ends = slices.DeleteFunc(g.ends, func(t time.Time) bool { return now.Sub(t) >= i.Window })
-	if len(g.ends) > i.Restarts { // one more than allowed decides
-		g.ends = g.ends[1:]
-	}
-	g.ends = append(g.ends, now)
-	return len(g.ends) > i.Restarts
+func (g *Group) restartWith(m *member, others []*member) {
+	g.drain(others, OrderHold, true, g.because(supervisor.CauseRestart, "restarts", m, "failed"))
 }
 
 // giveUp ends all members because the group has failed.
@@ -287,23 +293,20 @@ func (g *Group) giveUp(m *member, how string) {
 	if g.spent != "" {
 		return
 	}
+	does := "is parked"
 	g.spent, g.failed, g.up = OrderPark, false, false
-	text := fmt.Sprintf("group %q is parked: %q %s", g.config.Name, m.name, how)
 	if g.config.WhenSpent == supervisor.SpentEvict || g.config.Root && g.config.WhenSpent != supervisor.SpentPark {
-		g.spent = OrderEvict
-		text = fmt.Sprintf("group %q is evicted: %q %s", g.config.Name, m.name, how)
+		does, g.spent = "is evicted", OrderEvict
 	}
-	g.cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: text, Err: asError(m.report.Cause)}
+	g.cause = g.because(supervisor.CauseRequested, does, m, how)
 	g.drain(g.members, g.spent, false, g.cause)
 }
 
-func (g *Group) restartCause(m *member) *supervisor.Cause {
-	return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: fmt.Sprintf("group %q restarts: %q failed", g.config.Name, m.name), Err: asError(m.report.Cause)}
-}
-
-func asError(c *supervisor.Cause) error {
-	if c == nil {
-		return nil
+// because is the cause of what a group does because of a member.
+func (g *Group) because(kind supervisor.CauseKind, does string, m *member, how string) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: kind, Message: fmt.Sprintf("group %q %s: %q %s", g.config.Name, does, m.name, how)}
+	if m.report.Cause != nil {
+		c.Err = m.report.Cause
 	}
 	return c
 }
@@ -332,7 +335,7 @@ func (g *Group) obey(in Input) {
 		g.held = false
 		g.restart()
 	case g.held: // as in OTP, a supervisor that is started again knows nothing of before
-		g.held, g.ends = false, nil
+		g.held, g.ends = false, lifecycle.Window{}
 		for _, m := range g.members {
 			m.renew = m.renew || m.Restart == Temporary
 		}
@@ -341,7 +344,7 @@ func (g *Group) obey(in Input) {
 
 // restart begins afresh after a failure.
 func (g *Group) restart() {
-	g.spent, g.failed, g.cause, g.ends, g.parkToken = "", false, nil, nil, 0
+	g.spent, g.failed, g.cause, g.ends, g.parkToken = "", false, nil, lifecycle.Window{}, 0
 	for _, m := range g.members {
 		m.renew = true
 	}
@@ -355,24 +358,30 @@ func (g *Group) fire(token uint64) {
 		g.restart()
 		return
 	}
+	all := slices.Collect(maps.Values(g.outside))
 	for _, m := range g.members {
-		if m.token == token {
-			m.late, m.token = rules[m.state()].need == bounded, 0
-			return
-		}
+		all = append(all, &m.thing)
 	}
-	for _, t := range g.outside {
-		if t.token == token {
-			t.late, t.token = rules[t.report.State].need == bounded, 0
-			return
-		}
+	i := slices.IndexFunc(all, func(t *thing) bool { return t.token == token })
+	if i < 0 {
+		g.stale++
+		return
 	}
-	g.stale++
+	all[i].late, all[i].token = rules[g.seen(all[i])].need == bounded, 0
 }
 
 // Report is what the group reports to its parent.
 func (g *Group) Report() Report {
-	return Report{Seq: g.parentSeq, OrderSeq: g.orderSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
+	r := Report{Seq: g.parentSeq, OrderSeq: g.orderSeq, Order: g.order, State: g.state(), Held: g.held, Grouped: true, Failures: g.failures, Cause: g.cause}
+	if r.State != StateReady || g.config.Root {
+		return r
+	}
+	for _, m := range g.members {
+		if s := g.seen(&m.thing); !m.gone() && rules[s].need > rules[cmp.Or(r.Within, StateReady)].need {
+			r.Within = s
+		}
+	}
+	return r
 }
 
 func (g *Group) state() State {

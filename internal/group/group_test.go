@@ -24,7 +24,7 @@ type bench struct {
 
 func newBench(t *testing.T, c group.Config, held bool, seq uint64) *bench {
 	t.Helper()
-	return &bench{t: t, Group: group.New(c, held, seq), now: time.Unix(1000, 0), seqs: map[string]uint64{}, order: map[string]group.Order{}}
+	return &bench{t: t, Group: group.New(c, &group.Report{Held: held}, seq), now: time.Unix(1000, 0), seqs: map[string]uint64{}, order: map[string]group.Order{}}
 }
 
 // config is a root group of servers.
@@ -220,8 +220,8 @@ func TestAfter(t *testing.T) {
 	b := newBench(t, c, false, 0)
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
 	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], At: 1, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
-	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a") // the want crossed the report
-	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).does()                               // not twice for one report
+	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a")             // the want crossed the report
+	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).step(group.Input{Kind: group.InputTimer}).does() // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
 
 	c = config(supervisor.RestForOne, "s", "a", "b")
@@ -251,7 +251,7 @@ func TestAddAndRemove(t *testing.T) {
 	b := ready(t, config(supervisor.RestForOne, "a", "c"))
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("keep b")
 	b.report("b", group.StateReady).does().fails("a", 1).does("hold c", "hold a").report("a", group.StateWaiting).does()
-	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does("hold b")
+	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does().step(group.Input{Kind: group.InputTimer}).does("hold b")
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "d"}, At: 9, Report: group.Report{State: group.StateAsleep}}).does("keep d")
 	b.report("b", group.StateWaiting).does("clear a").report("a", group.StateReady).does("clear b").report("b", group.StateReady).in(group.StateReady)
 	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "e"}, At: 9, Report: group.Report{State: group.StateGivenUp}}).does("keep e")
@@ -317,7 +317,7 @@ func TestRebuild(t *testing.T) {
 	rebuilt(t, all, run(7), down(5, group.OrderHold), down(4, group.OrderHold)).does("clear b")
 	rebuilt(t, one, run(1), down(5, group.OrderHold), run(3)).does("clear b")
 	// After it has failed, and in the middle of its fresh start.
-	rebuilt(t, all, run(1), run(2), gone(4, group.OrderEvict)).does("evict b").report("b", group.StateGivenUp).does("evict a").report("a", group.StateGivenUp).does("announce evict")
+	rebuilt(t, all, run(1), run(2), gone(4, group.OrderEvict)).does("evict c").report("c", group.StateGivenUp).does("evict b").report("b", group.StateGivenUp).does("evict a").report("a", group.StateGivenUp).does("announce evict")
 	rebuilt(t, all, run(9), gone(5, group.OrderEvict), gone(4, group.OrderEvict)).does("renew b").report("b", group.StateReady).does("renew c")
 	rebuilt(t, all, run(1), gone(2, group.OrderClear), run(3)).does("evict c", "evict b")
 	for _, c := range []*group.Config{&all, &one} {

@@ -87,22 +87,34 @@ func (o *otp) resume(s *otpSupervisor) {
 	for i, c := range s.children {
 		if c.wanting() && !(s.dependent() && waits) {
 			if s.dependent() { // here 6: what it comes after is wanted
-				for _, before := range s.children[:i] {
-					if before.resting {
-						before.resting = false
-						o.startChild(before)
-					}
-				}
+				o.wake(s.children[:i])
 			}
 			o.startChild(c)
 		} else if c.running && c.sup != nil {
 			o.resume(c.sup)
 		}
 		// here 5: those behind one that is stopped wait for it
-		waits = waits || c.stopped || c.wanting() || c.running && c.sup != nil && !c.sup.up
+		waits = waits || c.wanting() || c.blocks()
 	}
 	if !slices.ContainsFunc(s.children, (*otpChild).wanting) {
 		s.up = true
+	}
+}
+
+// blocks: here 5, also for one that comes after a supervisor, and so after its children.
+func (c *otpChild) blocks() bool {
+	return c.stopped || c.running && c.sup != nil && (!c.sup.up || slices.ContainsFunc(c.sup.children, (*otpChild).blocks))
+}
+
+// wake starts children that rest.
+func (o *otp) wake(children []*otpChild) {
+	for _, c := range children {
+		if c.resting {
+			c.resting = false
+			o.startChild(c)
+		} else if c.running && c.sup != nil {
+			o.wake(c.sup.children)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	StateUnknown State = ""
 	// StateStarting: an incarnation starts, or the members of a group do.
 	StateStarting State = "starting"
-	// StateReady: in service. A group stays ready while its members are restarted.
+	// StateReady: in service. A group stays ready while its members are restarted or rest: [Report.Within].
 	StateReady State = "ready"
 	// StateEnding: an incarnation has ended and is being released.
 	StateEnding State = "ending"
@@ -112,6 +112,9 @@ type Report struct {
 	State         State
 	// Held: the member starts only when ordered. Grouped: it holds itself when it ends.
 	Held, Grouped bool
+	// Within, of a group that is ready, is the state of a member that is not: one that comes after the group waits for it, or
+	// wakes it. Empty if all are ready.
+	Within State
 	// Failures since the last order that ended the member.
 	Failures uint64
 	Cause    *supervisor.Cause // of the last end; may be nil

@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ func newSim(t require.TestingT, tree []group.Config, policy func(m group.Member)
 	s := &sim{t: t, now: time.Unix(1000, 0), rnd: rnd, servers: map[string]*simServer{}, groups: map[string]*simGroup{}, parent: map[string]string{}, users: map[string][]string{}}
 	for _, c := range tree {
 		s.groups[c.Name] = &simGroup{sim: s, config: c, seen: map[string]group.State{}, sent: map[string]uint64{}}
-		s.groups[c.Name].Group = group.New(c, !c.Root, 0)
+		s.groups[c.Name].Group = group.New(c, nil, 0)
 		for _, m := range c.Members {
 			s.parent[m.Name] = c.Name
 			for _, a := range m.After {
@@ -216,10 +217,10 @@ func (g *simGroup) step(in group.Input) {
 	s := g.sim
 	switch in.Kind {
 	case group.InputAdded:
-		g.seen[in.Member.Name], g.sent[in.Member.Name] = in.Report.State, 0
+		g.seen[in.Member.Name], g.sent[in.Member.Name] = cmp.Or(in.Report.Within, in.Report.State), 0
 	case group.InputReport, group.InputOutside:
 		if in.Report.Seq >= g.sent[in.Name] {
-			g.seen[in.Name] = in.Report.State
+			g.seen[in.Name] = cmp.Or(in.Report.Within, in.Report.State)
 		}
 	default:
 	}
@@ -247,7 +248,9 @@ func (g *simGroup) step(in group.Input) {
 		case group.EffectWake:
 			if x := s.servers[e.Name]; x != nil {
 				s.send(name, e.Name, x.want)
+				continue
 			}
+			s.send(name, e.Name, func() { s.groups[e.Name].step(group.Input{Kind: group.InputWanted}) })
 		case group.EffectSetTimer:
 			machine := g.Group
 			s.after(e.Delay, func() {
@@ -266,10 +269,10 @@ func (g *simGroup) step(in group.Input) {
 
 // panics loses the group and everything on its way to it, and makes it again.
 func (g *simGroup) panics() {
-	s, name, held := g.sim, g.config.Name, g.Report().Held
+	s, name, last := g.sim, g.config.Name, g.Report()
 	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return q.to == name })
 	g.gen++
-	g.Group = group.New(g.config, held, g.gen<<32)
+	g.Group = group.New(g.config, &last, g.gen<<32)
 	for i, m := range g.config.Members {
 		g.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: s.reportOf(m.Name)})
 		for _, a := range m.After {

@@ -221,7 +221,11 @@ func (w *storm) rest(counts map[string]int) {
 	for i := 0; w.deliver() || w.fire(); i++ {
 		require.Less(w.t, i, 100_000, "it does not come to rest\n%s", w.describe())
 	}
-	idle := func(s group.State) bool {
+	idle := func(r group.Report) bool {
+		s := r.State
+		if r.Within != "" {
+			s = r.Within
+		}
 		return s == group.StateStopped || s == group.StateGivenUp || s == group.StateWaiting || s == group.StateBlocked || s == group.StateFailed
 	}
 	for name := range w.members {
@@ -235,12 +239,12 @@ func (w *storm) rest(counts map[string]int) {
 		case r.State == group.StateFailed && w.members[name].Restart == group.Temporary:
 		default:
 			require.Contains(w.t, []group.State{group.StateWaiting, group.StateFailed}, r.State, "%s hangs\n%s", name, w.describe())
-			why := idle(w.groups[w.parent[name]].Report().State)
+			why := idle(w.groups[w.parent[name]].Report())
 			if w.groups[w.parent[name]].Report().State == group.StateBlocked {
 				why = false
 			}
 			for _, before := range w.after(name) {
-				why = why || idle(w.reportOf(before).State)
+				why = why || idle(w.reportOf(before))
 			}
 			require.True(w.t, why, "%s waits for nothing\n%s", name, w.describe())
 		}

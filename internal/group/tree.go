@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Validate checks the groups of one client: names, membership, and that nothing waits for itself. A name in After
@@ -39,17 +37,17 @@ func Validate(tree []Config) error {
 		if _, ok := parent[g.Name]; ok == g.Root {
 			return fmt.Errorf("group %q must be the root, or a member of one group", g.Name)
 		}
-		if g.Parallel && (g.Strategy == supervisor.RestForOne || g.Strategy == supervisor.OneForAll) {
+		if g.Parallel && g.ordered() {
 			return fmt.Errorf("group %q: with the strategy %s, members start in order", g.Name, g.Strategy)
 		}
 	}
 	return checkCircle(tree)
 }
 
-// Before returns, for each server of a valid tree that comes after others, all servers that must have been ready
-// when it starts. They end after it.
-func Before(tree []Config) map[string][]string {
-	waits, isGroup := events(tree)
+// Before returns, for each server of a valid tree that comes after others, all servers that must be ready each time
+// it starts. together: also those that only start before it when all start, and end after it when all end.
+func Before(tree []Config, together bool) map[string][]string {
+	waits, isGroup := events(tree, together)
 	before := map[string][]string{}
 	for start := range waits {
 		if start.ready || isGroup[start.name] {
@@ -79,15 +77,15 @@ type event struct {
 	ready bool
 }
 
-// events returns what each event waits for.
-func events(tree []Config) (waits map[event][]event, isGroup map[string]bool) {
+// events returns what each event waits for. together is as in [Before].
+func events(tree []Config, together bool) (waits map[event][]event, isGroup map[string]bool) {
 	waits, isGroup = map[event][]event{}, map[string]bool{}
 	for _, g := range tree {
 		isGroup[g.Name] = true
 		for i, m := range g.Members {
 			start, ready := event{m.Name, false}, event{m.Name, true}
 			waits[start] = append(waits[start], event{g.Name, false})
-			if i > 0 && !g.Parallel {
+			if i > 0 && (g.ordered() || together && !g.Parallel) {
 				waits[start] = append(waits[start], event{g.Members[i-1].Name, true})
 			}
 			for _, a := range m.After {
@@ -102,7 +100,7 @@ func events(tree []Config) (waits map[event][]event, isGroup map[string]bool) {
 
 // checkCircle returns an error if an event waits for itself.
 func checkCircle(tree []Config) error {
-	waits, _ := events(tree)
+	waits, _ := events(tree, true)
 	var path []event
 	done := map[event]bool{}
 	var visit func(e event) error
@@ -139,11 +137,7 @@ type CircleError struct {
 
 // Error says what to change.
 func (e *CircleError) Error() string {
-	names := make([]string, 0, len(e.Path))
-	for _, name := range e.Path {
-		names = append(names, fmt.Sprintf("%q", name))
-	}
-	return fmt.Sprintf("groups: %s wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(names, " → "))
+	return fmt.Sprintf("groups: \"%s\" wait for each other in a circle; change \"after\", the order or the nesting of one of them", strings.Join(e.Path, `" → "`))
 }
 
 // circle is the error for events that wait for each other.

@@ -46,10 +46,13 @@ func TestOrder(t *testing.T) {
 		{Name: "more", Root: true, Members: []group.Member{server("net"), server("cache")}},
 	}
 	require.NoError(t, group.Validate(tree))
-	before := group.Before(tree)
+	before := group.Before(tree, true)
 	for _, pair := range [][2]string{{"net", "disk"}, {"disk", "sql"}, {"sql", "proxy"}, {"proxy", "api"}, {"cache", "api"}, {"net", "cache"}, {"net", "proxy"}, {"disk", "api"}} {
 		require.Contains(t, before[pair[1]], pair[0])
 	}
 	require.Empty(t, before["x"])
 	require.ElementsMatch(t, []string{"net", "disk", "sql"}, before["proxy"])
+	needs := group.Before(tree, false)
+	require.Equal(t, []string{"net"}, needs["sql"], "the order of one_for_one is that of the start")
+	require.ElementsMatch(t, []string{"net", "disk", "sql"}, needs["proxy"])
 }

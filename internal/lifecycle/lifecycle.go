@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"math/rand/v2"
+	"sort"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
@@ -32,7 +33,7 @@ type Lifecycle struct {
 	// The budget. attempt is how much of MaxAttempts is spent. ends are the recent ends
 	// for the restart intensity; tooMany: they exceed it.
 	attempt int
-	ends    window
+	ends    Window
 	tooMany bool
 
 	// What the operator, the users and the group of the server want. [Lifecycle.setFlags] writes them.
@@ -64,6 +65,9 @@ type Lifecycle struct {
 func NewLifecycle(p supervisor.Policy, supervised bool, random func() float64) *Lifecycle {
 	if random == nil {
 		random = rand.Float64
+	}
+	if p.Intensity.Restarts <= 0 { // which means any number, and for a Window none
+		p.Intensity.Window = 0
 	}
 	return &Lifecycle{policy: p, supervised: supervised, random: random}
 }
@@ -106,9 +110,6 @@ func (l *Lifecycle) RetryAt() time.Time {
 // Stale counts inputs that were dropped because they were about another epoch or timer
 // than the current one.
 func (l *Lifecycle) Stale() uint64 { return l.stale }
-
-// Policy is the policy that the lifecycle follows.
-func (l *Lifecycle) Policy() supervisor.Policy { return l.policy }
 
 // Fenced reports whether InputFence has come: no further session is started.
 func (l *Lifecycle) Fenced() bool { return l.fenced }
@@ -209,6 +210,11 @@ func (l *Lifecycle) atRest() bool {
 	return l.state == supervisor.StateStopped || l.state == supervisor.StateAsleep || l.state == supervisor.StateResting
 }
 
+// Finished reports whether a process has exited with 0 by itself. cause may be nil.
+func Finished(cause *supervisor.Cause) bool {
+	return cause != nil && cause.Kind == supervisor.CauseExit && cause.ExitCode != nil && *cause.ExitCode == 0
+}
+
 func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	switch g {
 	case GuardRestartRequested:
@@ -216,8 +222,7 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	case GuardFenced:
 		return l.fenced
 	case GuardFinished:
-		code := in.Cause.ExitCode
-		return l.Transient && !in.Busy && in.Cause.Kind == supervisor.CauseExit && code != nil && *code == 0
+		return l.Transient && !in.Busy && Finished(in.Cause)
 	case GuardHalted:
 		return l.halted && !l.fenced
 	case GuardGivenUp:
@@ -275,7 +280,7 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 			in.Cause = in.Cause.Clone()
 			in.Cause.Kind, in.Cause.Message = supervisor.CauseRequested, "the server has done its work: "+in.Cause.Error()+"; it starts when it is wanted"
 		case !in.Cause.Host:
-			l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+			l.tooMany = l.ends.Exceeded(now, l.policy.Intensity)
 			if t.To == supervisor.StateClosing && !l.isFirstStart() {
 				l.failures++
 			}
@@ -381,7 +386,7 @@ func (l *Lifecycle) resetBudget(requested bool) {
 	l.attempt = 0
 	if requested {
 		l.tooMany = false
-		l.ends.reset()
+		l.ends = Window{}
 	}
 }
 
@@ -393,42 +398,27 @@ func stableAfter(p supervisor.Policy) time.Duration {
 	return defaults.StableAfter
 }
 
-// window counts the ends of sessions within a sliding window of time, as OTP's
-// supervisor does for its restart intensity.
-type window struct{ ends []time.Time } // oldest first
+// Window counts ends within a sliding window of time, as OTP's supervisor does for its restart intensity.
+type Window struct{ ends []time.Time } // oldest first
 
-// exceeded records an end at now and reports whether there are now more of
-// them within i.Window than i.Restarts allows.
-func (w *window) exceeded(now time.Time, i supervisor.Intensity) bool {
-	if i.Restarts <= 0 || i.Window <= 0 {
+// inside returns the ends that are within i.Window.
+func (w *Window) inside(now time.Time, i supervisor.Intensity) []time.Time {
+	return w.ends[sort.Search(len(w.ends), func(n int) bool { return now.Sub(w.ends[n]) < i.Window }):]
+}
+
+// Exceeded records an end at now and reports whether there are now more of them within i.Window than i.Restarts. No window
+// is no bound.
+func (w *Window) Exceeded(now time.Time, i supervisor.Intensity) bool {
+	if i.Window <= 0 {
 		return false
 	}
-	kept := w.ends[:0]
-	for _, t := range w.ends {
-		if now.Sub(t) < i.Window {
-			kept = append(kept, t)
-		}
-	}
-	// One more than allowed decides; older ones are not needed.
-	if len(kept) > i.Restarts {
-		kept = kept[len(kept)-i.Restarts:]
-	}
-	w.ends = append(kept, now)
+	kept := w.inside(now, i)
+	kept = kept[max(len(kept)-i.Restarts, 0):] // one more than allowed decides; older ones are not needed
+	w.ends = append(append(w.ends[:0], kept...), now)
 	return len(w.ends) > i.Restarts
 }
 
 // full reports whether one more end, at now, would be too many.
-func (w *window) full(now time.Time, i supervisor.Intensity) bool {
-	if i.Restarts <= 0 || i.Window <= 0 {
-		return false
-	}
-	inside := 0
-	for _, t := range w.ends {
-		if now.Sub(t) < i.Window {
-			inside++
-		}
-	}
-	return inside >= i.Restarts
+func (w *Window) full(now time.Time, i supervisor.Intensity) bool {
+	return i.Window > 0 && len(w.inside(now, i)) >= i.Restarts
 }
-
-func (w *window) reset() { w.ends = w.ends[:0] }

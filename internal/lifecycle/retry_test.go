@@ -81,8 +81,8 @@ func TestStandby_limit_of_the_host(t *testing.T) {
 // them all.
 func TestWindowIsBoundedAndExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var w window
-		in := supervisor.Intensity{Restarts: rapid.IntRange(1, 4).Draw(t, "restarts"), Window: 10 * time.Second}
+		var w Window
+		in := supervisor.Intensity{Restarts: rapid.IntRange(0, 4).Draw(t, "restarts"), Window: 10 * time.Second}
 		now, all := time.Unix(1000, 0), []time.Time(nil)
 		for range rapid.IntRange(1, 40).Draw(t, "ends") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gap")) * time.Second)
@@ -94,7 +94,7 @@ func TestWindowIsBoundedAndExact(t *testing.T) {
 				}
 			}
 			require.Equal(t, inside > in.Restarts, w.full(now, in), "full and exceeded agree")
-			require.Equal(t, inside > in.Restarts, w.exceeded(now, in))
+			require.Equal(t, inside > in.Restarts, w.Exceeded(now, in))
 			require.LessOrEqual(t, len(w.ends), in.Restarts+1)
 		}
 	})

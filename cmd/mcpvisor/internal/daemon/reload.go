@@ -351,7 +351,7 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 	return changes, unchanged
 }
 
-// alsoChanged are the keys at the top of a file, but for servers, that say something else than before.
+// alsoChanged returns the keys at the top of a file whose values have changed, except those of the servers.
 func (r *reloader) alsoChanged(file *config.File) (keys []string) {
 	if next := settingsOf(file); gatewayProblem(file) == "" {
 		next.ShareOf, next.OnDownOf = r.gateway.ShareOf, r.gateway.OnDownOf // they are keys of servers

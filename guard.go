@@ -16,8 +16,8 @@ type CatalogGuard interface {
 	Check(server string, offer Offer) []Finding
 }
 
-// Offer is what a server offers, as it sent it, but for secrets of its [ServerSpec], which are masked: then an entry is in
-// canonical form. The guard must not change it.
+// Offer is what a server offers, as it sent it. Only secrets of its [ServerSpec] are masked; an entry with such a secret is
+// in canonical form. The guard must not change it.
 type Offer struct {
 	// Instructions is the server's advice to a language model, shortened to 64 KiB.
 	Instructions string

@@ -62,10 +62,10 @@ type ServerSpec struct {
 	// with MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
-	// Overlap says that another process of this server may run while one does, so that facade.Client.Apply
-	// starts it beside the server that it replaces. That one gets the calls until the new one is ready, which
-	// costs no call a wait. Servers over HTTP and those with Standby do that anyway; others are ended before
-	// they are started again, since they may hold a port or a lock. It excludes Exclusive.
+	// Overlap says that two processes of this server may run at the same time. Then facade.Client.Apply starts a
+	// changed server beside the old one, which gets the calls until the new one is ready, so that no call waits.
+	// Servers over HTTP and those with Standby do that anyway; others are ended before they are started again,
+	// since they may hold a port or a lock. It excludes Exclusive.
 	Overlap bool
 	// Exclusive says that at most one process of this server may exist among all hosts that share
 	// a configuration: it holds a browser profile, a lock or a licence. A single client ends every

@@ -127,7 +127,7 @@ type HTTP struct {
 	// remembered for the next incarnation, so SSE only saves the first attempt.
 	SSE bool
 	// MessagesURL, if set, replaces the address that a server over HTTP+SSE names for messages,
-	// but for its query: a server behind a proxy that strips a prefix of the path does not know
+	// except for its query: a server behind a proxy that strips a prefix of the path does not know
 	// its outer address. It is relative to URL, and must have its origin.
 	MessagesURL string
 }

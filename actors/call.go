@@ -36,7 +36,7 @@ type Spent struct{ Took, Queued time.Duration }
 // Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
 // in the queue, too; only CallTotal is reduced by that wait. spent.Took is the time since
 // r.Began, which is now if it is zero. The error is a *mcpvisor.Error with every field but
-// Op, or [transport.ErrTask]; then call [View.TaskTaken]. Beside a [transport.TaskFailure] the result is what the server said about the task.
+// Op, or [transport.ErrTask]; then call [View.TaskTaken]. With a [transport.TaskFailure], result is what the server said about the task.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
 	if v.State != supervisor.StateReady && (v.current == nil || !v.current.limiter.isOpenFor(r.Method)) {
 		return nil, spent, v.Unavailable()
@@ -218,7 +218,8 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 	return rt.awaitReady(ctx, name, true, func(*View) bool { return false })
 }
 
-// AwaitLists is AwaitReady that returns as soon as it is known what the server offers, or offered last. It wakes none.
+// AwaitLists is AwaitReady that returns as soon as it is known what the server offers, or offered last. It does not wake
+// the server.
 func (rt *Runtime) AwaitLists(ctx context.Context, name string) error {
 	_, err := rt.awaitReady(ctx, name, false, func(v *View) bool {
 		known, _ := v.Known()
@@ -227,8 +228,8 @@ func (rt *Runtime) AwaitLists(ctx context.Context, name string) error {
 	return err
 }
 
-// AwaitSettled is AwaitReady that returns for a server, too, that does not run because nothing wants it or an operator has
-// stopped it. It wakes none.
+// AwaitSettled is AwaitReady that also returns if the server does not run, because nothing wants it or an operator has
+// stopped it. It does not wake the server.
 func (rt *Runtime) AwaitSettled(ctx context.Context, name string) error {
 	_, err := rt.awaitReady(ctx, name, false, func(v *View) bool { return v.atRest() || v.State == supervisor.StateStopped })
 	return err
@@ -248,7 +249,7 @@ func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration)
 // errWakeOverdue is the cause of a context that ends with the timeout of a call whose server is being woken.
 var errWakeOverdue = errors.New("the server was at rest, and was not ready within the timeout of the call")
 
-// awaitReady waits until a server is ready, or until the caller has enough. wanted: one that is at rest is woken.
+// awaitReady waits until a server is ready, or until enough reports true. If wanted, it wakes a server that is at rest.
 func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, enough func(*View) bool) (*View, error) {
 	var last <-chan time.Time
 	for {
@@ -350,9 +351,8 @@ func (rt *Runtime) RecordCall(v *View, record *monitor.CallRecord, listed bool) 
 	}
 }
 
-// shownTarget returns the target of a request as operators see it: one line of at most
-// 256, without the secrets in the URI of a resource. It is redacted
-// before it is cut, so that no part of a secret stays.
+// shownTarget returns the target of a request as operators see it: one line of at most 256 bytes, without
+// the secrets in the URI of a resource. It is redacted before it is cut, so that no part of a secret stays.
 func shownTarget(method, target string) string {
 	if strings.HasPrefix(method, "tasks/") { // the id of a task may be all that a server asks for
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
-// setTree gives the groups of a client, with their members that are registered. The first is the root, whose name
-// is empty; it has what is in no other group. No configs: there is nothing to order.
+// setTree tells the actor groups which groups a client has, and which of their members are registered. The first config is
+// that of the root, whose name is empty; it has what is in no other group. No configs: there is nothing to order.
 type setTree struct {
 	messages.Base
 	configs []group.Config
@@ -111,7 +111,7 @@ type place struct {
 type groupsState struct {
 	nodes   map[string]*groupNode
 	servers map[string]*place
-	// watchers are the groups with members that come after something which is in another group, by its name.
+	// watchers has, by the name of a server or group, the other groups with a member that comes after it.
 	watchers  map[string][]string
 	lastToken uint64
 	lastLife  uint64
@@ -356,13 +356,13 @@ func sameGroup(a, b group.Config) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// leave tells a group that a member is gone, and those who come after it.
+// leave tells a group, and the groups with members after this one, that a member has left.
 func (g *groups) leave(c actor.Context, name, of string) {
 	g.input(c, of, group.Input{Kind: group.InputRemoved, Name: name})
 	g.tellWatchers(c, name, group.Report{})
 }
 
-// watch notes who comes after something that is in another group.
+// watch sets the watchers.
 func (g *groups) watch() {
 	g.state.watchers = map[string][]string{}
 	for name, n := range g.state.nodes {

@@ -18,7 +18,7 @@ import (
 
 // keptOffer answers the lists of a server that does not run.
 type keptOffer struct {
-	transport.Session // of none; what is not below is not called
+	transport.Session // nil: only the methods below are called
 	body              *encodedlists.Body
 }
 
@@ -61,7 +61,7 @@ func (rt *Runtime) offered(spec *mcpvisor.ServerSpec, found *catalog.Catalog, in
 }
 
 // withoutSecrets returns an offer in which the secrets of the server are masked: a guard may keep it where they do not belong,
-// and another secret is no other offer.
+// and a secret that changes does not change the offer.
 func withoutSecrets(spec *mcpvisor.ServerSpec, offer mcpvisor.Offer) mcpvisor.Offer {
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)

@@ -97,7 +97,7 @@ func (m *manager) removeBeside(c actor.Context, name string, main *registration,
 	case next != nil && !main.stopping:
 		main.successor = nil
 		m.replace(c, next, main)
-	case main.supervisor != nil: // readers do not see the other one's calls any longer, and a fence is complete
+	case main.supervisor != nil: // readers no longer see the other one's calls, and a fence is complete
 		c.Send(main.supervisor, &messages.ReconcileRequest{})
 	}
 }

@@ -33,8 +33,8 @@ var listRetry = backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 // server announces a change, when the list expires or gets too old, when a failed reading is retried,
 // and when a caller asks for it. One timer serves all of these; see nextReading.
 //
-// All fields but changed are owned by the port's actor goroutine. A reading runs in a
-// goroutine of its own, and there is one at a time.
+// All fields are owned by the port's actor goroutine; any goroutine may note a change in incarnation.changed.
+// A reading runs in a goroutine of its own, and there is one at a time.
 type refresher struct {
 	port      *portRef
 	active    bool // between start and stop

@@ -157,14 +157,14 @@ func (rt *Runtime) ReplaceAll(ctx context.Context, specs []mcpvisor.ServerSpec) 
 const knownTimeout = 5 * time.Second
 
 func (rt *Runtime) registerAll(ctx context.Context, specs []mcpvisor.ServerSpec, replace bool, await func(m *messages.Register, reply <-chan error, accepted <-chan uint64) error) []error {
-	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	knowing, cancel := context.WithTimeout(ctx, knownTimeout) // await has the context of the caller
 	defer cancel()
 	all, replies, accepted := &messages.RegisterAll{}, make([]chan error, len(specs)), make([]chan uint64, len(specs))
 	for i, spec := range specs {
 		replies[i], accepted[i] = make(chan error, 1), make(chan uint64, 1)
 		m := &messages.Register{Spec: spec.Clone(), Replace: replace, Reply: replies[i], Accepted: accepted[i]} // the caller may change its copy
 		if rt.opts.Known != nil {
-			m.Known = rt.opts.Known(ctx, &m.Spec)
+			m.Known = rt.opts.Known(knowing, &m.Spec)
 		}
 		all.All = append(all.All, m)
 	}

@@ -323,7 +323,7 @@ func (v *View) Known() (c *catalog.Catalog, down bool) {
 	return c, c != nil
 }
 
-// Offer is what the last session offers or offered that was ready, as the server sent it; nil if none was.
+// Offer returns what the server offered in its last ready session, as the server sent it; nil if no session was ready.
 func (v *View) Offer() (mcpvisor.SessionInfo, *catalog.Catalog) {
 	c := v.knownCatalog()
 	if c == nil || v.current == nil || !v.EverReady {

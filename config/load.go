@@ -193,7 +193,7 @@ func (p *parser) readLock(top *hujson.Object) {
 		text, ok := literal(v, '"')
 		return ok && slices.Contains(lockModes, text.String())
 	}) {
-		if name := []byte(strings.ToLower(memberName(m))); string(slices.Sorted(slices.Values(name))) != "cklo" { // a level of logs may be "warn" or "off", too
+		if name := []byte(strings.ToLower(memberName(m))); string(slices.Sorted(slices.Values(name))) != "cklo" { // not the letters of "lock": it may be another key, such as a level of logs, which has "warn" and "off", too
 			p.addProblem(&m.Value, "", SeverityWarning, "unknown key %q is ignored; did you mean \"lock\"?", memberName(m))
 			continue
 		}

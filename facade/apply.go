@@ -30,8 +30,8 @@ const KeepOthers = "*"
 // is not used. keep is for servers that the program has registered itself, and for entries
 // of a file that cannot be used at present (config.File.Broken).
 //
-// Servers are unregistered first and all at once, but for those that others come after, so that new ones may use what they held. The calls in flight
-// of a server that is unregistered or replaced may end before, as with [WithDrain]: within Timeouts.Drain of
+// Servers are unregistered first, so that new ones can use what they held: all at once, except that a server ends
+// after those that come after it. The calls in flight of a server that is unregistered or replaced may end before, as with [WithDrain]: within Timeouts.Drain of
 // its old spec, or else with ErrClosed and OutcomeUnknown. Subscriptions and the log level pass to the new server.
 //
 // A server over HTTP, and one whose new spec has Overlap or Standby, starts beside the old one, which gets

@@ -319,11 +319,11 @@ func (c *Client) Fence(ctx context.Context, name, reason string) error {
 	return c.withServerOp(err, name, "fence "+name)
 }
 
-// WaitReady waits until each of the named servers has been ready; no names mean all that are
-// registered now, but for those that are asleep, resting or stopped. A named server that is asleep or resting is woken. It returns when each of them has been ready or cannot become ready by itself.
-// A server may wait for one that is stopped or not registered, and WaitReady with it: give ctx a deadline. If
-// one server failed, it returns the error of that server. If several failed, it returns their
-// errors in the order of the names, joined by [errors.Join].
+// WaitReady waits until each of the named servers has been ready or cannot become ready by itself. Without names it
+// waits for all servers that are registered now, except those that are asleep, resting or stopped. It wakes a named
+// server that is asleep or resting. A server may wait for one that is stopped or not registered, and WaitReady with it:
+// give ctx a deadline. If one server failed, WaitReady returns its error; if several failed, their errors in the order
+// of the names, joined by [errors.Join].
 //
 // Errors: ErrUnknownServer, ErrUnavailable (an operator has stopped it), ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
 func (c *Client) WaitReady(ctx context.Context, names ...string) error {

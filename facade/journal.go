@@ -363,7 +363,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:
 		k.beginForget().wait()
 	default:
-		k.ended(q.view, got.raw, err)
+		k.writeEnd(q.view, got.raw, err)
 	}
 	return got, err
 }
@@ -390,12 +390,12 @@ const maxJournalErrorBytes = 4 << 10
 // one has got the result, known is true. If the key belongs to a later call by now, nothing is noted.
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
 	if k.unlock != nil { // no other handle can have told it
-		k.ended(v, result, err)
+		k.writeEnd(v, result, err)
 		return nil, false
 	}
 	first := make(chan json.RawMessage, 1) // has the result of another handle
 	own := &keyedCall{c: k.c, entry: k.entry}
-	own.end(v, result, err)
+	own.setEnd(v, result, err)
 	e := own.entry
 	e.Updated = time.Now()
 	w := k.begin(&e, func(ctx context.Context, store mcpvisor.Journal) error {
@@ -423,16 +423,16 @@ func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error)
 	return earlier, err != nil && len(earlier) > 0
 }
 
-// ended notes the end of the call, and waits for it, though not for long.
-func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
-	k.end(v, result, err)
+// writeEnd writes the end of the call into the journal. It waits for that for journalPatience at most.
+func (k *keyedCall) writeEnd(v *actors.View, result json.RawMessage, err error) {
+	k.setEnd(v, result, err)
 	w := k.beginPut()
 	k.entry.Result = nil // the write has it
 	w.wait()
 }
 
-// end makes the entry that of a call that has ended.
-func (k *keyedCall) end(v *actors.View, result json.RawMessage, err error) {
+// setEnd makes the entry that of a call that has ended.
+func (k *keyedCall) setEnd(v *actors.View, result json.RawMessage, err error) {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
 	entry.TaskCreated, entry.Target, entry.Incarnation = time.Time{}, "", ""
@@ -464,7 +464,7 @@ func (k *keyedCall) setResult(v *actors.View, result json.RawMessage) {
 		if v != nil {
 			result = v.Redact(result)
 		}
-		// What is no object behind the redaction could not be returned: it is not kept.
+		// A result that is not an object after the redaction could not be returned, so it is not kept.
 		if len(result) > 0 && result[0] == '{' {
 			entry.Result = result
 		}

@@ -170,7 +170,7 @@ func appendRound(params json.RawMessage, n relayhook.Continuation) json.RawMessa
 }
 
 // errEarlierVersion is the cause of a round for a server that cannot know the earlier ones.
-var errEarlierVersion = errors.New("the server speaks a protocol version without rounds by now, so the call must begin again")
+var errEarlierVersion = errors.New("the server now speaks a protocol version without rounds, so the call must begin again")
 
 // errRelayOnly is the cause of a call whose rounds the client of the host has to make.
 var errRelayOnly = errors.New("WithRelay needs a caller that makes the next round, so it cannot be combined with WithKey or StartTask, and completions have no rounds")

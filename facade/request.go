@@ -67,8 +67,8 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	return got, nil
 }
 
-// awaitServer waits until a server is ready, with WithWaitReady. Without it, it waits for a server only that is at rest, and
-// returns the view of any other at once.
+// awaitServer waits until a server is ready, with WithWaitReady. Without that option it waits only for a server that is at
+// rest, and returns the view of any other server at once.
 func (c *Client) awaitServer(ctx context.Context, v *actors.View, o *callOptions) (*actors.View, error) {
 	switch {
 	case !o.WaitReady && !v.Rests():
@@ -114,8 +114,8 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 // errUnbounded is the cause of a call that nothing but the server would end.
 var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
 
-// sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was sent for a reason that [passes], and
-// only then; without it, if the server has gone to sleep. It completes r.
+// sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was sent for a temporary reason
+// ([isTemporary]), and only then. Without that option it does so only if the server has just gone to sleep. It completes r.
 func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
@@ -145,10 +145,10 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.Timeout, share: r.Held}, nil
 		case transport.ErrTask:
 			defer v.TaskTaken()
-			return c.begun(ctx, q, v, r, o, raw)
+			return c.continueAsTask(ctx, q, v, r, o, raw)
 		}
 		var e *mcpvisor.Error
-		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || !passes(e.Kind) {
+		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || !isTemporary(e.Kind) {
 			return response{}, err
 		}
 		var next *actors.View
@@ -206,9 +206,9 @@ func (c *Client) checkListed(v *actors.View, method, target string) (err error) 
 	return err
 }
 
-// passes reports whether a reason for which nothing was sent may be gone in a moment, without a change by the caller or an
+// isTemporary reports whether a reason for which nothing was sent may be gone in a moment, without a change by the caller or an
 // operator: the server was down, was replaced, ended just then or had too much to do.
-func passes(k mcpvisor.ErrorKind) bool {
+func isTemporary(k mcpvisor.ErrorKind) bool {
 	switch k {
 	default:
 		return false
@@ -217,8 +217,8 @@ func passes(k mcpvisor.ErrorKind) bool {
 	}
 }
 
-// begun continues a call after the server has made a task of it.
-func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
+// continueAsTask continues a call after the server has made a task of it.
+func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
 	if o.TaskRelay != nil {
 		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {

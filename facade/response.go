@@ -149,7 +149,7 @@ func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, 
 		r, err := decodeLarge(ctx, got, decodeWholeToolResult)
 		return r, withRawHint(err, "CallToolRaw")
 	}
-	// The answer is here, and to decode it takes no time: the end of ctx does not matter any longer.
+	// The answer is here, and to decode it takes no time: the end of ctx no longer matters.
 	r, err := decodeWholeToolResult(context.Background(), got.raw)
 	return r, withRawHint(err, "CallToolRaw")
 }

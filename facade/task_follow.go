@@ -191,7 +191,7 @@ const listenFrom = time.Second
 // until its session ends, and until there is something to send to it.
 func (f *follower) pause(ctx context.Context) error {
 	if f.lost {
-		return f.ended(ctx)
+		return f.contextError(ctx)
 	}
 	pause := f.nextPause()
 	if pause >= listenFrom {
@@ -203,11 +203,11 @@ func (f *follower) pause(ctx context.Context) error {
 	for {
 		select {
 		case <-timer.C:
-			return f.ended(ctx)
+			return f.contextError(ctx)
 		case <-f.view.Ended():
-			return f.ended(ctx)
+			return f.contextError(ctx)
 		case <-ctx.Done():
-			return f.ended(ctx)
+			return f.contextError(ctx)
 		case <-changed:
 			changed = nil
 		case answer := <-f.inputs.answers: // nil while none is awaited
@@ -242,8 +242,8 @@ func (f *follower) nextPause() time.Duration {
 	return pause
 }
 
-// ended is the error of a call whose context has ended; nil if it has not.
-func (f *follower) ended(ctx context.Context) error {
+// contextError is the error of a call whose context has ended; nil if it has not.
+func (f *follower) contextError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (f *follower) awaitNext(ctx context.Context) error {
 	}
 	why := "has not come back within the time that the call may be without progress"
 	if context.Cause(ctx) != errNotBack {
-		if err := f.ended(ctx); err != nil {
+		if err := f.contextError(ctx); err != nil {
 			return err
 		}
 		// err becomes text: its classification, as that nothing was sent, is not that of the call.
@@ -429,7 +429,7 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	code, isRPC := transport.ErrorCode(err)
 	switch {
 	case ctx.Err() != nil:
-		return f.ended(ctx)
+		return f.contextError(ctx)
 	case sessionEnded(e), e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindClosed):
 		f.lost, f.early, f.hasResult = true, nil, false
 		return nil

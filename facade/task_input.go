@@ -92,7 +92,7 @@ func (f *follower) state(ctx context.Context, share *budget.Share) (task.Task, e
 		if t, known, err := f.get(ctx, share); known || err != nil {
 			return t, err
 		}
-		if err := f.ended(ctx); err != nil {
+		if err := f.contextError(ctx); err != nil {
 			return task.Task{}, err
 		}
 	}

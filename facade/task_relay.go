@@ -14,11 +14,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A host that calls for its own clients, such as a gateway, hands the task that a server makes of a call
-// to its own client, which asks for it as often as it wants. All that the host has to keep is the
-// names of server and task.
+// When a server makes a task of a call, a host that calls for its own clients, such as a gateway, hands the task
+// to the client that has made the call. That client asks for the task as often as it wants. The host keeps only
+// the names of the server and of the task.
 
-// errTaskRelayOnly is the cause of a call whose task two would follow.
+// errTaskRelayOnly is the cause of a call with options by which both the caller and this client would follow its task.
 var errTaskRelayOnly = errors.New("WithTaskRelay hands the task to the caller, so it cannot be combined with WithKey or StartTask")
 
 // relayTask notes which task the server has made of the call.

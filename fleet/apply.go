@@ -104,7 +104,7 @@ func Move(ctx context.Context, s store.Store, server, node string) error {
 	if err != nil {
 		return fmt.Errorf("move server %q to node %q: %w", server, node, err)
 	}
-	defer func() { // it is not tried any longer
+	defer func() { // it is no longer tried
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 		defer cancel()
 		_ = s.Revoke(ending, lease)

@@ -38,7 +38,7 @@ type catalogs struct {
 
 	mu    sync.Mutex
 	own   map[string]*encodedlists.Body // of the servers here, by name; guarded by mu, as the fields below
-	dirty map[string]bool               // what is to be published
+	dirty map[string]bool               // servers whose catalogs are to be published
 	wake  chan struct{}                 // has room for one
 }
 
@@ -190,8 +190,9 @@ func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 	})
 }
 
-// followPrefix tells what is below a prefix of the store, if after is 0, and each change of it behind after, which it
-// keeps up to date. It returns when more says that this is enough, the store fails, or ctx ends.
+// followPrefix calls more for each change below a prefix of the store since revision after, and keeps after up to date. If
+// after is 0, it first calls more for each pair that is there. It returns when more returns false, the store fails, or ctx
+// ends.
 func followPrefix(ctx context.Context, s store.Store, prefix string, after *int64, more func(store.Event) bool) error {
 	if *after == 0 {
 		reading, cancel := context.WithTimeout(ctx, readTimeout)

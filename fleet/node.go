@@ -298,7 +298,7 @@ func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), 
 }
 
 // takeStart waits until one more process may be started. done says that it has been, or could not be;
-// after hold it does not count any longer.
+// after hold it no longer counts.
 func (n *Node) takeStart(ctx context.Context, hold time.Duration) (done func(), err error) {
 	select {
 	case n.starts <- struct{}{}:

@@ -76,7 +76,7 @@ func (n *Node) Status() Status {
 	defer cancel()
 	known, err := n.runner.Snapshot(asking)
 	now, clock := boottime.Now(), time.Now()
-	if err != nil { // it does not decide any longer
+	if err != nil { // it no longer decides
 		return Status{Node: n.id, CutOffSince: clock}
 	}
 	at := func(boot time.Duration) time.Time { return clock.Add(boot - now) }

@@ -62,7 +62,7 @@ type seat struct {
 	starts        uint64        // number of copies so far
 }
 
-// serverCopy is a copy. But for stopped it never changes.
+// serverCopy is a running copy of a server. Only stopped changes.
 type serverCopy struct {
 	*facade.Client
 	gen, epoch uint64 // of the registered server when the copy started
@@ -78,8 +78,8 @@ func newTenant(g *gateway, key, principal string) *tenant {
 		seats: map[string]*seat{}, told: map[*notifier][]*offer.View{}}
 }
 
-// client returns the copy of a server. Without one it starts one, and does not wait for it. The error
-// says why there can be none.
+// client returns the copy of a server. If there is none, it starts one, and does not wait until that is ready. The
+// error says why there can be none.
 func (t *tenant) client(server string) (*facade.Client, error) {
 	if relay.Of(t.gateway.client).Closed() { // copies end with the client
 		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
@@ -455,7 +455,7 @@ func (t *tenancy) tenantFor(server string) (found *tenant, err error) {
 	switch {
 	case t.gateway.isCopied(server):
 		if found = t.ownTenant(); found == nil {
-			return nil, errNobody(server)
+			return nil, errUnknownSender(server)
 		}
 	case t.needsLegacy(server):
 		if found = t.sharedTenant(); found == nil {
@@ -504,9 +504,9 @@ func (t *tenancy) mayUse(server, key string) bool {
 	return t.copyKey(server) == key
 }
 
-// errNobody is the error of a request to a server with copies if its client is not known: the copy of
+// errUnknownSender is the error of a request to a server with copies if its client is not known: the copy of
 // another client might get it.
-func errNobody(server string) error {
+func errUnknownSender(server string) error {
 	return message.InvalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
 }
 

@@ -69,7 +69,8 @@
 // A request passes through these files:
 //
 //	serve.go, transport.go                lines of a peer, or a session of the go-sdk
-//	handler.go, http_post.go, access.go   HTTP, and access control
+//	handler.go, http_post.go              HTTP
+//	access.go, tokens.go                  who may use the gateway: pages, hosts, tokens
 //	http_session.go                       sessions over HTTP before 2026-07-28, and their streams
 //	session.go                            what a client has, and its end
 //	requests.go                           a request: its place among those of the session, its goroutine, its end

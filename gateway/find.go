@@ -118,7 +118,7 @@ func (g *gateway) mayHave(name string) []string {
 	return g.view.NeverReady(g.view.Rules())
 }
 
-// awaitServers waits, as a call does, for the lists of servers that have never been ready. It wakes none.
+// awaitServers waits, as a call does, for the lists of servers that have never been ready. It does not wake them.
 func (g *gateway) awaitServers(ctx context.Context, servers []string) {
 	if g.opts.maxWait <= 0 {
 		return

@@ -59,8 +59,8 @@ func (p *params) modern() bool { return p.version >= modernVersion }
 // memberNames are the members that are read of an object.
 type memberNames []string
 
-// The members that are read of params, of tools/call and of all other methods, and of the objects in them. That more
-// bytes follow another name than are read is up to a tool: its params may have members of any name.
+// The members that are read: of the params of tools/call, of those of all other methods, and of the objects in them. The
+// params of tools/call may also have members of any other name.
 var (
 	toolCallNames = memberNames{"name", "arguments", "_meta", "inputResponses", "requestState", "task"}
 	paramNames    = memberNames{"_meta", "protocolVersion", "capabilities", "clientInfo", "cursor", "name", "arguments", "uri", "taskId", "level", "requestId", "inputResponses", "requestState", "ref", "argument", "context", "notifications"}
@@ -136,8 +136,8 @@ func readParams(ctx context.Context, method string, raw json.RawMessage) *params
 	return p
 }
 
-// readNames reads what says which version and which target a message has that is not admitted yet. The rest of it is
-// read when it is: a batch has many messages, and decoded values are larger than their text.
+// readNames reads the version and the target of a message that is not admitted yet, and nothing else. readParams reads the
+// rest when it is admitted: a batch has many messages, and decoded values are larger than their text.
 func readNames(raw json.RawMessage) *params {
 	p := &params{names: true}
 	if len(raw) > 0 && string(raw) != "null" {

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
-// session is what lives as long as a client of the gateway: who it is, what it has subscribed to, its copies of
+// session has what lives as long as a client of the gateway: who the client is, what it has subscribed to, its copies of
 // servers, its bounds. A Transport makes one for each connection. Over HTTP before 2026-07-28 there is one while it is
 // needed (see httpSession), and since then one for each POST.
 //

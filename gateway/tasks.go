@@ -204,7 +204,7 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 }
 
 // errTaskGone is the error of a task that its server does not know.
-var errTaskGone = message.InvalidParams("the server does not know the task any longer: it has expired, or did not survive the end of the server")
+var errTaskGone = message.InvalidParams("the server does not know the task: it has expired, or did not survive the end of the server")
 
 // failure returns the error of a request about the task, without the server's id of the task.
 func (h *taskHandle) failure(err error) error {
@@ -399,9 +399,9 @@ func (r *request) listTasks() (any, error) {
 	})}, nil
 }
 
-// A client gets a sealed id in place of the server's id of a task. It contains the owner, the server, the
-// server's id, which of the tasks with that id it is, an expiry, the key of the tenant whose copy has the task, and the
-// tool, so that another process with the same key can serve the task.
+// A client gets a sealed id in place of the server's id of a task. It contains all that another process with the same key
+// needs to serve the task: the owner, the server, the server's id, which of the tasks with that id it is, an expiry, the
+// key of the tenant whose copy has the task, and the tool.
 
 // taskKind is the kind of sealed text for ids of tasks.
 const taskKind = "task"

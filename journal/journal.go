@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// Retention is how long the entry of a call is kept after it was written last, while no call
 	// with its key is being made and its task is not followed. Then the key is free again, so
-	// choose it longer than anybody repeats a call. Default: 7 days.
+	// choose a time after which callers no longer repeat a call. Default: 7 days.
 	Retention time.Duration
 	// MaxEntries bounds how many calls are kept. When the journal is full, a call with a new key
 	// fails with ErrJournal and is not sent. Default: 100,000.

@@ -160,7 +160,7 @@ func (j *Journal) fullness(until, oldest time.Time) *fullness {
 	return &fullness{until, oldest, j.entries, j.size, j.entries >= j.opts.MaxEntries, j.opts.MaxBytes - j.size}
 }
 
-// refuses reports whether there is no room for a new entry of so many bytes.
+// refuses reports whether there is no room for a new entry of that many bytes.
 func (f *fullness) refuses(now time.Time, bytes int64) bool {
 	return now.Before(f.until) && (f.full || bytes > f.free)
 }

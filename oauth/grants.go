@@ -378,8 +378,8 @@ func scopesToRenew(tokens *Authorization) []string {
 }
 
 // dropRejected removes what the authorization server rejected permanently: the refresh
-// token after invalid_grant, and a dynamic registration that the server does not
-// know any more. It reports whether it removed anything. After any other error,
+// token after invalid_grant, and a dynamic registration that the server no longer
+// knows. It reports whether it removed anything. After any other error,
 // such as a wrong secret, the tokens are kept, because the user can fix the cause.
 func (a *authorizer) dropRejected(ctx context.Context, tokens *Authorization, t trigger, err error) bool {
 	next := tokens.Clone()

@@ -287,8 +287,8 @@ func (a *authorizer) awaitRenewal(ctx context.Context, r *renewal, deadline time
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		// FetchAuthorizationCode may take its minute; every other step must not delay the
-		// call any longer.
+		// FetchAuthorizationCode may take its minute; no other step may delay the
+		// call longer.
 		if !isClosed(r.done) && !isClosed(r.fetching) {
 			return unavailable(0, errors.New("the authorization server has not answered yet; the token request continues in the background"))
 		}

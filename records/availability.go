@@ -9,14 +9,15 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Availability is what records say of one server in a span of time. What is in neither Ready nor Down was not recorded, or the server
-// was at rest, stopped by an operator, waiting for others, or not registered.
+// Availability is what records say of one server in a span of time. The time that is in neither Ready nor Down was not
+// recorded, or the server was at rest, stopped by an operator, waiting for others, or not registered.
 type Availability struct {
 	Server string `json:"server"`
-	// Ready is for how long the server was ready, and Down for how long it should have been and was not, starts included.
+	// Ready is how long the server was ready. Down is how long it was not ready although it should have been, starts included.
 	Ready time.Duration `json:"readyNs"`
 	Down  time.Duration `json:"downNs"`
-	// Ends counts the ends and failed starts that were not asked for, and Restarts the starts that were complete, but for the first of each run.
+	// Ends counts the ends and failed starts that were not asked for. Restarts counts the starts that succeeded, without the
+	// first one of each run.
 	Ends     int `json:"ends"`
 	Restarts int `json:"restarts"`
 	// LastEnd is when such an end happened last, and LastCause its text; zero and empty without one.
@@ -24,7 +25,8 @@ type Availability struct {
 	LastCause string    `json:"lastCause,omitempty"`
 }
 
-// Share is the part of the time in which the server was ready, of that in which it should have been; ok is false if there was none.
+// Share returns in which part of the time in which the server should have been ready it was; ok is false if there was no such
+// time.
 func (a *Availability) Share() (share float64, ok bool) {
 	all := a.Ready + a.Down
 	return a.Ready.Seconds() / max(all.Seconds(), 1e-9), all > 0
@@ -57,8 +59,8 @@ func (c condition) after(kind mcpvisor.EventKind) condition {
 	return c
 }
 
-// conditions are those of servers, but for the ones at rest. The first line of each file has them, because the events that
-// have led to them may be deleted.
+// conditions are those of all servers that are not at rest. The first line of each file has them, because the events that
+// led to them may be deleted.
 type conditions map[string]condition
 
 // add takes a record that follows.

@@ -31,7 +31,7 @@ type Query struct {
 	Outcome mcpvisor.Outcome
 	// MaxArguments is the length of the longest arguments, in bytes: of longer ones only the length is returned. 0: no bound.
 	MaxArguments int
-	// Last selects the last ones, at most so many; 0: all. They are held in memory.
+	// Last selects at most that many, the last ones; 0: all. They are held in memory.
 	Last int
 }
 

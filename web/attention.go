@@ -40,8 +40,8 @@ func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus, group
 	return all
 }
 
-// condense makes one entry of all about one server, led by the most urgent, and one of the
-// same trouble of several servers.
+// condense joins the findings about one server into one entry, which the most urgent one leads, and then
+// the entries of several servers that have the same trouble.
 func condense(all []api.Attention) []api.Attention {
 	first := map[string]int{} // by server, in list
 	list := make([]api.Attention, 0, len(all))
@@ -169,7 +169,7 @@ const (
 	slowCall  = 30 * time.Second
 )
 
-// facts are what is assessed beside the statuses, by server.
+// facts are what the assessment knows beside the statuses, by server.
 type facts struct {
 	at      time.Time
 	unknown map[string]callGroup

@@ -30,7 +30,7 @@ type Guard struct {
 	deadline time.Duration // guarded by mu, as the fields below
 	held     map[int]bool
 	process  *guardProcess // nil before the first one
-	answered chan struct{} // closed, and replaced, when no message waits for an answer any longer
+	answered chan struct{} // closed, and replaced, when all messages are answered
 	closed   bool
 }
 
@@ -68,8 +68,8 @@ func Start(ctx context.Context, config Config) (*Guard, error) {
 // Env returns the entry that the environment of each exclusive server must have, for Stdio.Env.
 func (g *Guard) Env() (name, value string) { return tokenName, g.token }
 
-// SetDeadline moves the deadline. It does not wait: a guard that does not learn of it in time keeps
-// the earlier one, and after that has passed it kills what is started until it learns of the later
+// SetDeadline moves the deadline. It does not wait. If the guard does not learn of the new deadline in time, the
+// earlier one counts: when that has passed, the guard kills every server that is started, until it learns of the new
 // one. So a node whose deadline may have passed calls Confirm before it starts a server.
 func (g *Guard) SetDeadline(deadline time.Duration) {
 	g.mu.Lock()
@@ -79,7 +79,7 @@ func (g *Guard) SetDeadline(deadline time.Duration) {
 }
 
 // Confirm waits until the guard has learned of everything that was said before. It fails when ctx
-// ends, and when there is no guard any longer.
+// ends, and when there is no longer a guard.
 func (g *Guard) Confirm(ctx context.Context) error {
 	for {
 		g.mu.Lock()
@@ -91,7 +91,7 @@ func (g *Guard) Confirm(ctx context.Context) error {
 		select {
 		case <-answered:
 		case <-g.done:
-			return errors.New("guard: there is no guard any longer")
+			return errors.New("guard: the guard has ended")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -40,7 +40,7 @@ type servers struct {
 	entry      string // of the environment
 	leaders    map[int]*leader
 	// dying are the processes that were killed and are not gone, by their pids, with their starts. A
-	// process that exits has no environment any longer while it still holds files and locks.
+	// process that exits no longer has an environment while it still holds files and locks.
 	dying map[int]string
 	pids  func() ([]int, error) // of all processes
 }

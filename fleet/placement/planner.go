@@ -8,7 +8,7 @@ import (
 
 // Policy has the rates of placement. Zero fields have their defaults.
 type Policy struct {
-	// Step is how long each candidate of a name leaves it to the one before. Default: 1 s.
+	// Step is how long each candidate waits for the one before it to claim the name. Default: 1 s.
 	Step time.Duration
 	// Settle is how long a node that has joined waits before it claims, so that those that join
 	// at the same time get their shares. Default: 1 s.
@@ -212,7 +212,7 @@ func (p *Planner) dueOf(v *View, n *name) (due time.Duration, candidate bool) {
 	return n.since + time.Duration(rank)*p.policy.Step, rank >= 0 && !p.refused[n.name]
 }
 
-// moveSteps are how many steps more the others leave a name to the node on which an operator wants it.
+// moveSteps is how many more steps the other nodes wait for the node to which an operator moves a name.
 const moveSteps = 3
 
 // hasRoom counts the claims that the view does not have yet. A node beyond its bound takes a name

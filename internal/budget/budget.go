@@ -109,7 +109,7 @@ func (b *Budget) Return(bytes int) {
 	}
 }
 
-// Close returns all that was taken of b. Nothing can be taken or returned any more.
+// Close returns all that was taken of b. After that nothing can be taken or returned.
 func (b *Budget) Close() {
 	b.mu.Lock()
 	used := b.used

@@ -1,5 +1,5 @@
-// Package configkeys has what the command needs of package config and a program that reads files does not: the table of
-// keys, the words for fields, the schema. Config sets the variables when the program starts.
+// Package configkeys has what package config offers to the command line of mcpvisor, and to no other program: the table of
+// keys, the words for fields, and the schema. Config sets the variables when the program starts.
 package configkeys
 
 // Key describes one key of an entry. [All] lists them.

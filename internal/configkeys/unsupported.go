@@ -2,8 +2,8 @@ package configkeys
 
 import "slices"
 
-// unsupported are the keys of other hosts that change what happens there and that mcpvisor does not have, with what the
-// server would lack and what to write instead.
+// unsupported are keys of other hosts that have an effect there and that mcpvisor does not have. Each row says what the
+// server would lack, and what to write instead.
 var unsupported = []Unsupported{
 	{[]string{"proxy"}, `the server would be reached without this proxy; set HTTPS_PROXY where mcpvisor starts`},
 	{[]string{"requiresOAuth"}, `the client would not log in; write "auth": true`},

@@ -42,11 +42,11 @@ type Config struct {
 	ParkEvery time.Duration
 	// StartBound is how long a member waits for one before it that starts; 0 means until that one is ready.
 	StartBound time.Duration
-	// Parallel members start at once, but for After. Only for OneForOne.
+	// Parallel: the members start at once; each waits only for its After. Only with OneForOne.
 	Parallel bool
 	// Root: the group has no parent.
 	Root bool
-	// Apart: the members share no fate, only the order. What becomes of one that has failed is its own matter.
+	// Apart: the members share only the order. The failure of one does not count for the group.
 	Apart bool
 }
 

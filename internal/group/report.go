@@ -41,11 +41,11 @@ type rule struct {
 	live    bool // something is left of it: those in front of it do not end before
 	settled bool // for the order of the group: the next one may start
 	rests   bool // it starts when it is wanted, or the operator starts it
-	// need is what one that comes after it does.
+	// need says what the members that come after it do.
 	need verdict
 }
 
-// verdict is what one that comes after another does.
+// verdict says what a member does because of one that it comes after.
 type verdict int
 
 const (

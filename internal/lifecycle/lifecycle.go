@@ -15,7 +15,7 @@ import (
 type Lifecycle struct {
 	// Set once.
 	policy     supervisor.Policy
-	supervised bool // the policy applies to the first start, too; or no caller waits for that any longer
+	supervised bool // the policy applies to the first start, too; or a caller no longer waits for that
 	random     func() float64
 
 	// Transient is the restart type of OTP: a process that exits with 0 while it is ready and no call is in

@@ -103,7 +103,7 @@ func Children(pid int, readFile func(path string) ([]byte, error)) (children []i
 }
 
 // HasEntry reports whether the environment of a process has an entry, as "NAME=value". It is false for a
-// process of another user, and for a zombie, which has no environment any longer.
+// process of another user, and for a zombie, which no longer has an environment.
 func HasEntry(pid int, entry string) bool {
 	environment, err := os.ReadFile(Path(pid, "environ"))
 	return err == nil && bytes.Contains(append([]byte{0}, environment...), []byte("\x00"+entry+"\x00"))

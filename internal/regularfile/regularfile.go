@@ -25,7 +25,7 @@ const patience = 5 * time.Second
 // files reads for all callers.
 var files = reader{read: readNow, patience: patience}
 
-// Read returns the content of a regular file of at most so many bytes; links are followed. The error is
+// Read returns the content of a regular file of at most that many bytes; links are followed. The error is
 // one of os.Open, [ErrNotRegular] or [ErrLong], or says that the file system does not answer.
 func Read(path string, most int) ([]byte, error) { return files.readFile(path, most) }
 

@@ -6,7 +6,7 @@
 // namespaces of its own, as far as dpkg and systemd are installed and the tests run as root.
 // `.ci/run release` installs the program with go install from a proxy in a directory, and runs
 // goreleaser for this platform: both build everything again. With
-// buildah it builds the image by the steps of its Dockerfile, and runs it. The base images are in no
-// registry that every machine reaches: the programs of this machine stand in for theirs. With
-// promtool the alerts are tested with servers that are down in many ways.
+// buildah it builds the image by the steps of its Dockerfile, and runs it. Not every machine can download
+// the base images, so the programs of this machine take the place of theirs. With promtool it tests the
+// alerts with servers that are down in many ways.
 package packaging

@@ -30,13 +30,13 @@ const (
 	keptTextBytes   = 1 << 10
 )
 
-// sort is what the summaries of one server that displace each other have in common.
+// sort says which summaries displace each other: those of one server with an equal sort.
 type sort struct {
 	server string
 	kind   mcpvisor.EventKind // EventDown stands for EventStartFailed, and EventChanged for EventReady, too
 }
 
-// similar is what the events of one summary have in common.
+// similar says which events share a summary: those with an equal similar.
 type similar struct {
 	sort
 	gen    uint64

@@ -50,9 +50,9 @@ type Listener struct {
 
 	mu    sync.Mutex
 	lists listsStream // guarded by mu
-	// open are the streams by the id of their request. Guarded by mu, as are the
-	// fields of a stream that its comment says so of: the goroutines of the streams
-	// and the reader of the session use them.
+	// open are the streams by the id of their request. Guarded by mu, as are those fields
+	// of a stream that the goroutines of the streams and the reader of the session share;
+	// the comment of stream names them.
 	open map[int64]*stream
 }
 

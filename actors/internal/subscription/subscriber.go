@@ -139,7 +139,7 @@ func (s *Subscriber) Reconcile(ctx context.Context, requests []Request, retry bo
 	s.results.errs, s.results.retryNeeded = map[string]error{}, false
 	s.listener.takeAcks()
 	s.forgetRejections(requests, retry)
-	maps.DeleteFunc(s.results.errs, func(uri string, _ error) bool { // sent again, or not desired any more
+	maps.DeleteFunc(s.results.errs, func(uri string, _ error) bool { // sent again, or no longer desired
 		return s.results.rejected[uri] == nil || !s.config.Desired.contains(uri)
 	})
 	level, uris, version := s.config.Desired.Snapshot()

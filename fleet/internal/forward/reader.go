@@ -32,7 +32,7 @@ type Reader struct {
 
 	opened   chan struct{} // closed when the owner passes notices on
 	openOnce sync.Once
-	over     chan struct{}          // closed when it does not any longer
+	over     chan struct{}          // closed when the owner no longer does
 	why      error                  // set before over is closed
 	streams  atomic.Int64           // the id of the last one
 	level    atomic.Pointer[string] // that the owner was asked for last

@@ -39,11 +39,11 @@ const (
 	// if Now, at once, otherwise after what is in flight, within a bounded time. It may follow
 	// another EffectEnd that was not so urgent.
 	EffectEnd
-	// EffectSpec: the server of Name has the specification Record; nil: it has none any longer. It
+	// EffectSpec: the server of Name has the specification Record; nil: it no longer has one. It
 	// comes before an EffectStart by this specification.
 	EffectSpec
-	// EffectGateway: the gateways of the fleet have the definition Gateway; nil: they have none any
-	// longer. It comes before each EffectSpec that was applied with it, or later.
+	// EffectGateway: the gateways of the fleet have the definition Gateway; nil: they no longer have
+	// one. It comes before each EffectSpec that was applied with it, or later.
 	EffectGateway
 	// EffectPlace: Name has Place, and Owner is the record of its node; nil: the lease of its life
 	// does not live. It comes when any of it has changed, and not when the own life is over

@@ -16,7 +16,7 @@ const MoveTTL = 30 * time.Second
 // RequestMove asks that a node takes a name: the owner releases it, and the node is the first to
 // claim it. The claim of any node removes the record, so that a node that does not come in time is
 // not waited for again. The caller sees the end in the place of the name, and may give the lease
-// back before: the move is not tried any longer then.
+// back before: then the move is no longer tried.
 //
 // A move is no pin. Later, the name goes where placement wants it; labels are pins.
 func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease store.Lease, err error) {

@@ -23,11 +23,11 @@ type Servers interface {
 	// servers must have ended soon after, whatever happens to this process.
 	Deadline(lease store.Lease, at time.Duration)
 	// Spec says that a server of the fleet has a specification, which it had not or which has
-	// changed; nil: it has none any longer. It comes before a Start by it. The record must not be
+	// changed; nil: it no longer has one. It comes before a Start by it. The record must not be
 	// changed.
 	Spec(name string, spec *records.Spec)
 	// Gateway says that the gateways of the fleet have a definition, which they had not or which has
-	// changed; nil: they have none any longer. It comes before each Spec that was applied with it, or
+	// changed; nil: they no longer have one. It comes before each Spec that was applied with it, or
 	// later.
 	Gateway(definition json.RawMessage)
 	// Place says where a name is, when that has changed: the place has, or the life of its owner

@@ -316,7 +316,7 @@ type question struct {
 
 var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once, or too much is kept for its client; no client was asked"}
 
-// Ask keeps a question until it is answered or withdrawn, and returns the answer. So long it counts for the principal.
+// Ask keeps a question until it is answered or withdrawn, and returns the answer. Until then it counts for the principal.
 func (w *Waiting) Ask(ctx context.Context, r relay.ServerRequest) (json.RawMessage, error) {
 	var b jsonscan.Object
 	b.Add("method", jsonscan.Quote(r.Method))

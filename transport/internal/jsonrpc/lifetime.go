@@ -15,8 +15,8 @@ import (
 // is left. Safe for concurrent use.
 //
 // The functions of OnDead and OnReleased are called one at a time, in the order in which
-// they became due, and never under a mutex: all of OnDead before those of OnReleased. A
-// goroutine that finds another one calling them leaves its own to that one. They must not
+// they became due, and never under a mutex: all of OnDead before those of OnReleased. While
+// one goroutine calls them, it also calls those that other goroutines add. They must not
 // block. They save a goroutine that only waits for the end.
 type Lifetime struct {
 	mu     sync.Mutex        // guards all fields down to calling

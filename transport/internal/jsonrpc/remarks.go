@@ -67,7 +67,7 @@ func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	r.total.Add(1)
 }
 
-// SetUnfinished notes that so many bytes of a message have come and not the end of its line. text is
+// SetUnfinished notes how many bytes of a message have come while the end of its line has not. text is
 // its beginning.
 func (r *Remarks) SetUnfinished(text []byte, bytes int) {
 	r.mu.Lock()

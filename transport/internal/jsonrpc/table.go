@@ -199,8 +199,8 @@ func (t *Table) StopClock(e *Entry) {
 }
 
 // End records that the session has ended, and then calls end for each entry, without
-// the mutex. The entries stay in the table until they are removed. An exchange that Add
-// is asked to enter later is not entered.
+// the mutex. The entries stay in the table until they are removed. From then on Add adds
+// nothing.
 func (t *Table) End(cause error, end func(*Entry)) {
 	t.Mu.Lock()
 	t.EndLocked(cause)

@@ -8,7 +8,7 @@
 //
 // A session has these parts. Read them in this order:
 //
-//   - session.go: session, which connects the parts; server, which says where requests go
+//   - session.go: session, which connects the parts; peer, which says where requests go
 //     and how they name the session; dialer, which remembers between sessions
 //   - liveness.go: whether the session lives, why it ended, and what its release waits for
 //   - call.go: calls, the call channel, from a request to its result or error
@@ -27,10 +27,10 @@
 //	empty, repeats the status, or is the text of an
 //	SDK (endpoint/session_loss.go)
 //	404 to the POST with any other body                unknown: ErrCrashed, the session ends
-//	400 to the POST, with the text of an SDK about     not_sent: ErrUnavailable, the session ends
-//	sessions; so does 401 without WWW-Authenticate
+//	400, or 401 without WWW-Authenticate, to the       not_sent: ErrUnavailable, the session ends
+//	POST, with the text of an SDK about sessions
 //	any other refusal: a JSON-RPC error, or a status   answered; the session ends if the server
-//	but those in verify.go                             refuses two pings, too (verify.go)
+//	other than those in verify.go                      also refuses two pings (verify.go)
 //	400 or 404 with a JSON-RPC error that has the      answered: ErrRPC; the session ends if it is
 //	call's id                                          a 404 whose message repeats the status, or
 //	                                                   is that of an SDK

@@ -84,8 +84,8 @@ type agreement struct {
 }
 
 // isModern reports whether the negotiated version is MCP 2026-07-28 or later.
-func (s *peer) isModern() bool {
-	a := s.agreed.Load()
+func (p *peer) isModern() bool {
+	a := p.agreed.Load()
 	return a != nil && a.modern
 }
 
@@ -93,15 +93,15 @@ func (s *peer) isModern() bool {
 // for a session that is not open yet; "" stands for the agreed one. MCP 2025-11-25,
 // Streamable HTTP, "Session Management": clients "MUST include it in the MCP-Session-Id
 // header on all of their subsequent HTTP requests".
-func (s *peer) newHeader(version string) http.Header {
-	h := s.endpoint.NewHeader(8)
-	if a := s.agreed.Load(); version == "" && a != nil {
+func (p *peer) newHeader(version string) http.Header {
+	h := p.endpoint.NewHeader(8)
+	if a := p.agreed.Load(); version == "" && a != nil {
 		version = a.info.ProtocolVersion
 	}
 	if version != "" {
 		h["Mcp-Protocol-Version"] = []string{version}
 	}
-	if id := s.sessionID.Load(); id != nil {
+	if id := p.sessionID.Load(); id != nil {
 		h["Mcp-Session-Id"] = []string{*id}
 	}
 	return h
@@ -109,8 +109,8 @@ func (s *peer) newHeader(version string) http.Header {
 
 // streamHeader returns the header of a GET that opens an event stream. lastID is the id of
 // the last event of a stream that is resumed. version is as for newHeader.
-func (s *peer) streamHeader(version, lastID string) http.Header {
-	h := s.newHeader(version)
+func (p *peer) streamHeader(version, lastID string) http.Header {
+	h := p.newHeader(version)
 	h["Accept"] = headerEvents
 	if lastID != "" {
 		h["Last-Event-Id"] = []string{lastID}

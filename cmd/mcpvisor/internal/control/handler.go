@@ -109,8 +109,8 @@ const (
 
 // Served is what is known of the servers of a client. The zero value serves copies.
 type Served struct {
-	// Program is what is known beside the client, without what depends on who reads it: Mask, Terms and Leaving. Without
-	// its Attention, what the configuration has needs attention.
+	// Program is what is known of the program beside its client. Mask, Terms and Leaving are not set, because they depend
+	// on who reads. If Attention is nil, the problems that Info names are what needs attention.
 	api.Program
 	// Reload reads the configuration again. It is called by one request at a time or by several. nil: it is
 	// not read again.
@@ -283,7 +283,7 @@ func get(h *Handler, do func(ctx context.Context, query url.Values) (any, error)
 	}
 }
 
-// post handles a request whose body is decoded for do. The answer is what that returns.
+// post decodes the body of a request, calls do with it, and answers with the result of do.
 func post[T any](h *Handler, do func(ctx context.Context, request T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body := h.bodies.NewBody(w, r, MaxArguments)

@@ -93,7 +93,7 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 const stallTimeout = 2 * time.Minute
 
 // FollowSessions calls changed with the number of MCP sessions that are open: now, and whenever
-// it changes. changed must not wait. end is called when another run takes over, and nothing is in flight any longer.
+// it changes. changed must not wait. end is called when another run takes over, and nothing is in flight.
 func (h *Handler) FollowSessions(changed func(open int), end func()) {
 	s := h.sessions
 	s.mu.Lock()
@@ -177,8 +177,8 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 }
 
 // AwaitStarts waits until each of these servers has been started once, and is ready or has failed,
-// for 20 s at most. A host that comes back to a run that has just begun then sees the lists that it had, and
-// the names that it calls are known.
+// for 20 s at most. So a host that comes back to a run that has just begun sees the same lists as before, and
+// can call what it knows.
 func AwaitStarts(ctx context.Context, client *facade.Client, names []string) {
 	ctx, cancel := context.WithTimeout(ctx, startsTimeout)
 	defer cancel()

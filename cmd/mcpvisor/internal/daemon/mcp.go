@@ -228,7 +228,7 @@ func (e *endpoint) url(page *page) string {
 // mcpServer serves a client as an MCP server, once its servers have been started.
 type mcpServer struct {
 	*gateway.Server
-	started <-chan struct{} // closed when each server was started once, or is not waited for any longer
+	started <-chan struct{} // closed when each server was started once, or is no longer waited for
 	stop    context.CancelFunc
 	waiting chan struct{} // holds a value for each request that waits for started
 }

@@ -231,8 +231,9 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	return answer
 }
 
-// recheck has the guard look again at what the servers offer that run, or may have been looked at in their start. The others
-// are looked at when they start. It does not wait: a server that does not answer must not hold up the next reload.
+// recheck has the guard check again what the servers offer that run, or that it may have checked while they started. The
+// guard checks the others when they start. recheck does not wait: a server that does not answer must not hold up the next
+// reload.
 func (r *reloader) recheck() {
 	for _, s := range r.client.Status() {
 		if s.State != supervisor.StateReady && s.State != supervisor.StateConnecting && s.State != supervisor.StateDiscovering {
@@ -251,9 +252,8 @@ func (r *reloader) recheck() {
 	}
 }
 
-// setGroups makes the groups of the client those of a configuration, before its servers change. complete is to be called
-// when they have changed. It says why the groups could not be used, and the client has those of before; empty: it
-// has those of the configuration.
+// setGroups gives the client the groups of a configuration, before its servers change. The caller calls complete when these
+// have changed. complete returns why the client has the earlier groups; empty: it has those of the configuration.
 func (r *reloader) setGroups(file *config.File) (complete func() (problem string)) {
 	if file.GroupsBroken || reflect.DeepEqual(r.groups, file.Groups) {
 		return func() string { return groupsProblem(file) }
@@ -351,7 +351,7 @@ func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec,
 	return changes, unchanged
 }
 
-// alsoChanged are the keys at the top of a file, but for servers, that say something else than before.
+// alsoChanged returns the keys at the top of a file whose values have changed, except those of the servers.
 func (r *reloader) alsoChanged(file *config.File) (keys []string) {
 	if next := settingsOf(file); gatewayProblem(file) == "" {
 		next.ShareOf, next.OnDownOf = r.gateway.ShareOf, r.gateway.OnDownOf // they are keys of servers

@@ -34,7 +34,7 @@ type OTLP struct {
 	spans   sdktrace.SpanExporter // nil: there are no spans
 	mask    *strings.Replacer     // of the credentials in the variables
 	later   func(note func())     // see PrintBy
-	ended   atomic.Bool           // later prints nothing any more
+	ended   atomic.Bool           // later prints nothing from now on
 	warned  rate.Sometimes        // however many exports fail, it is one warning an hour
 }
 

@@ -29,7 +29,7 @@ func ClientState(s *clients.SessionStatus) string {
 	return "idle"
 }
 
-// ClientOrigin says whose client it is, how it is connected, what it is offered, and what runs for it alone.
+// ClientOrigin describes a client: its principal, its transport and version, its profile, and its own copies of servers.
 func ClientOrigin(s *clients.SessionStatus) string {
 	from := strings.Join(slices.DeleteFunc([]string{s.Principal, s.Transport, s.Protocol, s.Profile}, func(text string) bool { return text == "" }), ", ")
 	if len(s.Copies) > 0 {

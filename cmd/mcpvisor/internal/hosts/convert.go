@@ -328,7 +328,7 @@ func parseJSON(text []byte) (*hujson.Value, error) {
 		return &hujson.Value{Value: &hujson.Object{}}, nil
 	}
 	depth := 0
-	for _, c := range text { // brackets in strings count, too: no real file has so many
+	for _, c := range text { // brackets in strings count, too: no real file has that many
 		switch c {
 		case '{', '[':
 			depth++

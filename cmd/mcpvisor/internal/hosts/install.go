@@ -134,8 +134,8 @@ func (i *Installation) planTOML() error {
 // BackupPath is where [Installation.Write] keeps the file as it was.
 func (i *Installation) BackupPath() string { return i.Path + ".before-mcpvisor" }
 
-// Write adds the entry to the file, or replaces the one of its name. It keeps the file as it was
-// at BackupPath, if there was one: backup says so.
+// Write adds the entry to the file, or replaces the one of its name. If there was a file, it keeps that at
+// BackupPath as it was, and backup is true.
 func (i *Installation) Write() (backup bool, err error) {
 	if i.Host.list == "" {
 		return i.writeTOML()

@@ -258,8 +258,8 @@ func (o *Opener) AwaitStarts(c *Copies) error {
 	})
 }
 
-// noticed waits for servers, which takes up to a time, and says so if it takes long. It returns the error of await, or
-// cli.ErrInterrupted if the command is interrupted.
+// noticed calls await, which waits for servers for upTo at most. After NoticeDelay it says on stderr which of all are not
+// ready. It returns the error of await, or cli.ErrInterrupted if the command is interrupted.
 func (o *Opener) noticed(all func() []mcpvisor.ServerStatus, upTo time.Duration, await func() error) (err error) {
 	done := make(chan error, 1)
 	go func() { done <- await() }()
@@ -277,7 +277,7 @@ func (o *Opener) noticed(all func() []mcpvisor.ServerStatus, upTo time.Duration,
 	return err
 }
 
-// NoticeDelay is how long a command waits for servers before it says so.
+// NoticeDelay is how long a command waits for servers before it says for which ones.
 const NoticeDelay = 2 * time.Second
 
 // reportWaiting says on stderr which servers are still starting, so that a command that

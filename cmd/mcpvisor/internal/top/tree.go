@@ -28,7 +28,7 @@ func (b *branch) name() string {
 // width is how many columns the name needs at its depth.
 func (b *branch) width() int { return 2*b.depth + ansi.StringWidth(display.Line(b.name())) }
 
-// cell is the name in so many columns, behind its depth as far as there is room.
+// cell returns the name in width columns, indented by its depth as far as there is room.
 func (b *branch) cell(width int) string {
 	indent := min(2*b.depth, max(width-(b.width()-2*b.depth), 0))
 	return strings.Repeat(" ", indent) + cell(b.name(), width-indent, false)

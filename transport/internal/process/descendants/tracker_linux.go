@@ -134,8 +134,8 @@ const groupPollInterval = 10 * time.Millisecond
 
 // AwaitGroup waits until the group holds no living process, or until stop is closed. The
 // server, its leader, has exited and is a zombie. Linux does not report the end of a group.
-// So AwaitGroup searches for the members once and looks at these until all have ended; then
-// it searches again, for those that they have started.
+// So AwaitGroup searches for the members once, and looks at these until all have ended. Then
+// it searches again: they may have started others.
 func (t *Tracker) AwaitGroup(stop <-chan struct{}) {
 	for {
 		members, complete := t.membersUntil(stop)

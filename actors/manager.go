@@ -210,8 +210,8 @@ func (m *manager) answerUnknown(msg *messages.Register, err error) {
 	}
 }
 
-// registerAll registers servers in their order. One that fits only when a later one has replaced another follows that. Those
-// that are replaced end together.
+// registerAll registers servers in their order. A server that does not fit yet, because a later one must replace another
+// first, is tried again after it. Servers that are replaced end together.
 func (m *manager) registerAll(c actor.Context, all []*messages.Register) {
 	var names []string
 	for _, msg := range all {

@@ -190,7 +190,12 @@ func (p *peer) followOnce(ctx context.Context) {
 	}
 	if got.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(got.Body)
-		p.w.fail("peer %d could not follow: %d %s", p.n, got.StatusCode, text)
+		p.mu.Lock()
+		left := session != p.session // it has said goodbye in that moment
+		p.mu.Unlock()
+		if !left {
+			p.w.fail("peer %d could not follow: %d %s", p.n, got.StatusCode, text)
+		}
 		return
 	}
 	if !p.modern() { // what has changed before is known from now on; since 2026-07-28 an acknowledgement comes first

@@ -115,7 +115,7 @@ var entryRows = append([]row{
 		Meaning: "Tools that are hidden. It wins over keys that allow tools."}),
 	keyRow((*entry).noteApproval, configkeys.Key{
 		Name: "autoApprove", Aliases: []string{"alwaysAllow"}, Type: "any", Example: `["read_file"]`,
-		Meaning: "Other hosts' list of tools that they call without asking. It has no effect, because mcpvisor never asks before a call. A warning says so."}),
+		Meaning: "Other hosts' list of tools that they call without asking. It has no effect, because mcpvisor asks before a call only where \"rules\" say so. A warning says so."}),
 	keyRow(func(e *entry, v *hujson.Value) { e.readOnDown(v, &e.onDown) }, configkeys.Key{
 		Name: "on_down", Aliases: []string{"onDown"}, Type: `"keep", "withdraw", or duration`, Default: "that of the gateway", Example: `"30s"`,
 		Meaning: "What happens to the tools, resources and prompts of this server in the lists of a gateway (run --mcp, stdio) while it is down: see on_down of gateway."}),

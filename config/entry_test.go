@@ -405,7 +405,7 @@ func TestApproval_keys(t *testing.T) {
 	require.Len(t, f.Problems, 2, "once for each key")
 	require.Contains(t, f.Problems[0].String(), `mcp.json:3:40: warning: server "a": "autoApprove" has no effect, in this entry`)
 	require.Equal(t, `config mcp.json:3:65: warning: server "a": "alwaysAllow" has no effect, in this entry and all others, because `+
-		`mcpvisor never asks before a call; to hide tools, list them in "disabledTools"`, f.Problems[1].String())
+		`mcpvisor asks before a call only where "rules" say so; to hide tools, list them in "disabledTools"`, f.Problems[1].String())
 	require.Len(t, f.Specs(), 3)
 	require.True(t, f.Servers[1].Spec.Tools.IsZero())
 }

@@ -108,7 +108,7 @@ func (e *entry) setTools() {
 			e.p.approvals = map[string]bool{}
 		}
 		e.p.approvals[key] = true
-		e.warn(t.approvals[key], "%q has no effect, in this entry and all others, because mcpvisor never asks before a call; "+
+		e.warn(t.approvals[key], "%q has no effect, in this entry and all others, because mcpvisor asks before a call only where \"rules\" say so; "+
 			"to hide tools, list them in \"disabledTools\"", key)
 	}
 }

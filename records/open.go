@@ -133,7 +133,7 @@ func (w *Writer) create() error {
 		}
 	}
 	w.files = nil
-	if err := w.begin(); err != nil {
+	if err := w.begin(nil); err != nil {
 		return err
 	}
 	return w.start(1)

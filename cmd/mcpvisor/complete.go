@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
@@ -133,6 +134,9 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		var addAll func([]params.Param)
 		addAll = func(parameters []params.Param) {
 			for _, p := range parameters {
+				if strings.HasPrefix(p.Name, "-") { // it would be a flag
+					continue
+				}
 				for _, value := range p.Enum {
 					add(p.Name+"="+params.Plain(value), p.Description)
 				}

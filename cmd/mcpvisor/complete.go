@@ -133,10 +133,7 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		tools, _ := n.tools(given[0])
 		var addAll func([]params.Param)
 		addAll = func(parameters []params.Param) {
-			for _, p := range parameters {
-				if strings.HasPrefix(p.Name, "-") { // it would be a flag
-					continue
-				}
+			for _, p := range slices.DeleteFunc(parameters, func(p params.Param) bool { return strings.HasPrefix(p.Name, "-") }) { // no flags
 				for _, value := range p.Enum {
 					add(p.Name+"="+params.Plain(value), p.Description)
 				}

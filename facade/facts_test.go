@@ -184,7 +184,7 @@ func TestCallsInFlight(t *testing.T) {
 // An operator ends a call in flight: its caller is told so, the call is recorded, and the session continues. What is not
 // that call ends none.
 func TestCancelCall(t *testing.T) {
-	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		spec.Limits.MaxInFlight = 1
 		c := registered(t, spec)
 		for _, opts := range [][]facade.CallOption{nil, {facade.WithProgress(func(mcpvisor.Progress) {})}, {facade.WithWaitReady()}} {

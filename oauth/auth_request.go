@@ -161,6 +161,9 @@ func (a *authorizer) takePending(state string) *authRequest {
 	defer a.mu.Unlock()
 	r := a.pending[state]
 	delete(a.pending, state)
+	if r != nil && a.lastFailure != nil && a.lastFailure.permanent { // it may name the URL that is used up now
+		a.lastFailure = nil
+	}
 	if r != nil && r.isTooOld(authRequestLifetime) {
 		return nil
 	}

@@ -78,9 +78,9 @@ func (c conditions) add(r *Record) {
 	}
 }
 
-// details are the conditions for a [KindSegment], or nil if they are longer than a record may be.
-func (c conditions) details() json.RawMessage {
-	if text, err := json.Marshal(c); err == nil && len(text) <= maxLineBytes/2 {
+// details are the conditions for a [KindSegment], or nil if they are longer than a record may be, or than most bytes.
+func (c conditions) details(most int64) json.RawMessage {
+	if text, err := json.Marshal(c); err == nil && int64(len(text)) <= min(most, maxLineBytes/2) {
 		return text
 	}
 	return nil

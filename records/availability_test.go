@@ -1,6 +1,7 @@
 package records_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,4 +112,25 @@ func TestReadAvailability_of_a_part(t *testing.T) {
 		require.Equal(t, 1, all[0].Restarts)
 		require.Equal(t, []records.Availability{{Server: "lost", Down: span}, {Server: "quiet", Ready: span}}, all[1:])
 	})
+}
+
+// What each file says of many servers is within the bound, and leaves room for the end.
+func TestWriter_many_servers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "records")
+	w := open(t, dir, records.Options{MaxBytes: bound, WhenFull: records.FullDrop})
+	name, added := strings.Repeat("s", 56), uint64(0)
+	for w.Stats().Dropped == 0 {
+		w.Event(mcpvisor.Event{Server: fmt.Sprint(name, added), Time: time.Now(), Kind: mcpvisor.EventReady})
+		if added++; added%1000 == 0 {
+			require.Eventually(t, func() bool { now := w.Stats(); return now.Dropped > 0 || now.Written >= added }, 20*time.Second, time.Millisecond)
+		}
+	}
+	require.NoError(t, w.Close())
+	require.LessOrEqual(t, bytesOf(t, dir), int64(bound))
+	require.Equal(t, records.KindEnd, read(t, dir, records.Query{Last: 1})[0].Kind)
+	_, err := records.Verify(dir, "", nil)
+	require.NoError(t, err)
+	for _, r := range read(t, dir, records.Query{Kinds: []records.Kind{records.KindSegment}}) {
+		require.LessOrEqual(t, len(r.Details), bound/16, "half of a file")
+	}
 }

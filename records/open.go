@@ -78,7 +78,7 @@ func (w *Writer) recover() (err error) {
 	}
 	var cut int64
 	if last := w.files[len(w.files)-1]; len(w.files)-1 > from { // begun just before a crash, perhaps without a whole line
-		if err := new(chain).walk(last, true, nil); errors.Is(err, errTorn) && isFirstLineTorn(last) {
+		if err := new(chain).walk(last, true, nil); (err == nil || errors.Is(err, errTorn)) && hasNoLine(last) {
 			cut += last.bytes
 			if err := os.Remove(last.path); err != nil {
 				return fmt.Errorf("open the records: %w", err)
@@ -118,8 +118,8 @@ func (w *Writer) isNew() bool {
 	return (err == nil || errors.Is(err, errTorn)) && c.line <= 1
 }
 
-// isFirstLineTorn reports whether a file has no whole line.
-func isFirstLineTorn(s segment) bool {
+// hasNoLine reports whether a file has no whole line.
+func hasNoLine(s segment) bool {
 	none := true
 	_ = eachLine(s.path, func([]byte) error { none = false; return errTorn })
 	return none
@@ -133,7 +133,7 @@ func (w *Writer) create() error {
 		}
 	}
 	w.files = nil
-	if err := w.begin(); err != nil {
+	if err := w.begin(nil); err != nil {
 		return err
 	}
 	return w.start(1)

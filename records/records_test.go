@@ -347,6 +347,20 @@ func TestWriter_rotates(t *testing.T) {
 	}
 }
 
+// A file that a crash has left without a line is begun again.
+func TestOpen_empty_file(t *testing.T) {
+	dir, _ := written(t, 3, records.Options{})
+	before, err := records.Verify(dir, "", nil)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("records-%020d.jsonl", before.Last+1)), nil, 0o600))
+	_, err = records.Verify(dir, "", nil)
+	require.NoError(t, err)
+	require.NoError(t, open(t, dir, records.Options{}).Close())
+	after, err := records.Verify(dir, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, before.Last+2, after.Last)
+}
+
 // At the bound new records are dropped and counted, and the last line says so.
 func TestWriter_drops(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")

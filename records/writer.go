@@ -363,18 +363,19 @@ func (w *Writer) makeRoom(n int64) error {
 
 // rotate begins a new file. Its first line is on disk when it succeeds.
 func (w *Writer) rotate() error {
-	if err := w.makeRoom(reservedBytes); err != nil {
+	servers := w.servers.details(w.segmentBytes() / 2)
+	if err := w.makeRoom(reservedBytes + int64(len(servers))); err != nil {
 		return err
 	}
 	if err := w.writeAnchor(w.files[0].first); err != nil { // all of the file before is on disk, and anchored
 		return err
 	}
-	return w.begin()
+	return w.begin(servers)
 }
 
-// begin makes the file after the last record.
-func (w *Writer) begin() error {
-	r := Record{Seq: w.chain.seq + 1, Time: time.Now().UTC(), Kind: KindSegment, FileVersion: Version, Previous: w.chain.hash.String(), Details: w.servers.details()}
+// begin makes the file after the last record. servers are the conditions in its first line.
+func (w *Writer) begin(servers json.RawMessage) error {
+	r := Record{Seq: w.chain.seq + 1, Time: time.Now().UTC(), Kind: KindSegment, FileVersion: Version, Previous: w.chain.hash.String(), Details: servers}
 	line, h, err := appendLine(nil, &r, w.chain.hash)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/monitor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -28,6 +29,8 @@ const (
 	maxToolBytes = 4 << 10
 	// maxRedirectBytes bounds the body of an authorization.
 	maxRedirectBytes = 64 << 10
+	// authorizeWait is how long a new authorization URL is awaited.
+	authorizeWait = 30 * time.Second
 )
 
 func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
@@ -61,8 +64,15 @@ func (h *Handler) postAuthorize(w http.ResponseWriter, r *http.Request) {
 		err = h.client.FinishAuthorization(r.Context(), name, request.Redirect)
 	} else if s, ok := h.client.ServerStatus(name); !ok {
 		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer}
-	} else if s.LastCause == nil || !errors.As(s.LastCause, &required) || required.URL == "" {
+	} else if s.State != supervisor.StateUnauthorized || s.LastCause == nil || !errors.As(s.LastCause, &required) || required.URL == "" {
 		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Cause: errNoAuthorization}
+	} else if err = h.client.Restart(r.Context(), name); err == nil { // the URL may be used up or too old: the next start has one that is not
+		ctx, cancel := context.WithTimeout(r.Context(), authorizeWait)
+		defer cancel()
+		required, err = nil, h.client.WaitReady(ctx, name)
+		if errors.As(err, &required) && required.URL != "" {
+			err = nil
+		}
 	}
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
@@ -132,7 +133,7 @@ func (n *completionNames) of(kind string, given []string) (all []commandline.Can
 		tools, _ := n.tools(given[0])
 		var addAll func([]params.Param)
 		addAll = func(parameters []params.Param) {
-			for _, p := range parameters {
+			for _, p := range slices.DeleteFunc(parameters, func(p params.Param) bool { return strings.HasPrefix(p.Name, "-") }) { // no flags
 				for _, value := range p.Enum {
 					add(p.Name+"="+params.Plain(value), p.Description)
 				}

@@ -84,7 +84,7 @@ func TestComplete_entries(t *testing.T) {
 // one that changes it.
 func TestComplete_hostile_names(t *testing.T) {
 	script := mcptest.Script{Tools: []mcptest.ToolDef{
-		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{},"g":{"properties":{"x":{},"y;z":{}}}}}`)},
+		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"--config":{"enum":["evil.json"]},"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{},"g":{"properties":{"x":{},"y;z":{}}}}}`)},
 		{Name: "x;touch evil"}, {Name: "$(touch evil)"}, {Name: "two\nlines"}}}
 	b := startReady(t, map[string]any{"one": entry(script)}, "run")
 	var out strings.Builder

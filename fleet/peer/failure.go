@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 const (
@@ -41,6 +42,8 @@ const (
 	refusalLeaseOver = "lease_over"
 	// Since version 2.
 	refusalUnsupported = "unsupported"
+	// Nodes that do not know it tell the kind and the text.
+	refusalOperator = "operator"
 )
 
 // encodeFailure encodes the error of a call. An error without a *mcpvisor.Error has an unknown outcome.
@@ -59,6 +62,8 @@ func encodeFailure(err error) []byte {
 			f.Refusal = refusalLeaseOver
 		case errors.Is(e.Cause, ErrUnsupported):
 			f.Refusal = refusalUnsupported
+		case errors.Is(e.Cause, transport.ErrByOperator):
+			f.Refusal = refusalOperator
 		}
 		_ = errors.As(e.Cause, &f.RPC) || errors.As(e.Cause, &f.Session)
 	}
@@ -89,6 +94,8 @@ func decodeFailure(body []byte) *mcpvisor.Error {
 		cause.of = ErrLeaseOver
 	case f.Refusal == refusalUnsupported:
 		cause.of = ErrUnsupported
+	case f.Refusal == refusalOperator:
+		cause.of = transport.ErrByOperator
 	case f.RPC != nil:
 		cause.of = f.RPC
 	case f.Session != nil:

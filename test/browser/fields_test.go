@@ -234,6 +234,22 @@ func TestToolForm_copies_words(t *testing.T) {
 	}
 }
 
+// A name that the command line reads as a flag, or as a part of another parameter, is copied within JSON.
+func TestToolForm_copies_no_other_arguments(t *testing.T) {
+	c := newClient(t)
+	spec := hostile("["+toolJSON("flag", properties(`{"--config":{"type":"string","default":"evil.json"}}`))+","+
+		toolJSON("dot", properties(`{"a":{"type":"object","properties":{"b":{"type":"string"}}},"a.b":{"type":"string"}}`))+"]", nil)
+	spec.Origin = ".mcp.json:3"
+	register(t, c, spec)
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
+	p.openTool("flag")
+	p.set("--config", "evil.json")
+	require.Equal(t, `mcpvisor call evil/flag '{"--config":"evil.json"}'`, p.copyAs("command"))
+	p.openTool("dot")
+	p.set("a.b", "x") // the first field of that name: that of a
+	require.Equal(t, `mcpvisor call evil/dot '{"a":{"b":"x"}}'`, p.copyAs("command"))
+}
+
 // Tools carry what their server claims about them.
 func TestTools_show_claims(t *testing.T) {
 	c := newClient(t)

@@ -419,7 +419,7 @@ type AuthorizeRequest struct {
 
 // AuthorizeAnswer is the answer to POST api/servers/{name}/authorize.
 type AuthorizeAnswer struct {
-	// URL is where the user consents, within 15 minutes; left out when the authorization is complete.
+	// URL is where the user consents, within 10 minutes; left out when the authorization is complete.
 	URL string `json:"url,omitempty"`
 }
 

@@ -52,7 +52,7 @@ function authorize(s, app) {
 export function consent(name, url, finish) {
 	const input = h("input", { id: "redirect", type: "url", autocomplete: "off", spellcheck: "false", required: true }), key = "consent " + name;
 	const form = h("form", { class: "card", label: "Authorize at " + name },
-		h("p", null, h("a", { class: "all", href: url, target: "_blank", rel: "noopener noreferrer" }, "Open " + new URL(url).host + " and consent"), ". The browser then ends at an address that need not open. Copy that address here, within 15 minutes:"),
+		h("p", null, h("a", { class: "all", href: url, target: "_blank", rel: "noopener noreferrer" }, "Open " + new URL(url).host + " and consent"), ". The browser then ends at an address that need not open. Copy that address here, within 10 minutes:"),
 		h("label", { for: "redirect" }, "Address"), input, h("p", "actions", h("button", "primary", "Finish")));
 	form.onsubmit = (event) => {
 		event.preventDefault();

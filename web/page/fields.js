@@ -12,7 +12,7 @@ let serial = 0;
 //
 //	el            its elements
 //	json(wrong)   its value as JSON; undefined leaves it out. Each problem is shown, and adds a field to wrong.
-//	words()       what is typed, as words of mcpvisor call; none for all arguments as one JSON text
+//	words()       what is typed, as words of mcpvisor call; none, or an empty one, for all arguments as one JSON text
 //	filled()      whether something is typed
 //	save(all)     what is typed; without all, no secret. load takes it back, as far as it fits
 //	clear()       takes shown problems away
@@ -121,7 +121,7 @@ function group(path, s, required, at) {
 			const parts = members.map(([name, m]) => [JSON.stringify(name), m.json(wrong)]);
 			return "{" + parts.filter(([, json]) => json !== undefined).map(([name, json]) => name + ":" + json) + "}";
 		},
-		words: () => members.flatMap(([, m]) => m.words()),
+		words: () => members.some(([name]) => /[.[]/.test(name)) ? [""] : members.flatMap(([, m]) => m.words()), // a.b could be either
 		filled: () => members.some(([, m]) => m.filled()),
 		clear: () => members.forEach(([, m]) => m.clear()),
 		save: (all) => new Map(members.map(([name, m]) => [name, m.save(all)])),

@@ -87,10 +87,10 @@ export function toolForm(tool, send, origin) {
 }
 
 // asWords are arguments as words of mcpvisor call, or as JSON where words cannot say the same: hidden characters, names
-// that are no words, empty texts, objects and lists.
+// that are no words, or flags, empty texts, objects and lists.
 function asWords(json, root) {
 	const words = /\\|[[{]\s*[\]}]/.test(json) ? [] : root.words();
-	return words.length && words.every((w) => /^[\w-]+(\.[\w-]+|\[\d+\])*:?=[^@]/.test(w)) ? words.map(quote).join(" ") : quote(json);
+	return words.length && words.every((w) => /^\w[\w-]*(\.[\w-]+|\[\d+\])*:?=[^@]/.test(w)) ? words.map(quote).join(" ") : quote(json);
 }
 
 // copyButton shows, and copies, a line for a shell that makes the same call. args returns the arguments, or null if

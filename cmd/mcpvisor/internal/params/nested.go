@@ -47,14 +47,10 @@ func (s *schema) locate(head, rest string) ([]step, Param, error) {
 			s, steps, head, rest = s.items(), append(steps, step{number, true}), head+"["+number+"]", after
 			continue
 		}
-		var part *schema
-		name, after := cutMember(rest[1:], func(name string) (known bool) {
-			found, known := s.member(name)
-			if known {
-				part = found
-			}
-			return known
-		})
+		texts := map[string]json.RawMessage{} // of the members
+		s.addMembers(texts)
+		name, after := cutMember(rest[1:], func(name string) bool { _, known := texts[name]; return known })
+		part := s.sub(texts[name])
 		switch {
 		case rest[0] != '.' || !s.mayBe("object"):
 			return nil, Param{}, unknownName("", whole, nil)
@@ -84,19 +80,18 @@ func (s *schema) mayBe(kind string) bool {
 	return len(names) == 0 || slices.Contains(names, kind)
 }
 
-// member returns the schema of a member that s or one of its branches declares.
-func (s *schema) member(name string) (*schema, bool) {
+// addMembers adds the schemas of the members that s or its branches declare. The first one of a name counts.
+func (s *schema) addMembers(texts map[string]json.RawMessage) {
 	var properties map[string]json.RawMessage
 	_ = json.Unmarshal(s.members["properties"], &properties) // none if they are no object
-	if text, ok := properties[name]; ok {
-		return s.sub(text), true
-	}
-	for _, branch := range s.branches() {
-		if found, ok := branch.member(name); ok {
-			return found, true
+	for name, text := range properties {
+		if _, known := texts[name]; !known {
+			texts[name] = text
 		}
 	}
-	return nil, false
+	for _, branch := range s.branches() {
+		branch.addMembers(texts)
+	}
 }
 
 func (s *schema) names() (names []string) {

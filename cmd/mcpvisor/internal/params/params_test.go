@@ -2,6 +2,7 @@ package params_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,6 +195,33 @@ func TestParse_many_nested_names(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, `{"a":{"long":{"n":1}}}`, string(arguments))
 	}
+}
+
+// A word with many dots reads the members of an object once, however many there are.
+func TestParse_many_dots(t *testing.T) {
+	var members strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&members, `"p%d":{},`, i)
+	}
+	list := params.New([]byte(`{"properties":{"o":{"type":"object","properties":{` + members.String() + `"z":{}}}}}`))
+	once := testing.AllocsPerRun(1, func() { _, _ = list.Parse([]string{"o.x=1"}) })
+	many := testing.AllocsPerRun(1, func() { _, _ = list.Parse([]string{"o.x" + strings.Repeat(".x", 100) + "=1"}) })
+	require.Less(t, many, 2*once)
+}
+
+// A word has the type that any of the kept values of its place has.
+func TestLike_several_types(t *testing.T) {
+	list := params.New(nil).Like([]byte(`{"lines":[{"n":null,"v":1,"a":null},{"n":"x","v":true,"a":{"n":2}}]}`))
+	arguments, err := list.Parse([]string{"lines[0].n:=null", "lines[0].v=1", "lines[0].a:=null", "lines[1].n=x", "lines[1].v=true", "lines[1].a.n=2"})
+	require.NoError(t, err)
+	require.Equal(t, `{"lines":[{"n":null,"v":1,"a":null},{"n":"x","v":true,"a":{"n":2}}]}`, string(arguments))
+}
+
+// The error about a value that is not allowed names some of those that are, however many a server lists.
+func TestParse_many_values(t *testing.T) {
+	_, err := params.New([]byte(`{"properties":{"a":{"enum":[` + strings.Repeat(`"x",`, 100_000) + `"y"]}}}`)).Parse([]string{"a=z"})
+	require.ErrorContains(t, err, "a must be one of x, x, x,")
+	require.Less(t, len(err.Error()), 2000)
 }
 
 // A value that was kept without its secret does not say its type: a number may be a text then.

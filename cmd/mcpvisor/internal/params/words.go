@@ -45,13 +45,15 @@ func (l List) Like(arguments json.RawMessage) List {
 	return like
 }
 
-// typeLike returns a schema of the values of the first value's type. Items of lists, and members of one name in items, are
-// alike.
+// typeLike returns a schema of the values' types. Items of lists, and members of one name in items, are alike.
 func typeLike(values []json.RawMessage, depth int) []byte {
-	kind := typeOf(values[0])
+	var kinds []string
 	var items []json.RawMessage
 	members := map[string][]json.RawMessage{}
 	for _, value := range values {
+		if kind := typeOf(value); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
 		var of []json.RawMessage
 		_ = json.Unmarshal(value, &of) // none of what is no list
 		items = append(items, of...)
@@ -61,20 +63,21 @@ func typeLike(values []json.RawMessage, depth int) []byte {
 			members[name] = append(members[name], member)
 		}
 	}
-	switch {
-	case kind == "null":
+	if len(kinds) == 1 && kinds[0] == "null" {
 		return []byte(`{"enum":[null]}`)
-	case kind == "array" && len(items) > 0 && depth > 0:
-		return slices.Concat([]byte(`{"type":"array","items":`), typeLike(items, depth-1), []byte(`}`))
-	case kind == "object" && len(members) > 0 && depth > 0:
-		properties := map[string]json.RawMessage{}
-		for name, like := range members {
-			properties[name] = typeLike(like, depth-1)
-		}
-		names := slices.Collect(maps.Keys(properties))
-		return slices.Concat([]byte(`{"type":"object","properties":`), Object(names, properties), []byte(`}`))
 	}
-	return []byte(`{"type":"` + kind + `"}`)
+	like := []byte(`{"type":["` + strings.Join(kinds, `","`) + `"]`)
+	if len(items) > 0 && depth > 0 {
+		like = slices.Concat(like, []byte(`,"items":`), typeLike(items, depth-1))
+	}
+	if len(members) > 0 && depth > 0 {
+		properties := map[string]json.RawMessage{}
+		for name, values := range members {
+			properties[name] = typeLike(values, depth-1)
+		}
+		like = slices.Concat(like, []byte(`,"properties":`), Object(slices.Collect(maps.Keys(properties)), properties))
+	}
+	return append(like, '}')
 }
 
 // Parse makes arguments, a JSON object, of words:
@@ -139,7 +142,7 @@ func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {
 
 func (p Param) wants() string {
 	if len(p.Enum) > 0 {
-		return "one of " + Values(p.Enum)
+		return "one of " + display.Shorten(Values(p.Enum), 1000)
 	}
 	return article(p.schema.types())
 }

@@ -111,10 +111,10 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
 }
 
-// exampleOf returns the words that set the required parameters.
+// exampleOf returns the words that set the required parameters. A name that would be a flag is left out.
 func exampleOf(list params.List) (words string) {
 	for _, p := range list.Params {
-		if p.Required {
+		if p.Required && !strings.HasPrefix(p.Name, "-") {
 			words += " " + p.Example()
 		}
 	}

@@ -42,3 +42,13 @@ fs/list  (read-only, not destructive)
   no parameters
 `, out.String())
 }
+
+// A name that a server chose is no flag of the example.
+func TestPrintTool_name_of_a_flag(t *testing.T) {
+	tools, err := table.ParseTools([]byte(`{"tools":[{"name":"fs/x","server":"fs","definition":{"inputSchema":{"required":["--config","a"],"properties":{"--config":{"enum":["evil.json"]},"a":{"type":"integer"}}}}}]}`))
+	require.NoError(t, err)
+	var out strings.Builder
+	require.NoError(t, table.PrintTool(&out, tools[0]))
+	require.Contains(t, out.String(), "example: mcpvisor call fs/x a=3\n")
+	require.Contains(t, out.String(), "--config   string   yes")
+}

@@ -95,7 +95,7 @@ func TestCalls_are_canceled(t *testing.T) {
 	require.Equal(t, []string{"Cancel the call of files/hang"}, eval[[]string](p, `[...document.querySelectorAll("#flight [data-act=cancel]")].map((b) => b.getAttribute("aria-label"))`))
 	checkAccess(p, "calls in flight")
 	p.click(`#flight [data-act=cancel]`)
-	p.has("#answer", "The call is canceled.")
+	p.has("#answer", "The call ends")
 	require.ErrorIs(t, <-ended, mcpvisor.ErrCanceled)
 	require.NoError(t, <-queued)
 	p.has("#calls", "outcome unknown")

@@ -26,7 +26,7 @@ const (
 	pairSlices = 12
 	pairCalls  = 2_500
 	// pairTries are how often a comparison that fails is made again: other load of the machine must not fail it.
-	pairTries = 3
+	pairTries = 6
 	// dearer is how much more CPU time a call may cost than at the commit.
 	dearer = 1.10
 )

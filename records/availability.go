@@ -66,7 +66,7 @@ type conditions map[string]condition
 // add takes a record that follows.
 func (c conditions) add(r *Record) {
 	switch r.Kind {
-	case KindStart, KindGap: // what was before is over, or not known
+	case KindGap: // what was before is not known
 		clear(c)
 	case KindEvent:
 		if now := c[r.Server].after(r.Event); now == conditionRest {

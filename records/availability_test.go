@@ -134,3 +134,23 @@ func TestWriter_many_servers(t *testing.T) {
 		require.LessOrEqual(t, len(r.Details), bound/16, "half of a file")
 	}
 }
+
+// What a gap has made unknown is not in the first lines of later files.
+func TestReadAvailability_after_a_gap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "records")
+		w, err := records.Open(dir, records.Options{MaxBytes: 16 << 20, Arguments: records.ArgumentsWhole})
+		require.NoError(t, err)
+		w.Event(mcpvisor.Event{Server: "a", Time: time.Now(), Kind: mcpvisor.EventReady})
+		w.Add(records.Record{Kind: records.KindGap, Lost: 3})
+		for range 40 {
+			w.Call(call("b", "read", `{"a":"`+strings.Repeat("a", 1<<19)+`"}`))
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, w.Close())
+		all, first, err := records.ReadAvailability(dir, time.Time{}, time.Time{})
+		require.NoError(t, err)
+		require.NotZero(t, first, "the first files were deleted")
+		require.Empty(t, all)
+	})
+}

@@ -33,7 +33,7 @@ const (
 	InputWanted InputKind = "wanted"
 	// InputRenew: the operator starts afresh what has failed.
 	InputRenew InputKind = "renew"
-	// InputTimer: the timer with Token fired; 0 is none.
+	// InputTimer: the timer with Token fired; no timer has the token 0.
 	InputTimer InputKind = "timer"
 )
 

@@ -116,8 +116,8 @@
 //
 // # Errors
 //
-// Every operation of the client that fails returns an [Error]. errors.Is compares its
-// kind with a sentinel, and errors.As gives the details:
+// Every operation of the client that fails returns an [Error]. errors.Is matches its
+// kind, such as [ErrCrashed], and errors.As gives the details:
 //
 //	var e *mcpvisor.Error
 //	if errors.As(err, &e) && e.Retryable() { // nothing was sent; repeating is safe

@@ -15,34 +15,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// kinds lists for each kind its sentinel, and whether the same request may be repeated:
-// "if not sent" or "never". A canceled request is not repeated, because its context
+// kinds says for each kind whether the same request may be repeated: "if not sent" or "never". A canceled request is not repeated, because its context
 // stays ended.
-var kinds = map[ErrorKind]struct {
-	sentinel error
-	repeat   string
-}{
-	KindUnknownServer: {ErrUnknownServer, "never"},
-	KindUnknownTool:   {ErrUnknownTool, "never"},
-	KindUnavailable:   {ErrUnavailable, "if not sent"},
-	KindCrashed:       {ErrCrashed, "if not sent"},
-	KindEnded:         {ErrEnded, "if not sent"},
-	KindEvicted:       {ErrEvicted, "never"},
-	KindTimeout:       {ErrTimeout, "if not sent"},
-	KindCanceled:      {ErrCanceled, "never"},
-	KindOverloaded:    {ErrOverloaded, "if not sent"},
-	KindClosed:        {ErrClosed, "never"},
-	KindProtocol:      {ErrProtocol, "never"},
-	KindRPC:           {ErrRPC, "never"},
-	KindAuthRequired:  {ErrAuthRequired, "never"},
-	KindInvalid:       {ErrInvalid, "never"},
-	KindInputRequired: {ErrInputRequired, "never"},
-	KindExists:        {ErrExists, "never"},
-	KindLeftBehind:    {ErrLeftBehind, "never"},
-	KindStart:         {ErrStart, "if not sent"},
-	KindInterrupted:   {ErrInterrupted, "never"},
-	KindJournal:       {ErrJournal, "never"},
-	KindDenied:        {ErrDenied, "never"},
+var kinds = map[ErrorKind]string{
+	ErrUnknownServer: "never",
+	ErrUnknownTool:   "never",
+	ErrUnavailable:   "if not sent",
+	ErrCrashed:       "if not sent",
+	ErrEnded:         "if not sent",
+	ErrEvicted:       "never",
+	ErrTimeout:       "if not sent",
+	ErrCanceled:      "never",
+	ErrOverloaded:    "if not sent",
+	ErrClosed:        "never",
+	ErrProtocol:      "never",
+	ErrRPC:           "never",
+	ErrAuthRequired:  "never",
+	ErrInvalid:       "never",
+	ErrInputRequired: "never",
+	ErrExists:        "never",
+	ErrLeftBehind:    "never",
+	ErrStart:         "if not sent",
+	ErrInterrupted:   "never",
+	ErrJournal:       "never",
+	ErrDenied:        "never",
 }
 
 func TestErrorKinds_lists_every_kind(t *testing.T) {
@@ -53,11 +49,11 @@ func TestErrorKinds_lists_every_kind(t *testing.T) {
 	require.ElementsMatch(t, want, ErrorKinds())
 }
 
-func TestError_Is_matches_only_the_sentinel_of_its_kind(t *testing.T) {
+func TestError_Is_matches_only_its_kind(t *testing.T) {
 	for kind := range kinds {
 		wrapped := fmt.Errorf("outer: %w", &Error{Kind: kind})
-		for other, that := range kinds {
-			require.Equal(t, kind == other, errors.Is(wrapped, that.sentinel), "%s against %s", kind, other)
+		for other := range kinds {
+			require.Equal(t, kind == other, errors.Is(wrapped, other), "%s against %s", kind, other)
 		}
 	}
 	require.NotErrorIs(t, &Error{}, ErrInvalid)
@@ -67,7 +63,7 @@ func TestError_Is_matches_only_the_sentinel_of_its_kind(t *testing.T) {
 
 func TestError_Unwrap(t *testing.T) {
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Err: io.ErrUnexpectedEOF}
-	err := fmt.Errorf("outer: %w", &Error{Kind: KindCrashed, Cause: cause, Server: "fs", Epoch: 7})
+	err := fmt.Errorf("outer: %w", &Error{Kind: ErrCrashed, Cause: cause, Server: "fs", Epoch: 7})
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, uint64(7), e.Epoch)
@@ -75,24 +71,24 @@ func TestError_Unwrap(t *testing.T) {
 	require.ErrorAs(t, err, &c)
 	require.Same(t, cause, c)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorIs(t, &Error{Kind: KindCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
-	require.NoError(t, (&Error{Kind: KindCanceled}).Unwrap())
+	require.ErrorIs(t, &Error{Kind: ErrCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
+	require.NoError(t, (&Error{Kind: ErrCanceled}).Unwrap())
 }
 
 func TestError_Error(t *testing.T) {
 	full := &Error{
-		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: OutcomeUnknown,
+		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: ErrCrashed, Outcome: OutcomeUnknown,
 		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
 		Cause: errors.New("exit status 3"), Stderr: []string{"boom", "bye"},
 	}
 	require.Equal(t, "call fs/list: server crashed; outcome unknown: exit status 3; retry in 1.5s; look at its log; stderr: boom | bye",
 		full.Error())
 	for want, e := range map[string]*Error{
-		"unknown tool":                            {Kind: KindUnknownTool},
-		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: KindTimeout, Outcome: OutcomeNotSent},
-		"call x/y: server answered with an error": {Op: "call x/y", Kind: KindRPC, Outcome: OutcomeAnswered},
+		"unknown tool":                            {Kind: ErrUnknownTool},
+		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: ErrTimeout, Outcome: OutcomeNotSent},
+		"call x/y: server answered with an error": {Op: "call x/y", Kind: ErrRPC, Outcome: OutcomeAnswered},
 		"register fs: already registered; unregister it first": {
-			Op: "register fs", Kind: KindExists, Hint: "unregister it first"},
+			Op: "register fs", Kind: ErrExists, Hint: "unregister it first"},
 		"of another release": {Kind: "of another release"},
 	} {
 		require.Equal(t, want, e.Error())
@@ -104,7 +100,7 @@ func TestError_Error_order(t *testing.T) {
 	for kind := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
 			e := &Error{Op: "call fs/list", Kind: kind, Outcome: outcome, Hint: "do this", RetryAfter: time.Second, Stderr: []string{"x"}}
-			require.True(t, strings.HasPrefix(e.Error(), "call fs/list: "+kinds[kind].sentinel.Error()), e.Error())
+			require.True(t, strings.HasPrefix(e.Error(), "call fs/list: "+kind.Error()), e.Error())
 			require.True(t, strings.HasSuffix(e.Error(), "; do this; stderr: x"), e.Error())
 			require.NotContains(t, e.Error(), "\n")
 		}
@@ -114,7 +110,7 @@ func TestError_Error_order(t *testing.T) {
 func TestError_Retryable(t *testing.T) {
 	for kind, is := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
-			want := is.repeat == "if not sent" && outcome == OutcomeNotSent
+			want := is == "if not sent" && outcome == OutcomeNotSent
 			require.Equal(t, want, (&Error{Kind: kind, Outcome: outcome}).Retryable(), "%s, %q", kind, outcome)
 		}
 	}

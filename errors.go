@@ -1,7 +1,6 @@
 package mcpvisor
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 // It is one line. It includes the lines of Stderr, which are the server's own text; *** replaces
 // the secrets of the specification in them.
 //
-// errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. Do not change an
+// errors.Is matches its Kind, as in errors.Is(err, ErrCrashed), and errors.As finds what Cause wraps. Do not change an
 // Error: several callers may share one.
 type Error struct {
 	// Server is the name of the server that the error is about; empty if it is about none. For a
@@ -61,18 +60,14 @@ const (
 	OutcomeAnswered Outcome = "answered"
 )
 
-// Error implements error. The text is one line: Op, the text of the kind's sentinel, Outcome,
+// Error implements error. The text is one line: Op, the text of Kind, Outcome,
 // Cause, RetryAfter, Hint and Stderr, as far as they are set.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
 		b.WriteString(e.Op + ": ")
 	}
-	what := string(e.Kind)
-	if s := sentinels[e.Kind]; s != nil {
-		what = s.Error()
-	}
-	b.WriteString(what)
+	b.WriteString(e.Kind.Error())
 	switch e.Outcome {
 	case OutcomeUnknown:
 		b.WriteString("; outcome unknown")
@@ -82,7 +77,7 @@ func (e *Error) Error() string {
 	}
 	if e.Cause != nil {
 		text := e.Cause.Error()
-		if e.Kind == KindInvalid { // Validate joins several problems, one per line
+		if e.Kind == ErrInvalid { // Validate joins several problems, one per line
 			text = strings.ReplaceAll(text, "\n", "; ")
 		}
 		b.WriteString(": " + text)
@@ -99,178 +94,137 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the sentinel of the error's kind.
-func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind] == target }
+// Is reports whether target is the error's kind.
+func (e *Error) Is(target error) bool { return target == e.Kind }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Retryable reports whether the same request may succeed later and is safe to repeat: nothing was
-// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for KindCanceled,
+// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for ErrCanceled,
 // because the same context would fail the repeated request, too.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindUnavailable, KindOverloaded, KindCrashed, KindEnded, KindTimeout, KindStart:
+	case ErrUnavailable, ErrOverloaded, ErrCrashed, ErrEnded, ErrTimeout, ErrStart:
 		return e.Outcome == OutcomeNotSent
 	default:
 	}
 	return false
 }
 
-// ErrorKind classifies an [Error]. Each kind has a sentinel for errors.Is, as
-// [ErrCrashed] for KindCrashed.
+// ErrorKind classifies an [Error], and is an error itself, so that errors.Is finds it.
 type ErrorKind string
 
 const (
-	// KindUnknownServer: no server of that name is registered. Hint suggests similar
+	// ErrUnknownServer: no server of that name is registered. Hint suggests similar
 	// names.
-	KindUnknownServer ErrorKind = "unknown_server"
-	// KindUnknownTool: the server lists no such tool. Or the name has neither the form
+	ErrUnknownServer ErrorKind = "unknown_server"
+	// ErrUnknownTool: the server lists no such tool. Or the name has neither the form
 	// "server/tool" nor that of a known alias. Or ServerSpec.Tools hides the tool; then Cause says
 	// so. Hint suggests similar names. While a server is down its tools are not known, so a call of
-	// any name fails with KindUnavailable; only in the first moment after a crash its last list may
+	// any name fails with ErrUnavailable; only in the first moment after a crash its last list may
 	// still be used.
-	KindUnknownTool ErrorKind = "unknown_tool"
-	// KindUnavailable: the server is not ready, or cannot be reached now, but may be later.
+	ErrUnknownTool ErrorKind = "unknown_tool"
+	// ErrUnavailable: the server is not ready, or cannot be reached now, but may be later.
 	// RetryAfter says when to try again; 0 if that is not known. Usually nothing was sent;
 	// over HTTP the server may have the request, so look at Outcome.
-	KindUnavailable ErrorKind = "unavailable"
-	// KindCrashed: the session ended while the call was in flight. Cause is a
-	// *supervisor.Cause. If nothing of the call was sent, the kind is KindUnavailable.
-	KindCrashed ErrorKind = "crashed"
-	// KindEnded: as KindCrashed, but nothing crashed: the server was restarted on request, moved to another
+	ErrUnavailable ErrorKind = "unavailable"
+	// ErrCrashed: the session ended while the call was in flight. Cause is a
+	// *supervisor.Cause. If nothing of the call was sent, the kind is ErrUnavailable.
+	ErrCrashed ErrorKind = "crashed"
+	// ErrEnded: as ErrCrashed, but nothing crashed: the server was restarted on request, moved to another
 	// node of a fleet, or was fenced.
-	KindEnded ErrorKind = "ended"
-	// KindEvicted: the server was given up after its policy's last attempt, or for a
+	ErrEnded ErrorKind = "ended"
+	// ErrEvicted: the server was given up after its policy's last attempt, or for a
 	// permanent cause; then Restart brings it back. Or it was fenced (facade.Client.Fence). Register
 	// replaces it in either case.
-	KindEvicted ErrorKind = "evicted"
-	// KindTimeout: a timeout of the call ended it (facade.WithTimeout,
+	ErrEvicted ErrorKind = "evicted"
+	// ErrTimeout: a timeout of the call ended it (facade.WithTimeout,
 	// facade.WithDefaultCallTimeout, Timeouts.Call or Timeouts.CallTotal). A deadline of
-	// the caller's context gives KindCanceled.
-	KindTimeout ErrorKind = "timeout"
-	// KindCanceled: the caller's context ended, or an operator canceled the call. Cause wraps the context's error, and
+	// the caller's context gives ErrCanceled.
+	ErrTimeout ErrorKind = "timeout"
+	// ErrCanceled: the caller's context ended, or an operator canceled the call. Cause wraps the context's error, and
 	// context.Canceled for an operator.
-	KindCanceled ErrorKind = "canceled"
-	// KindOverloaded: Limits.MaxInFlight calls are in flight on this server and
+	ErrCanceled ErrorKind = "canceled"
+	// ErrOverloaded: Limits.MaxInFlight calls are in flight on this server and
 	// Limits.MaxQueued are waiting; nothing was sent then. Or a large result found no room
 	// in Limits.MaxBufferBytes; Outcome is OutcomeAnswered then, and the tool has run.
-	KindOverloaded ErrorKind = "overloaded"
-	// KindClosed: the client is closed, or the server was unregistered meanwhile.
-	KindClosed ErrorKind = "closed"
-	// KindProtocol: the server answered with something that is not a valid answer, or
+	ErrOverloaded ErrorKind = "overloaded"
+	// ErrClosed: the client is closed, or the server was unregistered meanwhile.
+	ErrClosed ErrorKind = "closed"
+	// ErrProtocol: the server answered with something that is not a valid answer, or
 	// exceeds a limit; or the connection to a server over HTTP broke before the answer
 	// came, and the server still lives.
-	KindProtocol ErrorKind = "protocol"
-	// KindRPC: the server answered the request with a JSON-RPC error. errors.As finds the
+	ErrProtocol ErrorKind = "protocol"
+	// ErrRPC: the server answered the request with a JSON-RPC error. errors.As finds the
 	// *jsonrpc.Error of the go-sdk with its code and data. A server may send an error that names no
 	// request. If only one request is in flight, that request fails with it, and Outcome is
 	// OutcomeUnknown.
-	KindRPC ErrorKind = "rpc"
-	// KindAuthRequired: the server requires credentials, or rejected those that it got.
+	ErrRPC ErrorKind = "rpc"
+	// ErrAuthRequired: the server requires credentials, or rejected those that it got.
 	// errors.As finds an [AuthRequired] if the user can authorize the client.
-	KindAuthRequired ErrorKind = "auth_required"
-	// KindInvalid: the arguments, options or specification cannot work as given.
-	KindInvalid ErrorKind = "invalid"
-	// KindInputRequired: the server asked for input in the course of a request
+	ErrAuthRequired ErrorKind = "auth_required"
+	// ErrInvalid: the arguments, options or specification cannot work as given.
+	ErrInvalid ErrorKind = "invalid"
+	// ErrInputRequired: the server asked for input in the course of a request
 	// (elicitation, sampling, roots) and did not get it: the client has no handler for
 	// it, or the handler failed.
-	KindInputRequired ErrorKind = "input_required"
-	// KindExists: a server of that name is registered and not evicted, or is still being
+	ErrInputRequired ErrorKind = "input_required"
+	// ErrExists: a server of that name is registered and not evicted, or is still being
 	// removed.
-	KindExists ErrorKind = "exists"
-	// KindLeftBehind: the server was removed, but processes that it started could not
+	ErrExists ErrorKind = "exists"
+	// ErrLeftBehind: the server was removed, but processes that it started could not
 	// be ended, or could not be searched for. Cause names them.
-	KindLeftBehind ErrorKind = "left_behind"
-	// KindStart: the server could not be started, connected or initialized, or did not
+	ErrLeftBehind ErrorKind = "left_behind"
+	// ErrStart: the server could not be started, connected or initialized, or did not
 	// list what it offers in time. Cause is a *supervisor.Cause.
-	KindStart ErrorKind = "start"
-	// KindInterrupted: the call has a key, and was sent before the host ended. Its outcome is
+	ErrStart ErrorKind = "start"
+	// ErrInterrupted: the call has a key, and was sent before the host ended. Its outcome is
 	// unknown, and it is not sent again.
-	KindInterrupted ErrorKind = "interrupted"
-	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
-	KindJournal ErrorKind = "journal"
-	// KindDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person, or a
+	ErrInterrupted ErrorKind = "interrupted"
+	// ErrJournal: the journal of calls with a key could not be read or written. Nothing was sent.
+	ErrJournal ErrorKind = "journal"
+	// ErrDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person, or a
 	// [CatalogGuard] withholds the prompt. Nothing was sent.
-	KindDenied ErrorKind = "denied"
+	ErrDenied ErrorKind = "denied"
 )
 
-// Sentinels for errors.Is, one for each [ErrorKind]. An [Error] matches that of its Kind.
-var (
-	// ErrUnknownServer: no server of that name is registered.
-	ErrUnknownServer = errors.New("unknown server")
-	// ErrUnknownTool: the server has no such tool, or hides it.
-	ErrUnknownTool = errors.New("unknown tool")
-	// ErrUnavailable: the server is not ready, or cannot be reached now, but may be later.
-	ErrUnavailable = errors.New("server unavailable")
-	// ErrCrashed: the session ended while the call was in flight.
-	ErrCrashed = errors.New("server crashed")
-	// ErrEnded: the session was ended on request while the call was in flight.
-	ErrEnded = errors.New("server ended on request")
-	// ErrEvicted: the server was given up, or fenced.
-	ErrEvicted = errors.New("server evicted")
-	// ErrTimeout: a timeout of the call ended it.
-	ErrTimeout = errors.New("timed out")
-	// ErrCanceled: the caller's context ended.
-	ErrCanceled = errors.New("canceled")
-	// ErrOverloaded: too many calls are in flight and waiting, or a large result found no
-	// room in Limits.MaxBufferBytes.
-	ErrOverloaded = errors.New("too many calls in flight")
-	// ErrClosed: the client is closed, or the server was unregistered.
-	ErrClosed = errors.New("closed")
-	// ErrProtocol: the server's answer is not a valid answer, or exceeds a limit.
-	ErrProtocol = errors.New("protocol error")
-	// ErrRPC: the server answered with a JSON-RPC error.
-	ErrRPC = errors.New("server answered with an error")
-	// ErrAuthRequired: the server requires credentials, or rejected those that it got.
-	ErrAuthRequired = errors.New("authorization required")
-	// ErrInvalid: the arguments, options or specification cannot work as given.
-	ErrInvalid = errors.New("invalid")
-	// ErrInputRequired: the server asked for input in the course of a call and did not
-	// get it.
-	ErrInputRequired = errors.New("input required")
-	// ErrExists: the name is taken.
-	ErrExists = errors.New("already registered")
-	// ErrLeftBehind: the server was removed, but processes of it may still run.
-	ErrLeftBehind = errors.New("something of the server is left behind")
-	// ErrStart: the server could not be started, connected or initialized.
-	ErrStart = errors.New("server did not start")
-	// ErrInterrupted: the host ended after it had sent the call, and before it had the answer.
-	ErrInterrupted = errors.New("interrupted by the end of the host")
-	// ErrJournal: the journal of calls with a key could not be read or written.
-	ErrJournal = errors.New("the journal of calls failed")
-	// ErrDenied: a guard did not permit the call.
-	ErrDenied = errors.New("not permitted")
-)
+var kindTexts = map[ErrorKind]string{
+	ErrUnknownServer: "unknown server",
+	ErrUnknownTool:   "unknown tool",
+	ErrUnavailable:   "server unavailable",
+	ErrCrashed:       "server crashed",
+	ErrEnded:         "server ended on request",
+	ErrEvicted:       "server evicted",
+	ErrTimeout:       "timed out",
+	ErrCanceled:      "canceled",
+	ErrOverloaded:    "too many calls in flight",
+	ErrClosed:        "closed",
+	ErrProtocol:      "protocol error",
+	ErrRPC:           "server answered with an error",
+	ErrAuthRequired:  "authorization required",
+	ErrInvalid:       "invalid",
+	ErrInputRequired: "input required",
+	ErrExists:        "already registered",
+	ErrLeftBehind:    "something of the server is left behind",
+	ErrStart:         "server did not start",
+	ErrInterrupted:   "interrupted by the end of the host",
+	ErrJournal:       "the journal of calls failed",
+	ErrDenied:        "not permitted",
+}
 
-var sentinels = map[ErrorKind]error{
-	KindUnknownServer: ErrUnknownServer,
-	KindUnknownTool:   ErrUnknownTool,
-	KindUnavailable:   ErrUnavailable,
-	KindCrashed:       ErrCrashed,
-	KindEnded:         ErrEnded,
-	KindEvicted:       ErrEvicted,
-	KindTimeout:       ErrTimeout,
-	KindCanceled:      ErrCanceled,
-	KindOverloaded:    ErrOverloaded,
-	KindClosed:        ErrClosed,
-	KindProtocol:      ErrProtocol,
-	KindRPC:           ErrRPC,
-	KindAuthRequired:  ErrAuthRequired,
-	KindInvalid:       ErrInvalid,
-	KindInputRequired: ErrInputRequired,
-	KindExists:        ErrExists,
-	KindLeftBehind:    ErrLeftBehind,
-	KindStart:         ErrStart,
-	KindInterrupted:   ErrInterrupted,
-	KindJournal:       ErrJournal,
-	KindDenied:        ErrDenied,
+// Error implements error: a phrase such as "server crashed". The text of the kind itself, as in JSON, is string(k).
+func (k ErrorKind) Error() string {
+	if text, ok := kindTexts[k]; ok {
+		return text
+	}
+	return string(k)
 }
 
 // ErrorKinds lists every kind, in no particular order. The slice is the caller's.
 func ErrorKinds() []ErrorKind {
-	kinds := make([]ErrorKind, 0, len(sentinels))
-	for k := range sentinels {
+	kinds := make([]ErrorKind, 0, len(kindTexts))
+	for k := range kindTexts {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -244,7 +244,7 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 		var full *lastCopyEnds
 		isFull := errors.As(err, &full)
 		server, kind := notSent(err)
-		isReplaced := kind == mcpvisor.KindClosed && at != g.client
+		isReplaced := kind == mcpvisor.ErrClosed && at != g.client
 		if g.opts.maxWait <= 0 || !isFull && !isReplaced && !isDown(kind) {
 			return withoutWait(err)
 		}
@@ -298,5 +298,5 @@ func notSent(err error) (server string, kind mcpvisor.ErrorKind) {
 
 // isDown reports whether a request was not sent because its server is down.
 func isDown(kind mcpvisor.ErrorKind) bool {
-	return kind == mcpvisor.KindUnavailable || kind == mcpvisor.KindCrashed || kind == mcpvisor.KindEnded
+	return kind == mcpvisor.ErrUnavailable || kind == mcpvisor.ErrCrashed || kind == mcpvisor.ErrEnded
 }

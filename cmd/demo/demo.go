@@ -188,9 +188,9 @@ func (d *demo) call(ctx context.Context, tool string, args map[string]any) error
 	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &e) && e.RetryAfter > 0:
-		d.p.printFact(red, "call", server, "%s ✗ %s · retry in %s · answered in %s", tool, e.Kind, roundedDuration(e.RetryAfter), took)
+		d.p.printFact(red, "call", server, "%s ✗ %s · retry in %s · answered in %s", tool, string(e.Kind), roundedDuration(e.RetryAfter), took)
 	case errors.As(err, &e):
-		d.p.printFact(red, "call", server, "%s ✗ %s · %s", tool, e.Kind, e.Hint)
+		d.p.printFact(red, "call", server, "%s ✗ %s · %s", tool, string(e.Kind), e.Hint)
 	case err != nil:
 		d.p.printFact(red, "call", server, "%s ✗ %v", tool, err)
 	case res.IsError:

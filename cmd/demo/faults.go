@@ -159,7 +159,7 @@ func (d *demo) suffer(ctx context.Context, f fault) error {
 		e := new(mcpvisor.Error)
 		_ = errors.As(err, &e)
 		d.expect("a call in flight of "+f.server+" fails as crashed, outcome unknown", errors.Is(err, mcpvisor.ErrCrashed) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", err)
-		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, e.Kind)
+		d.p.printFact(red, "call", f.server, "%s ✗ %s · its outcome is unknown, and the error says so", f.tool, string(e.Kind))
 	}
 	if err := d.events.await(ctx, f.server, mcpvisor.EventRetry, status.Epoch); err != nil {
 		return err

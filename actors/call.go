@@ -37,22 +37,20 @@ type Spent struct{ Took, Queued time.Duration }
 // in the queue, too; only CallTotal is reduced by that wait. spent.Took is the time since
 // r.Began, which is now if it is zero. The error is a *mcpvisor.Error with every field but
 // Op, or [transport.ErrTask]; then call [View.TaskTaken]. With a [transport.TaskFailure], result is what the server said about the task.
-func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
+// Request sets the times, the timeouts and the log level of r.
+func (rt *Runtime) Request(ctx context.Context, v *View, r *transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
 	if v.State != supervisor.StateReady && (v.current == nil || !v.current.limiter.isOpenFor(r.Method)) {
 		return nil, spent, v.Unavailable()
 	}
 	inc := v.current
 	if r.Method == "tools/call" {
-		if timeout == 0 {
-			timeout = catalog.Settings(v.Spec.ToolSettings).Timeout(r.Target)
-		}
-		if settings := inc.session.ToolSettings(); len(settings) > 0 {
-			if r.Target, r.Params, err = catalog.Settings(settings).MapCall(r.Target, r.Params); err != nil {
+		if settings := inc.session.ToolSettings(); len(settings) > 0 || len(v.Spec.ToolSettings) > 0 {
+			if r, timeout, err = applySettings(v, settings, r, timeout); err != nil {
 				return nil, spent, inc.ownError(err)
 			}
 		}
 	}
-	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
+	r.Timeout, r.TotalTimeout = CallTimeouts(&v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.desired.LogLevel()
 	if r.Caller != nil && r.Caller.LogLevel != "" {
 		r.LogLevel = r.Caller.LogLevel
@@ -61,10 +59,11 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		r.Began = time.Now()
 	}
 	began := r.Began
-	queued, e := inc.beginCall(ctx, &r)
+	queued, e := inc.beginCall(ctx, r)
 	if e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-		return nil, Spent{Took: time.Since(began)}, e
+		spent.Took = time.Since(began)
+		return nil, spent, e
 	}
 	if queued > 0 {
 		r.Began = began.Add(queued)
@@ -74,13 +73,13 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	}
 	failed, lost := true, false // so that a panic on the way counts as a failure
 	defer func() { inc.endCall(failed, lost) }()
-	raw, err := inc.session.Request(ctx, r)
-	spent = Spent{Queued: queued, Took: time.Since(began)}
+	result, err = inc.session.Request(ctx, *r)
+	spent.Queued, spent.Took = queued, time.Since(began)
 	if err == nil || err == transport.ErrTask {
 		if failed = false; err != nil {
 			inc.following.Add(1)
 		}
-		return raw, spent, err
+		return result, spent, err
 	}
 	switch e = inc.ownError(err); {
 	case ended(e) && e.Outcome == mcpvisor.OutcomeNotSent:
@@ -91,7 +90,21 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.ErrTimeout && e.Hint == "":
 		e.Hint = timeoutHint(r, spent)
 	}
-	return raw, spent, e
+	return result, spent, e
+}
+
+// applySettings returns a copy of a call of a tool as its server knows it: by its own name, and with the arguments of
+// settings, which are those of its session. The timeout is that of the tool, unless the call has one.
+func applySettings(v *View, settings catalog.Settings, r *transport.Request, timeout time.Duration) (*transport.Request, time.Duration, error) {
+	if timeout == 0 {
+		timeout = catalog.Settings(v.Spec.ToolSettings).Timeout(r.Target)
+	}
+	mapped := *r
+	var err error
+	if len(settings) > 0 {
+		mapped.Target, mapped.Params, err = settings.MapCall(r.Target, r.Params)
+	}
+	return &mapped, timeout, err
 }
 
 // ended reports whether the session ended during a call.
@@ -101,7 +114,7 @@ func ended(e *mcpvisor.Error) bool {
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were
 // after the wait in the queue.
-func timeoutHint(r transport.Request, spent Spent) string {
+func timeoutHint(r *transport.Request, spent Spent) string {
 	if r.TotalTimeout > 0 && (spent.Took-spent.Queued >= r.TotalTimeout || r.Timeout == 0) {
 		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", (r.TotalTimeout + spent.Queued).Round(time.Millisecond))
 	}
@@ -118,7 +131,7 @@ func shorter(a, b time.Duration) time.Duration {
 
 // CallTimeouts returns how long a call may take without progress (requested, or else
 // Timeouts.Call), and as a whole; 0 means as long as its context.
-func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total time.Duration) {
+func CallTimeouts(t *mcpvisor.Timeouts, requested time.Duration) (idle, total time.Duration) {
 	idle = requested
 	if idle == 0 {
 		idle = t.Call

@@ -17,7 +17,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-var callRequest = transport.Request{Method: "tools/call", Target: "ls"}
+func callRequest() *transport.Request {
+	return &transport.Request{Method: "tools/call", Target: "ls"}
+}
 
 // The release of the dead session takes 10 s. The calls on it do not wait for that, and
 // another server is not affected.
@@ -82,7 +84,7 @@ func TestCallTimeouts(t *testing.T) {
 			require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 		})
 	}
-	idle, hardMax := CallTimeouts(mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
+	idle, hardMax := CallTimeouts(&mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
 	require.Zero(t, idle)
 	require.Zero(t, hardMax)
 }
@@ -141,7 +143,7 @@ func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
-		_, _, err := h.rt.Request(context.Background(), v, callRequest, 0)
+		_, _, err := h.rt.Request(context.Background(), v, callRequest(), 0)
 		e := requireError(t, err, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent)
 		require.Positive(t, e.RetryAfter)
 		require.True(t, e.Retryable())
@@ -178,7 +180,7 @@ func TestCallUntypedErrorHasUnknownOutcome(t *testing.T) {
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		_, _, err := rt.Request(context.Background(), view(rt), callRequest, 0)
+		_, _, err := rt.Request(context.Background(), view(rt), callRequest(), 0)
 		e := asError(t, err)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.False(t, e.Retryable())
@@ -233,7 +235,7 @@ func TestRequestDoesNotMutateASharedError(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			_, _, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+			_, _, err := rt.Request(t.Context(), v, &transport.Request{Method: "tools/call"}, 0)
 			e := asError(t, err)
 			require.Equal(t, "fs", e.Server)
 			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
@@ -348,7 +350,7 @@ func TestQueueTimeIsReported(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}})
 		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
 		synctest.Wait()
-		_, spent, err := h.rt.Request(context.Background(), h.rt.Snapshot().Server("fs"), callRequest, 0)
+		_, spent, err := h.rt.Request(context.Background(), h.rt.Snapshot().Server("fs"), callRequest(), 0)
 		require.NoError(t, err)
 		require.Equal(t, Spent{Took: 20 * time.Second, Queued: 10 * time.Second}, spent)
 	})
@@ -382,7 +384,7 @@ func TestTimeoutHint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := transport.Request{Timeout: idle, TotalTimeout: total - row.queued}
-			require.Contains(t, timeoutHint(r, Spent{Took: row.took, Queued: row.queued}), row.want)
+			require.Contains(t, timeoutHint(&r, Spent{Took: row.took, Queued: row.queued}), row.want)
 		})
 	}
 }

@@ -57,7 +57,7 @@ func TestReplace_lets_calls_in_flight_end(t *testing.T) {
 		replaced := h.replace(fsSpec)
 
 		for _, v := range []*View{old, h.rt.Snapshot().Server("fs")} { // of a caller that has looked before, and after
-			_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call", Target: "late"}, 0)
+			_, _, err := h.rt.Request(t.Context(), v, &transport.Request{Method: "tools/call", Target: "late"}, 0)
 			e := requireError(t, err, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent)
 			require.ErrorContains(t, e, "being replaced")
 		}
@@ -210,11 +210,11 @@ func TestDrain_waits_for_tasks_that_are_followed(t *testing.T) {
 		replaced := h.replace(fsSpec)
 		for range 3 {
 			time.Sleep(time.Second)
-			_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tasks/get"}, 0)
+			_, _, err := h.rt.Request(t.Context(), v, &transport.Request{Method: "tasks/get"}, 0)
 			require.NoError(t, err)
-			_, _, err = h.rt.Request(t.Context(), h.rt.Snapshot().Server("fs"), transport.Request{Method: "tasks/get"}, 0)
+			_, _, err = h.rt.Request(t.Context(), h.rt.Snapshot().Server("fs"), &transport.Request{Method: "tasks/get"}, 0)
 			require.NoError(t, err, "of a client that asks for a task itself")
-			_, _, err = h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+			_, _, err = h.rt.Request(t.Context(), v, &transport.Request{Method: "tools/call"}, 0)
 			require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 		}
 		watch.Stop()
@@ -229,7 +229,7 @@ func TestDrain_waits_for_a_task_that_is_not_followed_yet(t *testing.T) {
 		h.script("fs", script{tools: []string{"ls"}, callIsTask: true})
 		h.register(fsSpec)
 		v := h.rt.Snapshot().Server("fs")
-		_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+		_, _, err := h.rt.Request(t.Context(), v, &transport.Request{Method: "tools/call"}, 0)
 		require.Equal(t, transport.ErrTask, err)
 		began := time.Now()
 		replaced := h.replace(fsSpec) // crosses the answer

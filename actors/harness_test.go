@@ -138,7 +138,7 @@ func (h *harness) call(ctx context.Context, name string, timeout time.Duration) 
 	if v == nil {
 		return 0, fmt.Errorf("%s is not registered", name)
 	}
-	raw, _, err := h.rt.Request(ctx, v, transport.Request{Method: "tools/call"}, timeout)
+	raw, _, err := h.rt.Request(ctx, v, &transport.Request{Method: "tools/call"}, timeout)
 	if err != nil {
 		return 0, err
 	}

@@ -233,7 +233,7 @@ func TestOperationsAfterCloseFail(t *testing.T) {
 			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it is gone, as asked")
 			_, err := h.rt.AwaitReady(context.Background(), "fs")
 			require.ErrorIs(t, err, mcpvisor.ErrClosed)
-			_, _, err = h.rt.Request(context.Background(), v, callRequest, 0)
+			_, _, err = h.rt.Request(context.Background(), v, callRequest(), 0)
 			require.ErrorIs(t, err, mcpvisor.ErrUnavailable, "a view from before: nothing was sent")
 			var list []mcpvisor.Event
 			for e := range events {

@@ -67,7 +67,7 @@ func TestReplace(t *testing.T) {
 		synctest.Wait()
 		require.True(t, h.rt.Snapshot().Server("fs").Leaving())
 		require.Empty(t, h.rt.Snapshot().Tools())
-		_, _, err := h.rt.Request(ctx, h.rt.Snapshot().Server("fs"), transport.Request{Method: "tools/call"}, 0)
+		_, _, err := h.rt.Request(ctx, h.rt.Snapshot().Server("fs"), &transport.Request{Method: "tools/call"}, 0)
 		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 		v, err := h.rt.AwaitReady(ctx, "fs")
 		require.NoError(t, err)

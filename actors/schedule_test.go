@@ -251,7 +251,7 @@ func (p *schedulePlayer) call(ctx context.Context, name, id string, timeout time
 		return
 	}
 	began := time.Now()
-	raw, _, err := p.rt.Request(ctx, v, transport.Request{Method: "tools/call", Target: id}, timeout)
+	raw, _, err := p.rt.Request(ctx, v, &transport.Request{Method: "tools/call", Target: id}, timeout)
 	if took := time.Since(began); took > timeout {
 		p.fail("call %s took %v and was bounded by %v", id, took, timeout)
 	}

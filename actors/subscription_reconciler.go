@@ -56,7 +56,7 @@ type (
 
 func newSubscriptionReconciler(port *portRef, refresher *refresher, missed *missedUpdates) *subscriptionReconciler {
 	rt, inc := port.rt, port.inc
-	idle, total := CallTimeouts(inc.spec.Timeouts, 0)
+	idle, total := CallTimeouts(&inc.spec.Timeouts, 0)
 	return &subscriptionReconciler{port: port, subscriber: subscription.NewSubscriber(subscription.Config{
 		Session: inc.session, Desired: inc.desired, Server: inc.server, Epoch: inc.epoch, Logger: &rt.opts.Logger,
 		CallTimeout: idle, CallTotal: total, SharedPipe: inc.spec.HTTP == nil,

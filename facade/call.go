@@ -18,7 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/internal/relayhook"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -38,14 +37,13 @@ func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...Ca
 		result, _, err := c.callToolIntercepted(ctx, tool, args, opts)
 		return result, err
 	}
-	_, result, err := c.callDecoded(ctx, tool, toolArguments{value: args}, opts)
-	return result, err
+	var q tracked
+	return c.callDecoded(ctx, &q, tool, toolArguments{value: args}, opts)
 }
 
-// callDecoded is CallTool without interceptors. It also returns the response, whose share
-// of the buffer is released.
-func (c *Client) callDecoded(ctx context.Context, tool string, args toolArguments, opts []CallOption) (response, *mcp.CallToolResult, error) {
-	var q tracked
+// callDecoded is CallTool without interceptors. q is for this call alone; the share of the buffer of its response is
+// released.
+func (c *Client) callDecoded(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption) (result *mcp.CallToolResult, err error) {
 	share := sharePool.Get().(*budget.Share)
 	defer func() { // also if a function of the caller panics
 		q.abandon()
@@ -53,17 +51,15 @@ func (c *Client) callDecoded(ctx context.Context, tool string, args toolArgument
 		*share = budget.Share{} // the next call may be of another server
 		sharePool.Put(share)
 	}()
-	r, err := c.callTool(ctx, &q, tool, args, opts, share)
-	var result *mcp.CallToolResult
-	if err == nil {
-		result, err = decodeToolResult(ctx, &r)
+	if err = c.callTool(ctx, q, tool, args, opts, share); err == nil {
+		result, err = decodeToolResult(ctx, &q.response)
 	}
 	share.Release()
-	r.share = nil
+	q.response.share = nil
 	if q.end(c, err) != nil {
-		return response{}, nil, withOp(err, "call "+tool)
+		return nil, withOp(err, "call "+tool)
 	}
-	return r, result, nil
+	return result, nil
 }
 
 // sharePool holds shares for [Client.CallTool] that are empty and of no buffer budget.
@@ -77,49 +73,41 @@ func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMess
 		r, err := c.newInterceptedCall(tool, opts, false).run(ctx, toolArguments{raw: args})
 		return r.JSON, err
 	}
-	r, err := c.callRaw(ctx, tool, args, opts)
-	return r.raw, err
-}
-
-// callRaw is CallToolRaw without interceptors.
-func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage, opts []CallOption) (response, error) {
 	var q tracked
-	defer q.abandon()
-	r, err := c.callTool(ctx, &q, tool, toolArguments{raw: args}, opts, nil)
-	if q.end(c, err) != nil {
-		return response{}, withOp(err, "call "+tool)
-	}
-	return r, nil
+	err := c.callRaw(ctx, &q, tool, args, opts)
+	return q.response.raw, err
 }
 
-// callTool sends tools/call. share gets what the response holds of the buffer budget;
+// callRaw is CallToolRaw without interceptors. q is for this call alone.
+func (c *Client) callRaw(ctx context.Context, q *tracked, tool string, args json.RawMessage, opts []CallOption) error {
+	defer q.abandon()
+	err := c.callTool(ctx, q, tool, toolArguments{raw: args}, opts, nil)
+	if q.end(c, err) != nil {
+		q.response = response{}
+		return withOp(err, "call "+tool)
+	}
+	return nil
+}
+
+// callTool sends tools/call, and sets q.response. share gets what the response holds of the buffer budget;
 // nil gives that back as soon as the response was read.
-func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
+func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption, share *budget.Share) error {
 	view, name, err := c.splitTool(tool)
 	if err != nil && len(opts) == 0 {
-		return response{}, err
+		return err
 	}
 	o := c.callOptions(opts)
 	q.record.Client, q.principal = o.ClientName, cmp.Or(o.Principal, o.Key.Principal)
 	if o.room != nil && share == nil {
 		share = o.room
 	}
-	switch {
-	case err != nil && o.HasKey:
-		return c.answerWithout(ctx, q, tool, args, o, share, err)
-	case err != nil:
-		return response{}, err
-	case o.HasKey:
-		k, err := c.openKey(ctx, o.Key, view.Name, name, args)
-		if err != nil {
-			q.replayed = true
-			return response{}, err
+	if o.HasKey {
+		answered, err := c.beginKeyed(ctx, q, view, tool, name, args, o, share, err)
+		if answered || err != nil {
+			return err
 		}
-		defer k.release()
-		if k.known {
-			return k.again(ctx, q, view, o, share)
-		}
-		o.keyed = k
+	} else if err != nil {
+		return err
 	}
 	offered := view.Catalog.FindTool(name)
 	q.setMeta(o.Meta)
@@ -131,14 +119,14 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		o.err = errTaskRelayOnly
 	}
 	if o.err != nil {
-		return response{}, invalidRequest(o.err)
+		return invalidRequest(o.err)
 	}
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
-		return response{}, err
+		return err
 	}
 	if view != q.view || offered == nil {
 		if offered, err = c.checkTool(view, tool, name); err != nil {
-			return response{}, err
+			return err
 		}
 		q.listed = offered != nil
 	}
@@ -150,38 +138,30 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err == nil && !o.WithoutValidation {
 		err = c.checkArguments(ctx, view, name, params[start:len(params)-1], o.strict)
 	}
-	if err != nil {
-		return response{}, err
-	}
-	if c.opts.callGuard != nil {
-		if view.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
-			return response{}, view.Unavailable()
-		}
-		own := *o
-		own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
-		o = &own
-		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
-			return response{}, err
-		}
+	if err == nil && c.opts.callGuard != nil {
+		o, view, offered, err = c.guardCall(ctx, view, name, o, params, start)
 		q.listed = offered != nil
 	}
-	params = appendRound(params, o.Continuation)
-	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
+	if err != nil {
+		return err
+	}
+	params = appendRound(params, &o.Continuation)
+	var request transport.Request // one copy of it: calls that wait have their stacks in no cache
+	request.Method, request.Target, request.Params, request.Held = "tools/call", name, params, share
 	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
 		params = asTask(params, o.TaskRelay)
 		request.Params, request.AsTask = params, true
 	}
-	var r response
 	if o.keyed == nil {
-		r, err = c.sendWhenReady(ctx, q, view, &request, o)
+		err = c.sendWhenReady(ctx, q, view, &request, o)
 	} else {
-		r, err = o.keyed.send(ctx, q, view, &request, o)
+		err = o.keyed.send(ctx, q, view, &request, o)
 	}
 	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
 		*buffer = params
 	}
 	paramsPool.Put(buffer)
-	return r, err
+	return err
 }
 
 // wantsTask reports whether a call asks for a task, as servers of 2025-11-25 want it: the tool

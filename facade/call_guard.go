@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // WithCallGuard has a guard decide about each call of a tool, after all interceptors, with the bytes that will be sent: see
@@ -44,6 +45,18 @@ func (g *guardedCall) arguments(v *actors.View, name string) (arguments json.Raw
 		return nil, err
 	}
 	return jsonscan.Member(mapped, "arguments"), nil // MapCall has set them
+}
+
+// guardCall asks the guard about a call whose arguments begin at start of its params. It returns the options of the call with
+// what the guard was asked about, and the present server and tool.
+func (c *Client) guardCall(ctx context.Context, v *actors.View, name string, o *callOptions, params []byte, start int) (*callOptions, *actors.View, *mcpvisor.Tool, error) {
+	if v.State != supervisor.StateReady { // the guard may ask a person, for a call that cannot be sent
+		return nil, nil, nil, v.Unavailable()
+	}
+	own := *o
+	own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
+	v, offered, err := c.permit(ctx, v, name, own.guarded)
+	return &own, v, offered, err
 }
 
 // permit asks the guard about a call. What the server lists may have changed while the guard waited for a person, so permit

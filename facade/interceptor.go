@@ -209,15 +209,16 @@ func (i *interceptedCall) next(ctx context.Context, call ToolCall, index int) (C
 // is decoded within the call, by its bounds and for its statistics.
 func (i *interceptedCall) send(ctx context.Context, call ToolCall) (CallResult, error) {
 	var (
-		r      response
+		q      tracked
 		result *mcp.CallToolResult
 		err    error
 	)
 	if i.decode {
-		r, result, err = i.c.callDecoded(ctx, call.Name(), toolArguments{raw: call.Arguments}, i.opts)
+		result, err = i.c.callDecoded(ctx, &q, call.Name(), toolArguments{raw: call.Arguments}, i.opts)
 	} else {
-		r, err = i.c.callRaw(ctx, call.Name(), call.Arguments, i.opts)
+		err = i.c.callRaw(ctx, &q, call.Name(), call.Arguments, i.opts)
 	}
+	r := &q.response
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ran = i.ran || err == nil || asError(err).Outcome != mcpvisor.OutcomeNotSent

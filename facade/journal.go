@@ -178,22 +178,28 @@ func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCa
 	return k, nil
 }
 
-// answerWithout answers a call whose server is not registered, if the journal has the answer: a call
-// that was made is not sent again. err is the error otherwise.
-func (c *Client) answerWithout(ctx context.Context, q *tracked, tool string, args toolArguments, o *callOptions, share *budget.Share, err error) (response, error) {
-	v, name, ok := unregistered(tool, err)
-	if !ok {
-		return response{}, err
+// beginKeyed begins a call with a key, and answers it if it was made before: then it is not sent again. If the server is
+// not registered, missing says so, and is the error of a call that was not made before.
+func (c *Client) beginKeyed(ctx context.Context, q *tracked, v *actors.View, tool, name string, args toolArguments, o *callOptions, share *budget.Share, missing error) (answered bool, err error) {
+	if missing != nil {
+		ok := false
+		if v, name, ok = unregistered(tool, missing); !ok {
+			return false, missing
+		}
 	}
-	k, keyErr := c.openKey(ctx, o.Key, v.Name, name, args)
-	if keyErr != nil {
-		return response{}, keyErr
+	k, err := c.openKey(ctx, o.Key, v.Name, name, args)
+	if err != nil {
+		q.replayed = missing == nil
+		return false, err
 	}
-	defer k.release()
-	if !k.known || k.entry.State == mcpvisor.JournalTask {
-		return response{}, err
+	q.keyed, o.keyed = k, k
+	if missing != nil && (!k.known || k.entry.State == mcpvisor.JournalTask) {
+		return false, missing
 	}
-	return k.again(ctx, q, v, o, share)
+	if !k.known {
+		return false, nil
+	}
+	return true, k.again(ctx, q, v, o, share)
 }
 
 // unregistered stands in for the server of a tool, if err says that none is registered.
@@ -258,19 +264,20 @@ func (k *keyedCall) release() {
 }
 
 // again answers a call whose key the journal knows. Nothing is sent, except for a task.
-func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *callOptions, share *budget.Share) (response, error) {
+func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *callOptions, share *budget.Share) error {
 	if k.entry.State != mcpvisor.JournalTask {
 		q.replayed = true
 		raw, err := k.answer()
-		return response{raw: raw, view: v, began: time.Now(), timeout: o.Timeout, share: share}, err
+		q.response = response{raw: raw, view: v, began: time.Now(), timeout: o.Timeout, share: share}
+		return err
 	}
 	f, err := k.resume(*o)
 	if err != nil || o.detached {
 		if err == nil {
 			k.c.openTasks.add(f)
 		}
-		q.replayed = true
-		return response{task: f}, err
+		q.replayed, q.response = true, response{task: f}
+		return err
 	}
 	_, listed := v.Catalog.Tool(k.entry.Tool)
 	ctx = k.c.begin(ctx, q, v, "tools/call", k.entry.Tool, listed)
@@ -329,7 +336,7 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 
 // send makes the call: it is written down before it is sent, and so is its answer before it is
 // returned.
-func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
+func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) error {
 	k.entry.Began = time.Now()
 	k.entry.State = mcpvisor.JournalSent
 	if k.c.opts.journal.keep == mcpvisor.JournalKeepAll {
@@ -349,23 +356,22 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		if !errors.Is(err, mcpvisor.ErrJournalFull) { // the entry may be stored: until it is gone, the key stays locked
 			k.beginForget()
 		}
-		return response{}, journalError(ctx, err)
+		return journalError(ctx, err)
 	}
-	var got response
 	if o.guarded != nil { // the store may have taken long
 		v, _, err = k.c.permit(ctx, v, r.Target, o.guarded)
 	}
 	if err == nil {
-		got, err = k.c.sendWhenReady(ctx, q, v, r, o)
+		err = k.c.sendWhenReady(ctx, q, v, r, o)
 	}
 	switch {
 	case k.entry.TaskID != "": // the follower writes the end
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:
 		k.beginForget().wait()
 	default:
-		k.writeEnd(q.view, got.raw, err)
+		k.writeEnd(q.view, q.response.raw, err)
 	}
-	return got, err
+	return err
 }
 
 // beginForget removes the entry.

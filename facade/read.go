@@ -74,23 +74,22 @@ func promptAsk(prompt string, args map[string]string) (ask, error) {
 func (c *Client) askRaw(ctx context.Context, a ask, opts []CallOption) (json.RawMessage, error) {
 	var q tracked
 	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
+	err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
 	if q.end(c, err) != nil {
 		return nil, withOp(err, a.op)
 	}
-	got.share.Release()
-	return got.raw, nil
+	q.response.share.Release()
+	return q.response.raw, nil
 }
 
 // askDecoded returns the result decoded.
 func askDecoded[T any](ctx context.Context, c *Client, a ask, opts []CallOption) (*T, error) {
 	var q tracked
 	defer q.abandon()
-	got, err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
-	if err != nil {
+	if err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts); err != nil {
 		return nil, withOp(q.end(c, err), a.op)
 	}
-	result, err := decodeResult[T](ctx, &got)
+	result, err := decodeResult[T](ctx, &q.response)
 	if err = withRawHint(err, a.raw); q.end(c, err) != nil {
 		return nil, withOp(err, a.op)
 	}

@@ -150,12 +150,12 @@ func checkRound(n relayhook.Continuation) error {
 }
 
 // isFirst reports whether the round begins the call.
-func isFirst(n relayhook.Continuation) bool {
+func isFirst(n *relayhook.Continuation) bool {
 	return len(n.InputResponses) == 0 && len(n.RequestState) == 0
 }
 
 // appendRound appends the members of the round to the params of a request.
-func appendRound(params json.RawMessage, n relayhook.Continuation) json.RawMessage {
+func appendRound(params json.RawMessage, n *relayhook.Continuation) json.RawMessage {
 	if isFirst(n) {
 		return params
 	}

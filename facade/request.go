@@ -22,49 +22,48 @@ import (
 // ready, but cannot be reached at the moment.
 var retryPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
-// sendTo sends a request with params to a server that is given by name.
-func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transport.Request, params any, opts []CallOption) (response, error) {
+// sendTo sends a request with params to a server that is given by name. Its result is q.response.
+func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transport.Request, params any, opts []CallOption) error {
 	s := c.rt.Snapshot()
 	view := s.Server(server)
 	if view == nil {
-		return response{}, unknownServer(s, server)
+		return unknownServer(s, server)
 	}
 	o := c.callOptions(opts)
 	q.setMeta(o.Meta)
 	ctx = c.begin(ctx, q, view, r.Method, r.Target, r.Method == "prompts/get" && view.Catalog.HasPrompt(r.Target))
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	q.record.Client, q.principal = o.ClientName, o.Principal
 	if o.HasKey && o.err == nil {
 		o.err = errors.New("WithKey is for calls of tools only")
 	}
-	if r.Method == "completion/complete" && !isFirst(o.Continuation) {
+	if r.Method == "completion/complete" && !isFirst(&o.Continuation) {
 		o.err = errRelayOnly
 	}
 	if o.err != nil {
-		return response{}, invalidRequest(o.err)
+		return invalidRequest(o.err)
 	}
-	r.Params = appendRound(r.Params, o.Continuation)
+	r.Params = appendRound(r.Params, &o.Continuation)
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
-		return response{}, err
+		return err
 	}
 	if err = c.checkListed(view, r.Method, r.Target); err != nil {
-		return response{}, err
+		return err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
 		r.Held = o.room
 	}
-	got, err := c.sendWhenReady(ctx, q, view, &r, o)
-	if err != nil {
+	if err = c.sendWhenReady(ctx, q, view, &r, o); err != nil {
 		r.Held.Release()
-		return response{}, err
+		return err
 	}
 	if o.room != nil {
-		got.share = nil // the caller releases it
+		q.response.share = nil // the caller releases it
 	}
-	return got, nil
+	return nil
 }
 
 // awaitServer waits until a server is ready, with WithWaitReady. Without that option it waits only for a server that is at
@@ -92,7 +91,7 @@ func (c *Client) wake(ctx context.Context, v *actors.View, o *callOptions) (*act
 
 // wakeTimeout is how long a request waits for one start of a server; 0 means as long as its context.
 func wakeTimeout(v *actors.View, requested time.Duration) time.Duration {
-	idle, total := actors.CallTimeouts(v.Spec.Timeouts, requested)
+	idle, total := actors.CallTimeouts(&v.Spec.Timeouts, requested)
 	if idle == 0 || total > 0 && total < idle {
 		return total
 	}
@@ -104,7 +103,7 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 	if _, bounded := ctx.Deadline(); bounded {
 		return nil
 	}
-	if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.Timeout); idle > 0 || total > 0 {
+	if idle, total := actors.CallTimeouts(&v.Spec.Timeouts, o.Timeout); idle > 0 || total > 0 {
 		return nil
 	}
 	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrInvalid,
@@ -116,9 +115,10 @@ var errUnbounded = errors.New("nothing would end the call if the server does not
 
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was sent for a temporary reason
 // ([isTemporary]), and only then. Without that option it does so only if the server has just gone to sleep. It completes r.
-func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
+// The result is q.response.
+func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) error {
 	if err := checkBounded(ctx, v, o); err != nil {
-		return response{}, err
+		return err
 	}
 	r.Track, r.Progress = true, o.Progress
 	if q.observation != nil {
@@ -129,68 +129,81 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		r.Meta = mergeMeta(r.Meta, o.Meta)
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
-		if v.State == supervisor.StateReady && !v.Modern() && !isFirst(o.Continuation) {
-			return response{}, invalidRequest(errEarlierVersion)
+		if v.State == supervisor.StateReady && !v.Modern() && !isFirst(&o.Continuation) {
+			return invalidRequest(errEarlierVersion)
 		}
-		r.Began = time.Now()
+		began := time.Now()
+		r.Began = began
 		if o.guarded != nil || c.opts.guard != nil {
-			v, method, target, g := v, r.Method, r.Target, o.guarded
-			r.Waited = func() error { return c.recheck(v, method, target, g) }
+			r.Waited = c.recheckLater(v, r, o.guarded)
 		}
-		raw, spent, err := c.rt.Request(ctx, v, *r, o.Timeout)
-		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
+		raw, spent, err := c.rt.Request(ctx, v, r, o.Timeout)
+		r.Began = began
+		q.view, q.record.Began, q.record.Took = v, began, spent.Took
 		switch err {
 		case nil:
 			q.answered(v, raw)
-			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.Timeout, share: r.Held}, nil
+			q.response.raw, q.response.view, q.response.began, q.response.queued = raw, v, began, spent.Queued
+			q.response.timeout, q.response.share = o.Timeout, r.Held
+			return nil
 		case transport.ErrTask:
-			defer v.TaskTaken()
 			return c.continueAsTask(ctx, q, v, r, o, raw)
 		}
-		var e *mcpvisor.Error
-		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || !isTemporary(e.Kind) {
-			return response{}, err
-		}
-		var next *actors.View
-		var waitErr error
-		again := errors.Is(err, errAskAgain)
-		switch {
-		case again:
-			if next = c.rt.Snapshot().Server(v.Name); next == nil {
-				return response{}, err
-			}
-		case o.WaitReady:
-			next, waitErr = c.rt.AwaitReady(ctx, v.Name)
-		case v.FellAsleep(): // in this moment
-			next, waitErr = c.wake(ctx, v, o)
-		default:
-			return response{}, err
-		}
-		if waitErr != nil {
-			if e.Kind == mcpvisor.ErrClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
-				return response{}, err
-			}
-			return response{}, waitErr
-		}
-		if next.Gen == v.Gen && next.Epoch == v.Epoch && !again { // ready, and unreachable nevertheless
-			if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
-				return response{}, err
-			}
-			if now := c.rt.Snapshot().Server(v.Name); now != nil { // its lists may have changed; if it is not ready, the next turn waits
-				next = now
-			}
-		}
-		v = next
-		if err := c.checkListed(v, r.Method, r.Target); err != nil { // the next incarnation may offer something else
-			return response{}, err
-		}
-		if o.guarded != nil {
-			var err error
-			if v, _, err = c.permit(ctx, v, r.Target, o.guarded); err != nil {
-				return response{}, err
-			}
+		if v, err = c.nextAttempt(ctx, v, r, o, err, pause); err != nil {
+			return err
 		}
 	}
+}
+
+// recheckLater is for [transport.Request.Waited].
+func (c *Client) recheckLater(v *actors.View, r *transport.Request, g *guardedCall) func() error {
+	method, target := r.Method, r.Target
+	return func() error { return c.recheck(v, method, target, g) }
+}
+
+// nextAttempt waits until a request that failed with err is worth another attempt, for [Client.sendWhenReady], and returns the
+// server for it. The error is that of the call.
+func (c *Client) nextAttempt(ctx context.Context, v *actors.View, r *transport.Request, o *callOptions, err error, pause time.Duration) (next *actors.View, _ error) {
+	var e *mcpvisor.Error
+	if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || !isTemporary(e.Kind) {
+		return nil, err
+	}
+	var waitErr error
+	again := errors.Is(err, errAskAgain)
+	switch {
+	case again:
+		if next = c.rt.Snapshot().Server(v.Name); next == nil {
+			return nil, err
+		}
+	case o.WaitReady:
+		next, waitErr = c.rt.AwaitReady(ctx, v.Name)
+	case v.FellAsleep(): // in this moment
+		next, waitErr = c.wake(ctx, v, o)
+	default:
+		return nil, err
+	}
+	if waitErr != nil {
+		if e.Kind == mcpvisor.ErrClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
+			return nil, err
+		}
+		return nil, waitErr
+	}
+	if next.Gen == v.Gen && next.Epoch == v.Epoch && !again { // ready, and unreachable nevertheless
+		if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
+			return nil, err
+		}
+		if now := c.rt.Snapshot().Server(v.Name); now != nil { // its lists may have changed; if it is not ready, the next turn waits
+			next = now
+		}
+	}
+	if err := c.checkListed(next, r.Method, r.Target); err != nil { // the next incarnation may offer something else
+		return nil, err
+	}
+	if o.guarded != nil {
+		next, _, err = c.permit(ctx, next, r.Target, o.guarded)
+		return next, err
+	}
+	return next, nil
 }
 
 // checkListed refuses a request for a tool that a server does not list, or for a prompt that is withheld.
@@ -218,13 +231,15 @@ func isTemporary(k mcpvisor.ErrorKind) bool {
 }
 
 // continueAsTask continues a call after the server has made a task of it.
-func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
+func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) error {
+	defer v.TaskTaken()
 	if o.TaskRelay != nil {
 		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
 			q.answered(v, result)
 		}
-		return response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}, err
+		q.response = response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}
+		return err
 	}
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()
@@ -233,11 +248,12 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 	}
 	switch {
 	case err != nil:
-		return response{}, err
+		return err
 	case o.detached:
 		c.openTasks.add(f)
 		q.answered(v, result)
-		return response{task: f}, nil
+		q.response = response{task: f}
+		return nil
 	}
 	return f.follow(ctx, q, r.Held)
 }
@@ -258,6 +274,9 @@ type tracked struct {
 	// replayed: the journal has answered the request, so it is not counted.
 	replayed bool
 	record   monitor.CallRecord
+	response response // of a request without an error
+	// keyed is the call with a key, which the end releases; nil without a key.
+	keyed *keyedCall
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
@@ -288,9 +307,10 @@ func (q *tracked) answered(v *actors.View, result json.RawMessage) {
 	}
 }
 
-// end records the end of the request and returns err. If the request named no registered
+// end releases the key of the request, records its end and returns err. If the request named no registered
 // server, end only counts that.
 func (q *tracked) end(c *Client, err error) error {
+	q.releaseKey() // a function of the host may use it
 	if q.replayed {
 		return err
 	}
@@ -322,6 +342,13 @@ func (q *tracked) end(c *Client, err error) error {
 	return err
 }
 
+func (q *tracked) releaseKey() {
+	if q.keyed != nil {
+		q.keyed.release()
+		q.keyed = nil
+	}
+}
+
 // asError returns the error of ours in err.
 func asError(err error) *mcpvisor.Error {
 	var e *mcpvisor.Error
@@ -337,6 +364,7 @@ var errCallbackPanicked = errors.New("a function of the caller panicked during t
 // abandon ends the tracking of a request that ends with a panic of a function of the
 // caller. Defer it.
 func (q *tracked) abandon() {
+	q.releaseKey()
 	if q.view != nil && !q.ended {
 		_ = q.end(q.c, &mcpvisor.Error{Server: q.view.Name, Gen: q.view.Gen, Epoch: q.view.Epoch,
 			Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errCallbackPanicked})

@@ -41,7 +41,7 @@ var errDecodingOverdue = errors.New("the call has timed out")
 // decodeContext is ctx with the time that the timeouts of the call have left for
 // decoding. If progress has restarted the call's timeout, decoding gets all of it.
 func (r *response) decodeContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	idle, total := actors.CallTimeouts(r.view.Spec.Timeouts, r.timeout)
+	idle, total := actors.CallTimeouts(&r.view.Spec.Timeouts, r.timeout)
 	now := time.Now()
 	deadline := time.Time{}
 	if idle > 0 {

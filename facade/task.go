@@ -54,15 +54,15 @@ func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...C
 	defer q.abandon()
 	share := new(budget.Share)
 	defer share.Release()
-	r, err := c.callTool(ctx, &q, tool, toolArguments{value: args}, append(slices.Clip(opts), func(o *callOptions) { o.detached = true }), share)
-	if err == nil && r.task == nil {
-		t.answer = r
-		t.result, err = decodeToolResult(ctx, &r)
+	err := c.callTool(ctx, &q, tool, toolArguments{value: args}, append(slices.Clip(opts), func(o *callOptions) { o.detached = true }), share)
+	if err == nil && q.response.task == nil {
+		t.answer = q.response
+		t.result, err = decodeToolResult(ctx, &t.answer)
 	}
 	if q.end(c, err) != nil {
 		return nil, withOp(err, "start "+tool)
 	}
-	t.follow = r.task
+	t.follow = q.response.task
 	t.turn <- struct{}{}
 	return t, nil
 }

@@ -93,16 +93,17 @@ type senselessAnswer struct{ error }
 func (e *senselessAnswer) Unwrap() error { return e.error }
 
 // follow follows a task in place of the call that it was made of.
-func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) (response, error) {
+func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) error {
 	f.c.openTasks.add(f)
 	defer f.c.openTasks.remove(f)
 	got, err := f.run(ctx, share)
 	q.view, q.record.Began, q.record.Took = f.view, f.since, time.Since(f.since)
 	if err != nil {
-		return response{}, f.finish(err)
+		return f.finish(err)
 	}
 	q.answered(got.view, got.raw)
-	return got, nil
+	q.response = got
+	return nil
 }
 
 // finish completes the error of a task, and cancels the task if it may still run.
@@ -157,7 +158,7 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (got response,
 // each calls ask, which asks for the task once, whenever it is time to, until that is done.
 func (f *follower) each(ctx context.Context, ask func(context.Context) (done bool, err error)) error {
 	var cancel context.CancelFunc
-	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); total > 0 && !f.o.detached {
+	if _, total := actors.CallTimeouts(&f.view.Spec.Timeouts, f.o.Timeout); total > 0 && !f.o.detached {
 		ctx, cancel = overdue.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
@@ -236,7 +237,7 @@ func (f *follower) nextPause() time.Duration {
 	if f.watches {
 		pause = max(pause, watchPause)
 	}
-	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); idle > 0 {
+	if idle, _ := actors.CallTimeouts(&f.view.Spec.Timeouts, f.o.Timeout); idle > 0 {
 		pause = max(min(pause, idle/2), task.MinPoll) // the answer restarts the time without progress
 	}
 	return pause
@@ -249,7 +250,7 @@ func (f *follower) contextError(ctx context.Context) error {
 	}
 	e := &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	if e.Cause == errTaskOverdue {
-		_, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout)
+		_, total := actors.CallTimeouts(&f.view.Spec.Timeouts, f.o.Timeout)
 		e.Kind, e.Cause = mcpvisor.ErrTimeout, nil
 		e.Hint = fmt.Sprintf("the server made a task of the call, which has not ended within Timeouts.CallTotal (%v); StartTask waits longer", total)
 	}
@@ -259,7 +260,7 @@ func (f *follower) contextError(ctx context.Context) error {
 // awaitNext waits for the next incarnation of the server, as long as the call may be
 // without progress.
 func (f *follower) awaitNext(ctx context.Context) error {
-	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout); idle > 0 && !f.o.detached {
+	if idle, _ := actors.CallTimeouts(&f.view.Spec.Timeouts, f.o.Timeout); idle > 0 && !f.o.detached {
 		var cancel context.CancelFunc
 		ctx, cancel = overdue.WithDeadlineCause(ctx, f.answered.Add(idle), errNotBack)
 		defer cancel()
@@ -412,7 +413,7 @@ func (f *follower) request(ctx context.Context, method string, params json.RawMe
 	if f.polls {
 		f.answered = f.answered.Add(time.Since(before)) // the server was not asked meanwhile
 	}
-	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.Timeout)
+	raw, _, err := f.c.rt.Request(ctx, f.view, &r, f.o.Timeout)
 	return raw, err
 }
 
@@ -465,7 +466,7 @@ func (f *follower) retry(ctx context.Context, e *mcpvisor.Error) error {
 
 // overdue reports whether the call has been without progress for as long as it may.
 func (f *follower) overdue() bool {
-	idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout)
+	idle, _ := actors.CallTimeouts(&f.view.Spec.Timeouts, f.o.Timeout)
 	return idle > 0 && !f.o.detached && time.Since(f.answered) >= idle
 }
 
@@ -582,7 +583,7 @@ func (f *follower) fetchEarly(ctx context.Context) {
 	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id()), Caller: f.o.caller(&f.c.opts.handlers)}
 	go func() {
 		view.AwaitTaskTurn(ctx)
-		_, _, err := f.c.rt.Request(ctx, view, r, -1)
+		_, _, err := f.c.rt.Request(ctx, view, &r, -1)
 		into <- err
 	}()
 }

@@ -515,7 +515,7 @@ func TestEntries_is_a_map(t *testing.T) {
 		var entries Entries
 		want := map[int64]*Entry{}
 		id := rapid.OneOf(rapid.Int64Range(FirstID, FirstID+100), rapid.Int64Range(-5, -1), rapid.Int64Range(0, 20),
-			rapid.Map(rapid.Int64Range(0, 20), func(n int64) int64 { return FirstID + 16*n }))
+			rapid.Map(rapid.Int64Range(0, 20), func(n int64) int64 { return FirstID + 128*n }))
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			n := id.Draw(t, "id")
 			if e := entries.Get(n); want[n] != e {

@@ -181,7 +181,7 @@ func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 
 type panicky struct{ oauth.TokenStore }
 
-func (panicky) Load(context.Context, oauth.TokenKey) (*oauth.Authorization, error) {
+func (panicky) Load(context.Context, oauth.TokenKey) ([]byte, error) {
 	panic("in the host's function")
 }
 

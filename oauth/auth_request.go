@@ -106,7 +106,7 @@ func (a *authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 
 // preferredIssuer returns which of several authorization servers to use (MCP, "Authorization
 // Server Discovery"): the one where this client is known. Empty: the first.
-func (a *authorizer) preferredIssuer(tokens *Authorization) string {
+func (a *authorizer) preferredIssuer(tokens *authorization) string {
 	if a.config.Issuer == "" && tokens != nil {
 		return tokens.Issuer
 	}
@@ -251,8 +251,8 @@ func (a *authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 
 // newAuthorization returns an authorization without tokens. It holds credentials only
 // if they were registered dynamically; others are in the spec.
-func newAuthorization(d *metadata.Discovery, c *clientIdentity, redirectURI string) *Authorization {
-	n := &Authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: c.id, AuthMethod: c.authMethod,
+func newAuthorization(d *metadata.Discovery, c *clientIdentity, redirectURI string) *authorization {
+	n := &authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: c.id, AuthMethod: c.authMethod,
 		TokenEndpoint: d.Server.TokenEndpoint, Obtained: time.Now()}
 	if c.dynamic {
 		n.ClientSecret, n.ClientSecretExpires, n.RedirectURL = c.secret, c.secretExpires, redirectURI
@@ -262,7 +262,7 @@ func newAuthorization(d *metadata.Discovery, c *clientIdentity, redirectURI stri
 
 // authFor returns the current authorization if the discovered issuer gave it; nil
 // otherwise.
-func authFor(d *metadata.Discovery, tokens *Authorization) *Authorization {
+func authFor(d *metadata.Discovery, tokens *authorization) *authorization {
 	if tokens == nil || tokens.Issuer != d.Server.Issuer {
 		return nil
 	}
@@ -276,7 +276,7 @@ const scopeOfflineAccess = "offline_access"
 // granted and missing before, those of the spec and those of the challenge, which MCP
 // calls authoritative. If there are none, they are those of the protected resource
 // metadata.
-func (a *authorizer) scopes(c metadata.Challenge, d *metadata.Discovery, tokens *Authorization) []string {
+func (a *authorizer) scopes(c metadata.Challenge, d *metadata.Discovery, tokens *authorization) []string {
 	all := metadata.UnionScopes(a.config.Scopes, c.Scopes)
 	if known := authFor(d, tokens); known != nil {
 		all = metadata.UnionScopes(known.RequestedScopes, known.Scopes, known.StepUpScopes, all)
@@ -289,7 +289,7 @@ func (a *authorizer) scopes(c metadata.Challenge, d *metadata.Discovery, tokens 
 
 // scopesForUser returns the scopes of an authorization request. Some servers give a
 // refresh token only with offline_access.
-func (a *authorizer) scopesForUser(c metadata.Challenge, d *metadata.Discovery, tokens *Authorization) []string {
+func (a *authorizer) scopesForUser(c metadata.Challenge, d *metadata.Discovery, tokens *authorization) []string {
 	scopes := a.scopes(c, d, tokens)
 	if slices.Contains(d.Server.ScopesSupported, scopeOfflineAccess) {
 		scopes = metadata.UnionScopes(scopes, []string{scopeOfflineAccess})
@@ -375,7 +375,7 @@ func (a *authorizer) dropUnconfirmedRegistration(ctx context.Context, r *authReq
 	if !waiting || !r.client.dynamic || tokens == nil || tokens.ClientID != r.client.id || tokens.RefreshToken != "" {
 		return
 	}
-	next := tokens.Clone()
+	next := tokens.clone()
 	next.ClientID, next.ClientSecret, next.RedirectURL = "", "", ""
 	if err := a.save(ctx, next, source); err != nil {
 		a.warn(err.Error())
@@ -439,7 +439,7 @@ const defaultRedirectURI = "http://127.0.0.1/callback"
 // callback server, or without one the URI that the spec names, the registered one,
 // or one with a free port. A loopback redirect URI may have any port (RFC 8252, section
 // 7.3).
-func (a *authorizer) redirectURI(known *Authorization, server *callback.Listener) (string, error) {
+func (a *authorizer) redirectURI(known *authorization, server *callback.Listener) (string, error) {
 	if server != nil {
 		return server.RedirectURI(), nil
 	}
@@ -457,7 +457,7 @@ func (a *authorizer) redirectURI(known *Authorization, server *callback.Listener
 // preferredRedirectURI returns the redirect URI to try first: with the port that was
 // registered, because some servers ignore section 7.3 of RFC 8252 and compare it.
 // anyPort means that any free port will do.
-func (a *authorizer) preferredRedirectURI(known *Authorization) (u *url.URL, anyPort bool) {
+func (a *authorizer) preferredRedirectURI(known *authorization) (u *url.URL, anyPort bool) {
 	text := a.config.RedirectURL
 	if text == "" {
 		text = defaultRedirectURI
@@ -477,7 +477,7 @@ func (a *authorizer) preferredRedirectURI(known *Authorization) (u *url.URL, any
 // listenForRedirect starts a callback server at the preferred redirect URI. If the
 // port of an earlier registration is taken, it uses another one, unless the spec
 // names the port.
-func (a *authorizer) listenForRedirect(known *Authorization) (*callback.Listener, error) {
+func (a *authorizer) listenForRedirect(known *authorization) (*callback.Listener, error) {
 	u, anyPort := a.preferredRedirectURI(known)
 	if !safehttp.IsLoopback(u.Hostname()) || u.Scheme != "http" {
 		return nil, fmt.Errorf("the redirect URL %s is not on this machine; pass the URL that arrives there to FinishAuthorization", safehttp.Redacted(u))

@@ -44,7 +44,7 @@ type authorizer struct {
 	mu sync.Mutex
 	// tokens is the current authorization; nil: none. The value is replaced and
 	// never changed, so readers may use it without the lock.
-	tokens *Authorization
+	tokens *authorization
 	// dpop is the key that tokens are bound to; nil: they are bearer tokens. issuerNonce and
 	// serverNonce are the last nonces of the authorization server and of the MCP server.
 	dpop                     *jwt.DPoPKey
@@ -53,7 +53,7 @@ type authorizer struct {
 	source tokenSource
 	// stored is what the store held last. If the store holds something else, another
 	// process or registration wrote it.
-	stored *Authorization
+	stored *authorization
 	// boundIssuer is the issuer that the spec's own client was used at first.
 	boundIssuer string
 	// challenge is the last one of the server.
@@ -207,7 +207,7 @@ func (a *authorizer) Detach(grace time.Duration) {
 }
 
 // setTokens makes an authorization the current one. The caller holds a.mu.
-func (a *authorizer) setTokens(next *Authorization, source tokenSource) {
+func (a *authorizer) setTokens(next *authorization, source tokenSource) {
 	a.tokens, a.source, a.lastFailure = next, source, nil
 	if a.dpop = nil; next.DPoPKey != "" {
 		if a.dpop, _ = jwt.ParseDPoPKey(next.DPoPKey); a.dpop != nil { // adopt has checked a stored one

@@ -312,28 +312,6 @@ func TestRedact_basic_credentials(t *testing.T) {
 	require.Equal(t, "Basic ***", a.Redact("Basic "+base64.StdEncoding.EncodeToString([]byte("me:my-secret"))))
 }
 
-// No verb of fmt prints the secrets.
-func TestAuthorization_prints_no_secrets(t *testing.T) {
-	a := &Authorization{Issuer: "https://auth.example", Resource: "https://mcp.example", ClientID: "canary-id",
-		ClientSecret: "canary-secret", AccessToken: "canary-access", RefreshToken: "canary-refresh"}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		for _, v := range []any{a, *a} {
-			text := fmt.Sprintf(verb, v)
-			require.NotContains(t, text, "canary", verb)
-			require.Contains(t, text, "https://auth.example", verb)
-		}
-	}
-}
-
-// Changes of the original's slices do not change the clone.
-func TestAuthorization_Clone(t *testing.T) {
-	a := &Authorization{Scopes: []string{"a"}, RequestedScopes: []string{"a"}, StepUpScopes: []string{"a"}}
-	clone := a.Clone()
-	a.Scopes[0], a.RequestedScopes[0], a.StepUpScopes[0] = "b", "b", "b"
-	require.Equal(t, &Authorization{Scopes: []string{"a"}, RequestedScopes: []string{"a"}, StepUpScopes: []string{"a"}}, clone)
-	require.Nil(t, (*Authorization)(nil).Clone())
-}
-
 // equalStore is a TokenStore. Pointers to it are compared by address.
 type equalStore struct {
 	TokenStore

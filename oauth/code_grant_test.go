@@ -375,7 +375,7 @@ func TestForget_during_code_exchange(t *testing.T) {
 func TestScopes(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{})
 	d := &metadata.Discovery{ResourceScopes: []string{"s"}, Server: &oauthex.AuthServerMeta{Issuer: "https://auth.example"}}
-	tokens := &Authorization{Issuer: "https://auth.example", RequestedScopes: []string{"a"}, Scopes: []string{"b"}, StepUpScopes: []string{"c"}}
+	tokens := &authorization{Issuer: "https://auth.example", RequestedScopes: []string{"a"}, Scopes: []string{"b"}, StepUpScopes: []string{"c"}}
 	a := newDetached(t, s, Config{Scopes: []string{"d"}})
 	require.Equal(t, []string{"a", "b", "c", "d", "e"}, a.scopes(metadata.Challenge{Scopes: []string{"e", "a"}}, d, tokens))
 	tokens.Issuer = "https://another.example"
@@ -390,7 +390,7 @@ func TestListenForRedirect_port_taken(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	taken := "http://" + l.Addr().String() + "/callback"
-	server, err := a.listenForRedirect(&Authorization{RedirectURL: taken})
+	server, err := a.listenForRedirect(&authorization{RedirectURL: taken})
 	require.NoError(t, err)
 	server.Close()
 	require.NotEqual(t, taken, server.RedirectURI())
@@ -589,7 +589,7 @@ func TestStepUp_fails(t *testing.T) {
 	}})
 	requireOK(t, a)
 	a.mu.Lock()
-	a.tokens = a.tokens.Clone()
+	a.tokens = a.tokens.clone()
 	a.tokens.ClientSecretExpires = time.Now().Add(-time.Second)
 	a.mu.Unlock()
 	absent.Store(true)

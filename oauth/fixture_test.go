@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -260,13 +261,32 @@ func setExpiry(t *testing.T, a *authorizer, left, life time.Duration) {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tokens = a.tokens.Clone()
+	a.tokens = a.tokens.clone()
 	a.tokens.Expires = time.Now().Add(left)
 	a.tokens.Obtained = a.tokens.Expires.Add(-life)
 	if a.store != nil {
-		require.NoError(t, a.store.Save(t.Context(), a.key, a.tokens))
+		require.NoError(t, a.store.Save(t.Context(), a.key, encode(t, a.tokens)))
 	}
 	a.scheduleRenewal()
+}
+
+// encode returns an authorization as stores hold it.
+func encode(t *testing.T, a *authorization) []byte {
+	t.Helper()
+	data, err := json.Marshal(a)
+	require.NoError(t, err)
+	return data
+}
+
+// stored returns what a store holds for a key.
+func stored(t *testing.T, store TokenStore, key TokenKey) (a *authorization) {
+	t.Helper()
+	data, err := store.Load(t.Context(), key)
+	require.NoError(t, err)
+	if data != nil {
+		require.NoError(t, json.Unmarshal(data, &a))
+	}
+	return a
 }
 
 // endPause ends the pause after a failed renewal, as time would.

@@ -70,7 +70,7 @@ func (a *authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 	if err != nil {
 		return a.asAuthRequired(fmt.Errorf("requesting a token as client %q: %w", me.id, err))
 	}
-	next := &Authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: me.id, Scopes: scopes, RequestedScopes: scopes}
+	next := &authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: me.id, Scopes: scopes, RequestedScopes: scopes}
 	got.applyTo(next)
 	// Discovery is repeated only after the server has rejected a token.
 	a.mu.Lock()
@@ -265,7 +265,7 @@ func (a *authorizer) rememberScopes(ctx context.Context, scopes []string) {
 	if tokens == nil || slices.Equal(tokens.StepUpScopes, scopes) {
 		return
 	}
-	next := tokens.Clone()
+	next := tokens.clone()
 	next.StepUpScopes = scopes
 	if err := a.save(ctx, next, source); err != nil {
 		a.warn(err.Error())
@@ -313,7 +313,7 @@ func (a *authorizer) renew(ctx context.Context, r *renewal, used string) error {
 
 // refresh uses the refresh token (RFC 6749, section 6). If the token endpoint has
 // moved, it looks for the new one at the same issuer.
-func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metadata.Challenge) error {
+func (a *authorizer) refresh(ctx context.Context, tokens *authorization, c metadata.Challenge) error {
 	requesting, cancel := overdue.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	me := &clientIdentity{id: tokens.ClientID, secret: tokens.ClientSecret, authMethod: tokens.AuthMethod}
@@ -331,7 +331,7 @@ func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metad
 		}
 	}
 	// RFC 8707, section 2.2: the new token is for the same resource.
-	next := tokens.Clone()
+	next := tokens.clone()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": a.resourceParam(tokens.Resource)}
 	setScopes(form, scopesToRenew(tokens))
 	request := func() (*tokenResponse, error) {
@@ -367,7 +367,7 @@ func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metad
 // scopesToRenew returns the scopes of a renewal (RFC 6749, section 6: none that the user did
 // not grant). Some servers refuse a renewal without them. Servers leave offline_access out of
 // their answers, and the refresh token shows that it was granted.
-func scopesToRenew(tokens *Authorization) []string {
+func scopesToRenew(tokens *authorization) []string {
 	if len(tokens.Scopes) == 0 {
 		return metadata.UnionScopes(tokens.RequestedScopes)
 	}
@@ -381,8 +381,8 @@ func scopesToRenew(tokens *Authorization) []string {
 // token after invalid_grant, and a dynamic registration that the server no longer
 // knows. It reports whether it removed anything. After any other error,
 // such as a wrong secret, the tokens are kept, because the user can fix the cause.
-func (a *authorizer) dropRejected(ctx context.Context, tokens *Authorization, t trigger, err error) bool {
-	next := tokens.Clone()
+func (a *authorizer) dropRejected(ctx context.Context, tokens *authorization, t trigger, err error) bool {
+	next := tokens.clone()
 	switch code := errorCodeOf(err); { // RFC 6749, section 5.2
 	case code == "invalid_grant": // expired, revoked, or used before
 	case (code == "invalid_client" || code == "unauthorized_client") && tokens.RedirectURL != "":
@@ -403,7 +403,7 @@ func (a *authorizer) dropRejected(ctx context.Context, tokens *Authorization, t 
 
 // applyTo puts the tokens of a response into an authorization. If the response has
 // no new refresh token, the old one stays valid (RFC 6749, section 6).
-func (t *tokenResponse) applyTo(next *Authorization) {
+func (t *tokenResponse) applyTo(next *authorization) {
 	next.AccessToken, next.Expires, next.Obtained = t.accessToken, t.expires, time.Now()
 	if next.DPoPKey = ""; t.key != nil {
 		next.DPoPKey = t.key.Text()

@@ -299,12 +299,7 @@ func TestDPoP_keyIsKept(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{DPoP: true, Rotate: true, RequiredScopes: map[string]string{"write": "write"}})
 	store := NewMemoryStore()
 	a := newWorking(t, s, Config{FetchAuthorizationCode: approve, Store: store})
-	stored := func() *Authorization {
-		got, err := store.Load(t.Context(), a.key)
-		require.NoError(t, err)
-		return got
-	}
-	key := stored().DPoPKey
+	key := stored(t, store, a.key).DPoPKey
 	require.NotEmpty(t, key)
 	s.Revoke(false, false)
 	requireOK(t, a) // by the refresh token, which is bound to the key
@@ -315,7 +310,7 @@ func TestDPoP_keyIsKept(t *testing.T) {
 	next := newAuthorizer(t, s, Config{Store: store})
 	s.Revoke(false, false)
 	requireOK(t, next)
-	require.Equal(t, key, stored().DPoPKey)
+	require.Equal(t, key, stored(t, store, a.key).DPoPKey)
 }
 
 // Tokens that have lost their key are not used; the user authorizes again, with the same
@@ -325,18 +320,16 @@ func TestDPoP_keyIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, store := newServerWithTokens(t, oauthtest.Rules{DPoP: true})
 			a := newDetached(t, s, Config{Store: store})
-			old, err := store.Load(t.Context(), a.key)
-			require.NoError(t, err)
+			old := stored(t, store, a.key)
 			old.DPoPKey = key
-			require.NoError(t, store.Save(t.Context(), a.key, old))
+			require.NoError(t, store.Save(t.Context(), a.key, encode(t, old)))
 			a.Attach(t.Context())
 			defer a.Detach(0)
 			requireAuthRequired(t, a, "")
 			require.Equal(t, key == "", s.Counts().Refreshes > 0, "tokens whose key is damaged are not sent")
 			require.NoError(t, a.Authorize(t.Context(), openBrowser))
 			requireOK(t, a)
-			now, err := store.Load(t.Context(), a.key)
-			require.NoError(t, err)
+			now := stored(t, store, a.key)
 			require.Equal(t, old.ClientID, now.ClientID)
 			require.NotEqual(t, key, now.DPoPKey)
 		})
@@ -433,5 +426,4 @@ func TestDPoP_redaction(t *testing.T) {
 	again, err2 := c.key.Proof(http.MethodPost, a.http.Server(), "token", "", nil)
 	require.NoError(t, err2)
 	require.Equal(t, "a ***, *** b", a.Redact("a "+again+", "+proof+" b"))
-	require.NotContains(t, (&Authorization{DPoPKey: "canary"}).String(), "canary")
 }

@@ -42,7 +42,7 @@ type clientIdentity struct {
 // clientFor returns the client for an authorization server, in the order of MCP
 // (2025-11-25, "Client Registration Approaches"): pre-registered, by a client ID
 // metadata document, or by dynamic registration, an earlier one or a new one.
-func (a *authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *Authorization, redirectURI string, scopes []string) (*clientIdentity, error) {
+func (a *authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *authorization, redirectURI string, scopes []string) (*clientIdentity, error) {
 	o := &a.config
 	switch {
 	case o.ClientID != "": // pre-registered
@@ -82,7 +82,7 @@ func (a *authorizer) checkIssuer(issuer string) error {
 
 // dropRegistration removes the registration from an authorization, and the pending
 // authorization requests of that client.
-func (a *authorizer) dropRegistration(n *Authorization) {
+func (a *authorizer) dropRegistration(n *authorization) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.pending, func(_ string, r *authRequest) bool { return r.client.id == n.ClientID })
@@ -91,7 +91,7 @@ func (a *authorizer) dropRegistration(n *Authorization) {
 
 // reusableRegistration returns the client of an earlier dynamic registration; nil if
 // its issuer or redirect URI differs, or if its secret has expired.
-func reusableRegistration(known *Authorization, issuer, redirectURI string) *clientIdentity {
+func reusableRegistration(known *authorization, issuer, redirectURI string) *clientIdentity {
 	switch {
 	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirectURI != "" && known.RedirectURL != redirectURI:
 		return nil

@@ -198,11 +198,10 @@ func TestErrors_hold_no_secrets(t *testing.T) {
 	require.ErrorContains(t, err, "invalid_grant")
 	require.NotContains(t, err.Error(), "code-")
 	require.NotContains(t, err.Error(), parrot.Counts().LastToken.Get("code_verifier"))
-	require.NotContains(t, a.tokens.String(), a.tokens.ClientID)
 }
 
 func TestReusableRegistration(t *testing.T) {
-	known := &Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
+	known := &authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
 	require.NotNil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
 	require.NotNil(t, reusableRegistration(known, known.Issuer, ""))
 	require.Nil(t, reusableRegistration(nil, known.Issuer, ""))
@@ -322,7 +321,7 @@ type hungStore struct {
 	hang func()
 }
 
-func (h hungStore) Load(context.Context, TokenKey) (*Authorization, error) {
+func (h hungStore) Load(context.Context, TokenKey) ([]byte, error) {
 	h.hang()
 	return nil, errors.New("late")
 }
@@ -345,11 +344,11 @@ func TestHostFunction_panics(t *testing.T) {
 
 type panickyStore struct{}
 
-func (panickyStore) Load(context.Context, TokenKey) (*Authorization, error) {
+func (panickyStore) Load(context.Context, TokenKey) ([]byte, error) {
 	panic("of the host")
 }
 
-func (panickyStore) Save(context.Context, TokenKey, *Authorization) error {
+func (panickyStore) Save(context.Context, TokenKey, []byte) error {
 	panic("of the host")
 }
 func (panickyStore) Delete(context.Context, TokenKey) error { panic("of the host") }

@@ -303,12 +303,12 @@ func (a *authorizer) awaitRenewal(ctx context.Context, r *renewal, deadline time
 
 // isExpired reports whether an access token has expired, or will while a request is
 // on its way. Tokens with a short lifetime get a smaller margin.
-func isExpired(t *Authorization, now time.Time) bool {
+func isExpired(t *authorization, now time.Time) bool {
 	return !t.Expires.IsZero() && reached(t.Expires.Add(-min(5*time.Second, t.Expires.Sub(t.Obtained)/10)), now)
 }
 
 // isRenewable reports whether a new token can be obtained without the user.
-func (a *authorizer) isRenewable(t *Authorization) bool {
+func (a *authorizer) isRenewable(t *authorization) bool {
 	return t.RefreshToken != "" || unattended(&a.config)
 }
 

@@ -56,7 +56,7 @@ func TestRenew_scope_unknown(t *testing.T) {
 	s, store := newServerWithTokens(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, Config{Store: store})
 	a.mu.Lock()
-	a.tokens = a.tokens.Clone()
+	a.tokens = a.tokens.clone()
 	a.tokens.Scopes, a.tokens.RequestedScopes = nil, nil
 	a.mu.Unlock()
 	setExpiry(t, a, 0, time.Hour)

@@ -144,10 +144,10 @@ type slowStore struct {
 	entered, free chan struct{}
 }
 
-func (s *slowStore) Save(ctx context.Context, key TokenKey, n *Authorization) error {
+func (s *slowStore) Save(ctx context.Context, key TokenKey, data []byte) error {
 	s.entered <- struct{}{}
 	<-s.free
-	return s.TokenStore.Save(ctx, key, n)
+	return s.TokenStore.Save(ctx, key, data)
 }
 
 // Several processes with one store refresh a token once.
@@ -456,7 +456,7 @@ func TestIsExpired_after_suspend(t *testing.T) {
 	_, a := newApproved(t, oauthtest.Rules{})
 	requireOK(t, a)
 	a.mu.Lock()
-	h := a.tokens.Clone()
+	h := a.tokens.clone()
 	a.mu.Unlock()
 	now := time.Now()
 	h.Obtained, h.Expires = now, now.Add(time.Hour)

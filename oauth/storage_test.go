@@ -2,10 +2,12 @@ package oauth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,18 +24,18 @@ type failingStore struct {
 	loadFails, saveFails atomic.Bool
 }
 
-func (m *failingStore) Load(ctx context.Context, key TokenKey) (*Authorization, error) {
+func (m *failingStore) Load(ctx context.Context, key TokenKey) ([]byte, error) {
 	if m.loadFails.Load() {
 		return nil, errors.New("too many open files")
 	}
 	return m.TokenStore.Load(ctx, key)
 }
 
-func (m *failingStore) Save(ctx context.Context, key TokenKey, n *Authorization) error {
+func (m *failingStore) Save(ctx context.Context, key TokenKey, data []byte) error {
 	if m.saveFails.Load() {
 		return errors.New("the disk is full")
 	}
-	return m.TokenStore.Save(ctx, key, n)
+	return m.TokenStore.Save(ctx, key, data)
 }
 
 // While the store cannot be read, the refresh token in memory is not used: another
@@ -76,10 +78,14 @@ func TestReload_unreadable_entry(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	require.NoError(t, os.WriteFile(files[0], []byte("{"), 0o600))
-	s.Revoke(false, false)
-	requireOK(t, a)
-	requireOK(t, newAuthorizer(t, s, Config{Store: store}))
+	whole, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	for _, text := range []string{"{", strings.Replace(string(whole), `"access_token": "`, `"access_token": 1, "x": "`, 1)} {
+		require.NoError(t, os.WriteFile(files[0], []byte(text), 0o600))
+		s.Revoke(false, false)
+		requireOK(t, a)
+		requireOK(t, newAuthorizer(t, s, Config{Store: store}))
+	}
 }
 
 // Tokens that another process stored are used, whatever the clocks say.
@@ -121,9 +127,9 @@ func TestReload_tokens_of_another_resource(t *testing.T) {
 	one, two := at("a"), at("b")
 	require.NotEqual(t, one.key, two.key)
 	require.NotContains(t, one.key.Server, "project", "a query may hold secrets")
-	tokens := &Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
+	tokens := &authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
 	for _, a := range []*authorizer{one, two} {
-		require.NoError(t, store.Save(t.Context(), a.key, tokens))
+		require.NoError(t, store.Save(t.Context(), a.key, encode(t, tokens)))
 		require.NoError(t, a.reload(t.Context()))
 	}
 	require.Equal(t, "for-project-a", one.accessToken())
@@ -137,7 +143,7 @@ type timedStore struct {
 	entered chan struct{}
 }
 
-func (s *timedStore) Save(ctx context.Context, key TokenKey, n *Authorization) error {
+func (s *timedStore) Save(ctx context.Context, key TokenKey, data []byte) error {
 	if s.slow.Load() {
 		close(s.entered)
 		select {
@@ -146,7 +152,7 @@ func (s *timedStore) Save(ctx context.Context, key TokenKey, n *Authorization) e
 			return ctx.Err()
 		}
 	}
-	return s.TokenStore.Save(ctx, key, n)
+	return s.TokenStore.Save(ctx, key, data)
 }
 
 func TestDetach_stores_rotated_token(t *testing.T) {
@@ -247,8 +253,8 @@ func TestAttach_warns_without_the_mutex(t *testing.T) {
 // foreignTokens is a store with the tokens of another server.
 type foreignTokens struct{ TokenStore }
 
-func (foreignTokens) Load(context.Context, TokenKey) (*Authorization, error) {
-	return &Authorization{Resource: "https://other.example/mcp", AccessToken: "t"}, nil
+func (foreignTokens) Load(context.Context, TokenKey) ([]byte, error) {
+	return json.Marshal(&authorization{Resource: "https://other.example/mcp", AccessToken: "t"})
 }
 
 // Each server, client and account has a key of its own, and no key holds a secret of
@@ -286,15 +292,12 @@ func TestStore(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, got)
 			require.NoError(t, s.Delete(ctx, testKey))
-			a := &Authorization{Issuer: "https://auth.example", AccessToken: "access", RefreshToken: "refresh",
-				Expires: time.Now().Add(time.Hour).Round(0), Scopes: []string{"a"}}
-			require.NoError(t, s.Save(ctx, testKey, a))
-			a.Scopes[0] = "changed after Save"
+			data := []byte(`{"refresh_token":"refresh","scopes":["a"]}`)
+			require.NoError(t, s.Save(ctx, testKey, data))
+			data[2] = 'R' // after Save
 			got, err = s.Load(ctx, testKey)
 			require.NoError(t, err)
-			require.Equal(t, []string{"a"}, got.Scopes)
-			require.Equal(t, "refresh", got.RefreshToken)
-			require.True(t, a.Expires.Equal(got.Expires))
+			require.JSONEq(t, `{"refresh_token":"refresh","scopes":["a"]}`, string(got))
 			other := testKey
 			other.Account = "second"
 			got, err = s.Load(ctx, other)

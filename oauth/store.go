@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -24,11 +25,11 @@ import (
 // [TokenLocker]. A method that ignores its context or panics blocks no caller: it runs
 // in a goroutine of its own.
 type TokenStore interface {
-	// Load returns the stored authorization, or nil and no error if nothing is stored.
-	Load(ctx context.Context, key TokenKey) (*Authorization, error)
-	// Save stores an authorization. When it returns nil, the authorization must survive
-	// the end of the process. It must not keep a.
-	Save(ctx context.Context, key TokenKey, a *Authorization) error
+	// Load returns what Save has stored, or nil and no error if nothing is stored.
+	Load(ctx context.Context, key TokenKey) (data []byte, err error)
+	// Save stores an authorization, which is JSON and holds secrets. When it returns nil, the
+	// authorization must survive the end of the process.
+	Save(ctx context.Context, key TokenKey, data []byte) error
 	// Delete removes an authorization. A missing one is no error.
 	Delete(ctx context.Context, key TokenKey) error
 }
@@ -54,12 +55,10 @@ type TokenKey struct {
 	Account string `json:"account,omitempty"`
 }
 
-// Authorization is a record of a [TokenStore]: the registration of a client at one
-// authorization server, and its tokens. It holds secrets; its String and GoString show
-// none. The names in JSON are stable, so that stores can be read by later versions.
-//
-//nolint:recvcheck // Clone accepts nil, and printing needs values
-type Authorization struct {
+// authorization is what a [TokenStore] holds as JSON: the registration of a client at one
+// authorization server, and its tokens. It holds secrets. The names in JSON are stable, so that
+// later versions can read it.
+type authorization struct {
 	// Issuer is the authorization server that all other fields belong to.
 	Issuer string `json:"issuer"`
 	// Resource is the resource identifier that the tokens are for (RFC 8707).
@@ -102,8 +101,8 @@ type Authorization struct {
 	StepUpScopes []string `json:"step_up_scopes,omitempty"`
 }
 
-// Clone returns a copy that shares no memory with a.
-func (a *Authorization) Clone() *Authorization {
+// clone returns a copy that shares no memory with a.
+func (a *authorization) clone() *authorization {
 	if a == nil {
 		return nil
 	}
@@ -112,38 +111,30 @@ func (a *Authorization) Clone() *Authorization {
 	return &c
 }
 
-// String names the resource and the issuer, and shows no secret.
-func (a Authorization) String() string {
-	return fmt.Sprintf("authorization of %s by %s (secrets hidden)", a.Resource, a.Issuer)
-}
-
-// GoString is String, so that %#v shows no secret either.
-func (a Authorization) GoString() string { return a.String() }
-
 // memoryStore keeps authorizations until the process ends.
 type memoryStore struct {
 	mu      sync.Mutex
-	entries map[TokenKey]*Authorization // guarded by mu
-	locks   map[TokenKey]chan struct{}  // guarded by mu; each is a mutex as a channel
+	entries map[TokenKey][]byte        // guarded by mu
+	locks   map[TokenKey]chan struct{} // guarded by mu; each is a mutex as a channel
 }
 
 // NewMemoryStore returns a store that is lost at the end of the process.
 func NewMemoryStore() TokenStore {
-	return &memoryStore{entries: map[TokenKey]*Authorization{}, locks: map[TokenKey]chan struct{}{}}
+	return &memoryStore{entries: map[TokenKey][]byte{}, locks: map[TokenKey]chan struct{}{}}
 }
 
 // Load implements TokenStore.
-func (s *memoryStore) Load(_ context.Context, key TokenKey) (*Authorization, error) {
+func (s *memoryStore) Load(_ context.Context, key TokenKey) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[key].Clone(), nil
+	return slices.Clone(s.entries[key]), nil
 }
 
 // Save implements TokenStore.
-func (s *memoryStore) Save(_ context.Context, key TokenKey, a *Authorization) error {
+func (s *memoryStore) Save(_ context.Context, key TokenKey, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries[key] = a.Clone()
+	s.entries[key] = slices.Clone(data)
 	return nil
 }
 
@@ -181,7 +172,7 @@ func (s *memoryStore) Lock(ctx context.Context, key TokenKey) (unlock func(), er
 // The directory is created when it is first written. The methods of the store return an error if it
 // cannot be used, or if a file in it belongs to another user.
 func NewFileStore(dir string) (TokenStore, error) {
-	s, err := tokenstore.NewFile[TokenKey, Authorization](dir)
+	s, err := tokenstore.NewFile[TokenKey](dir)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +186,7 @@ func NewFileStore(dir string) (TokenStore, error) {
 // never worked, and with ErrUnavailable if it worked before; the log says why. Tokens that cannot
 // be stored are used until the process ends. Windows stores tokens of up to 2.5 KB; Save fails for
 // longer ones. Unlike [NewFileStore] it has no lock between processes.
-func NewKeyringStore() TokenStore { return tokenstore.NewKeyring[TokenKey, Authorization]() }
+func NewKeyringStore() TokenStore { return tokenstore.NewKeyring[TokenKey]() }
 
 // reload makes the stored authorization the current one if another process or
 // registration wrote it. If a store that worked before cannot be read, the error is
@@ -208,11 +199,14 @@ func (a *authorizer) reload(ctx context.Context) error {
 	}
 	ctx, cancel := overdue.WithTimeout(ctx, a.tokenWait())
 	defer cancel()
-	stored, err := hostcall.Wait(ctx, "Store", nil, func(ctx context.Context) (*Authorization, error) {
-		return a.store.Load(ctx, a.key)
-	})
+	data, err := hostcall.Wait(ctx, "Store", nil, func(ctx context.Context) ([]byte, error) { return a.store.Load(ctx, a.key) })
+	var stored *authorization
+	if err == nil && data != nil {
+		if json.Unmarshal(data, &stored) != nil {
+			stored, err = nil, fmt.Errorf("reading the tokens of %s: %w; authorize again", a.key.Server, tokenstore.ErrUnreadable)
+		}
+	}
 	if stored != nil {
-		stored = stored.Clone()
 		a.redactor.add(stored.AccessToken, stored.RefreshToken, stored.ClientSecret, stored.DPoPKey)
 	}
 	warning, err := a.adopt(stored, err)
@@ -224,7 +218,7 @@ func (a *authorizer) reload(ctx context.Context) error {
 
 // adopt makes what the store returned the current authorization, if it is new. It returns
 // a warning for the log, because no lock may be held while that is written.
-func (a *authorizer) adopt(stored *Authorization, err error) (warning string, _ error) {
+func (a *authorizer) adopt(stored *authorization, err error) (warning string, _ error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -241,7 +235,7 @@ func (a *authorizer) adopt(stored *Authorization, err error) (warning string, _ 
 	default:
 		a.stored = stored
 		if _, err := jwt.ParseDPoPKey(stored.DPoPKey); stored.DPoPKey != "" && err != nil {
-			stored, warning = stored.Clone(), err.Error()+", so that the user has to authorize again"
+			stored, warning = stored.clone(), err.Error()+", so that the user has to authorize again"
 			stored.AccessToken, stored.RefreshToken, stored.DPoPKey = "", "", ""
 		}
 		if !sameTokens(stored, a.tokens) {
@@ -253,7 +247,7 @@ func (a *authorizer) adopt(stored *Authorization, err error) (warning string, _ 
 
 // sameTokens reports whether two authorizations hold the same tokens of the same
 // client and issuer.
-func sameTokens(a, b *Authorization) bool {
+func sameTokens(a, b *authorization) bool {
 	return a != nil && b != nil && a.Issuer == b.Issuer && a.ClientID == b.ClientID &&
 		a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
 }
@@ -262,13 +256,16 @@ func sameTokens(a, b *Authorization) bool {
 // after ctx has ended, because the tokens cannot be obtained a second time. If the
 // store fails, the authorization becomes the current one anyway. After Forget
 // save does nothing and returns errForgotten.
-func (a *authorizer) save(ctx context.Context, next *Authorization, source tokenSource) error {
+func (a *authorizer) save(ctx context.Context, next *authorization, source tokenSource) error {
 	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)
 	var err error
 	if a.store != nil && !isForgotten(ctx) {
 		saving, cancel := overdue.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
-		err = hostcall.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, next.Clone()) })
+		var data []byte
+		if data, err = json.Marshal(next); err == nil {
+			err = hostcall.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, data) })
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -80,10 +80,10 @@ func TestIsExpired(t *testing.T) {
 		{2 * time.Second, 10 * time.Second, false}, // the margin is a tenth of a short lifetime
 		{time.Second, 10 * time.Second, true},
 	} {
-		h := &Authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
+		h := &authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
 		require.Equal(t, c.ended, isExpired(h, now), "%v of %v", c.left, c.life)
 	}
-	require.False(t, isExpired(&Authorization{}, now), "without an expiry")
+	require.False(t, isExpired(&authorization{}, now), "without an expiry")
 }
 
 // A failed renewal ahead is repeated after Retry-After, without a call.

@@ -1,6 +1,6 @@
-// Package tokenstore keeps authorizations in files and in the keyring of the operating
-// system. The types of the key and of the authorization are parameters, because package oauth
-// declares them and imports this package. All stores are safe for concurrent use.
+// Package tokenstore keeps authorizations, as JSON, in files and in the keyring of the operating
+// system. The type of the key is a parameter, because package oauth
+// declares it and imports this package. All stores are safe for concurrent use.
 package tokenstore
 
 import (
@@ -28,47 +28,47 @@ var ErrUnreadable = errors.New("the stored tokens cannot be parsed")
 // File is a store of files: it keeps each authorization in a file of its own that only its owner can
 // read. A file is replaced as a whole by a rename, so a reader sees either the old
 // or the new content. Two stores of one directory are equal (==).
-type File[K comparable, A any] struct{ dir string }
+type File[K comparable] struct{ dir string }
 
 // NewFile returns the store of a directory. An empty dir means mcpvisor/tokens below the user's
 // configuration directory.
-func NewFile[K comparable, A any](dir string) (File[K, A], error) {
+func NewFile[K comparable](dir string) (File[K], error) {
 	if dir == "" {
 		base, err := os.UserConfigDir()
 		if err != nil {
-			return File[K, A]{}, fmt.Errorf("there is no directory for tokens: %w; configure a directory, or keep tokens in memory", err)
+			return File[K]{}, fmt.Errorf("there is no directory for tokens: %w; configure a directory, or keep tokens in memory", err)
 		}
 		dir = filepath.Join(base, "mcpvisor", "tokens")
 	}
-	return File[K, A]{dir: dir}, nil
+	return File[K]{dir: dir}, nil
 }
 
 // entry is the content of a file. The key protects against a file that was renamed
 // to the name of another server.
-type entry[K comparable, A any] struct {
-	Key           K  `json:"key"`
-	Authorization *A `json:"authorization"`
+type entry[K comparable] struct {
+	Key           K               `json:"key"`
+	Authorization json.RawMessage `json:"authorization"`
 }
 
 // path returns the file of a key. The name is a digest, so that it does not show
 // the server.
-func (s File[K, A]) path(key K, extension string) string {
+func (s File[K]) path(key K, extension string) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	sum := sha256.Sum256(text)
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+extension)
 }
 
 // Load implements oauth.TokenStore.
-func (s File[K, A]) Load(_ context.Context, key K) (*A, error) {
+func (s File[K]) Load(_ context.Context, key K) ([]byte, error) {
 	path := s.path(key, ".json")
 	text, err := s.readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // the interface requires it
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tokens: %w", err)
 	}
-	var e entry[K, A]
+	var e entry[K]
 	if json.Unmarshal(text, &e) != nil || e.Key != key {
 		return nil, fmt.Errorf("reading %s: %w; delete the file and authorize again", path, ErrUnreadable)
 	}
@@ -78,7 +78,7 @@ func (s File[K, A]) Load(_ context.Context, key K) (*A, error) {
 // readFile reads a regular file that this user wrote. If the directory belongs to
 // another user, that user could put a file there that sends the client's secret to
 // an address of their choice.
-func (s File[K, A]) readFile(path string) ([]byte, error) {
+func (s File[K]) readFile(path string) ([]byte, error) {
 	f, err := ownfile.OpenNoFollow(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ const maxFileBytes = 4 << 20
 
 // isOwn reports whether this user or the superuser wrote a file. Some file systems
 // give every file the same owner; there a new file shows who that is.
-func (s File[K, A]) isOwn(info fs.FileInfo) bool {
+func (s File[K]) isOwn(info fs.FileInfo) bool {
 	owner, known := ownfile.OwnerOf(info)
 	if !known || owner == 0 || owner == os.Geteuid() {
 		return true
@@ -122,19 +122,19 @@ func (s File[K, A]) isOwn(info fs.FileInfo) bool {
 }
 
 // Save implements oauth.TokenStore.
-func (s File[K, A]) Save(_ context.Context, key K, a *A) error {
-	if err := s.save(key, a); err != nil {
+func (s File[K]) Save(_ context.Context, key K, data []byte) error {
+	if err := s.save(key, data); err != nil {
 		return fmt.Errorf("storing tokens: %w; make %s writable, or choose another store", err, s.dir)
 	}
 	return nil
 }
 
 // save writes a temporary file, syncs it and renames it to its final name.
-func (s File[K, A]) save(key K, a *A) (err error) {
+func (s File[K]) save(key K, data []byte) (err error) {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(entry[K, A]{key, a}, "", "  ")
+	text, err := json.MarshalIndent(entry[K]{key, data}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ const (
 
 // removeStaleTemp removes temporary files of processes that were killed while they
 // wrote.
-func (s File[K, A]) removeStaleTemp() {
+func (s File[K]) removeStaleTemp() {
 	left, _ := filepath.Glob(filepath.Join(s.dir, tempPattern))
 	for _, path := range left {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > maxTempAge {
@@ -187,7 +187,7 @@ func (s File[K, A]) removeStaleTemp() {
 // makeDir creates the directory and closes it to other users. It does not change
 // the mode of a directory that belongs to another user, for example of a volume
 // that was mounted for this process. The files are closed to others in any case.
-func (s File[K, A]) makeDir() error {
+func (s File[K]) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (s File[K, A]) makeDir() error {
 }
 
 // Delete implements oauth.TokenStore.
-func (s File[K, A]) Delete(_ context.Context, key K) error {
+func (s File[K]) Delete(_ context.Context, key K) error {
 	if err := os.Remove(s.path(key, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting tokens: %w", err)
 	}
@@ -218,7 +218,7 @@ const lockRetryInterval = 20 * time.Millisecond
 
 // Lock implements oauth.TokenLocker. The operating system releases the lock when
 // its process ends.
-func (s File[K, A]) Lock(ctx context.Context, key K) (unlock func(), err error) {
+func (s File[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	if err := s.makeDir(); err != nil {
 		return nil, err
 	}

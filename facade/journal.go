@@ -247,6 +247,9 @@ func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, server, t
 
 // release lets other calls with the key continue, as soon as the journal knows what became of this one.
 func (k *keyedCall) release() {
+	if k == nil || k.unlock == nil {
+		return
+	}
 	unlock, last := k.unlock, k.last
 	k.unlock = nil
 	end := func() {

@@ -310,7 +310,7 @@ func (q *tracked) answered(v *actors.View, result json.RawMessage) {
 // end releases the key of the request, records its end and returns err. If the request named no registered
 // server, end only counts that.
 func (q *tracked) end(c *Client, err error) error {
-	q.releaseKey() // a function of the host may use it
+	q.keyed.release() // a function of the host may use it
 	if q.replayed {
 		return err
 	}
@@ -342,13 +342,6 @@ func (q *tracked) end(c *Client, err error) error {
 	return err
 }
 
-func (q *tracked) releaseKey() {
-	if q.keyed != nil {
-		q.keyed.release()
-		q.keyed = nil
-	}
-}
-
 // asError returns the error of ours in err.
 func asError(err error) *mcpvisor.Error {
 	var e *mcpvisor.Error
@@ -364,7 +357,7 @@ var errCallbackPanicked = errors.New("a function of the caller panicked during t
 // abandon ends the tracking of a request that ends with a panic of a function of the
 // caller. Defer it.
 func (q *tracked) abandon() {
-	q.releaseKey()
+	q.keyed.release()
 	if q.view != nil && !q.ended {
 		_ = q.end(q.c, &mcpvisor.Error{Server: q.view.Name, Gen: q.view.Gen, Epoch: q.view.Epoch,
 			Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errCallbackPanicked})

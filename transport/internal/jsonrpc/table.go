@@ -338,14 +338,9 @@ func (t *Table) callsLocked(call int64) (calls []*Entry) {
 // last bits of their id name: with a map alone a call costs 2 to 3 % more.
 type Entries struct {
 	slots  [128]*Entry
-	others map[int64]*Entry // those whose slot was taken
-	most   int              // the largest length of others
+	others map[int64]*Entry // those whose slot was taken; nil without any, because a map does not shrink
 	count  int
 }
-
-// maxIdleEntries is how many entries a map may have had that is kept when the last one is
-// removed: a map does not shrink.
-const maxIdleEntries = 256
 
 // slot is where the entry with this id lies, or another one with the same last bits.
 func (t *Entries) slot(id int64) **Entry { return &t.slots[id&int64(len(t.slots)-1)] }
@@ -373,7 +368,6 @@ func (t *Entries) Add(e *Entry) {
 		t.others = make(map[int64]*Entry)
 	}
 	t.others[e.ID] = e
-	t.most = max(t.most, len(t.others))
 }
 
 // Delete removes the entry with this id, if there is one.
@@ -383,11 +377,12 @@ func (t *Entries) Delete(id int64) {
 		t.count--
 		return
 	}
-	before := len(t.others)
+	if t.others[id] == nil {
+		return
+	}
 	delete(t.others, id)
-	t.count += len(t.others) - before
-	if len(t.others) == 0 && t.most > maxIdleEntries {
-		t.others, t.most = nil, 0
+	if t.count--; len(t.others) == 0 {
+		t.others = nil
 	}
 }
 

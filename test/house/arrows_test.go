@@ -117,7 +117,7 @@ var arrows = map[string]arrow{
 	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest internal/backoff internal/procfs internal/serverconn", []string{sdk}},
 	"web/api":                                 {folders: ". supervisor gateway/clients monitor"},
 	"web":                                     {". supervisor facade facade/relay gateway/clients internal/ web/api web/internal/ monitor", []string{xtime}},
-	"cmd/demo":                                {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
+	"cmd/demo":                                {". supervisor facade web web/api mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
 	"cmd/mcpvisor":                            {". supervisor facade gateway gateway/clients lock records web web/api config mcptest/chaos internal/ cmd/mcpvisor/internal/ monitor", []string{sdk, "github.com/alecthomas/kong", xsys, "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/cli":               {". supervisor config internal/display internal/regularfile cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext internal/configkeys internal/nearest", nil},
 	"cmd/mcpvisor/internal/edit":              {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/control cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", nil},

@@ -39,6 +39,7 @@ type session struct {
 	line      *exchange       // of a Transport: the session ends with this connection; nil over HTTP
 	unwatched func()          // called when a watch of a task has ended; may be nil
 
+	follows      atomic.Bool // it has joined the hub
 	legacy       atomic.Bool // it speaks a version before 2026-07-28
 	noLinks      atomic.Bool // its version has no links in results
 	followsTasks atomic.Bool // it speaks 2025-11-25, and has declared tasks
@@ -114,14 +115,19 @@ func (s *session) keepAccount(account *budget.Budget) {
 }
 
 // follow lets the session hear of events of the client.
-func (s *session) follow() { s.gateway.hub.join(s.notify, s.drain) }
+func (s *session) follow() {
+	s.follows.Store(true)
+	s.gateway.hub.join(s.notify, s.drain)
+}
 
 // close frees what the session holds, when it has ended.
 func (s *session) close() {
 	if s.line != nil {
 		s.line.out.close()
 	}
-	s.gateway.hub.leave(s.notify)
+	if s.follows.Load() { // most sessions over HTTP end after one request
+		s.gateway.hub.leave(s.notify)
+	}
 	s.gateway.opts.standalone.remove(s)
 	if s.ownAccount {
 		s.account.Close()

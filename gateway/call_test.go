@@ -475,6 +475,26 @@ func TestQuestions_client_is_gone_server_is_told(t *testing.T) {
 	}
 }
 
+// What a server sends as a prompt or as contents is passed on as it is, with members that no version has, and large numbers.
+// Only what 2026-07-28 requires is added.
+func TestContents_pass_unchanged(t *testing.T) {
+	const prompt = `"messages":[{"role":"user","content":{"type":"hologram","n":9007199254740993}}],"later":[1.50]`
+	const contents = `"contents":[{"uri":"x:y","later":{"n":9007199254740993}}]`
+	c := newClient(t, legacyRaw(nil, map[string]string{
+		"initialize": legacyHandshake(`{"prompts":{},"resources":{}}`), "prompts/list": `"result":{"prompts":[{"name":"p"}]}`,
+		"resources/list": `"result":{"resources":[{"uri":"x:y","name":"y"}]}`, "resources/templates/list": `"result":{"resourceTemplates":[]}`,
+		"prompts/get": `"result":{` + prompt + `}`, "resources/read": `"result":{` + contents + `}`,
+	}))
+	for meta, complete := range map[string]string{"": "", "," + modernMeta: `"resultType":"complete",`} {
+		s := openRaw(t, Transport(c))
+		if meta == "" {
+			s.initializeWith("{}")
+		}
+		require.Equal(t, "{"+complete+prompt+"}", string(s.call("prompts/get", `{"name":"a/p"`+meta+`}`).Result))
+		require.Equal(t, "{"+complete+`"ttlMs":0,"cacheScope":"private",`+contents+"}", string(s.call("resources/read", `{"uri":"x:y"`+meta+`}`).Result))
+	}
+}
+
 // Two requests subscriptions/listen of one session both keep delivering, and so they do when a third one has ended.
 func TestListen_twice(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -182,32 +181,6 @@ func (s *session) tripClient(declared uint16) *roundtrip.Client {
 		s.tripClients[declared] = made
 	}
 	return made
-}
-
-// decodeResult decodes the result of a request. A result that requires input is returned as it is.
-func decodeResult[R any](raw json.RawMessage, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	if _, more := relay.ReadInputRequired(raw); more {
-		return raw, nil
-	}
-	result := new(R)
-	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, fmt.Errorf("the result cannot be read: %w", err)
-	}
-	return result, nil
-}
-
-// encodeResult encodes what decodeResult has returned, unless that is encoded already.
-func encodeResult(result any, err error, modern bool) (json.RawMessage, error) {
-	if err != nil {
-		return nil, err
-	}
-	if raw, ok := result.(json.RawMessage); ok {
-		return raw, nil
-	}
-	return message.Result(result, modern)
 }
 
 // DefaultMaxWait is the default of [WithMaxWait].

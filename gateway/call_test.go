@@ -354,7 +354,7 @@ func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
 	go func() {
 		taken <- s.conn.Write(t.Context(), &jsonrpc.Request{ID: second, Method: "tools/call", Params: json.RawMessage(`{"name":"a/x"}`)})
 	}()
-	q := s.conn.(*connection).session.requests()
+	q := &s.conn.(*connection).session.requests
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -522,7 +522,7 @@ func TestListen_twice(t *testing.T) {
 	touch := `{"uri":"` + uri + `"}`
 	round("touch", touch, updated, 3)
 	s.notify("notifications/cancelled", `{"requestId":2}`)
-	q := s.conn.(*connection).session.requests()
+	q := &s.conn.(*connection).session.requests
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -401,7 +401,7 @@ func (x *httpExchange) answer(s *session, requests []received) {
 	}
 	admitted := 0
 	for _, one := range made {
-		if err := s.requests().admit(x.r.Context(), one); err != nil {
+		if err := s.requests.admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++

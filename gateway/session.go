@@ -45,10 +45,10 @@ type session struct {
 	followsTasks atomic.Bool // it speaks 2025-11-25, and has declared tasks
 	introduced   atomic.Bool // the registry knows its name
 
-	account    *budget.Budget           // counts what it makes the gateway hold; nil: nothing. Set before the first request
-	ownAccount bool                     // account is that of the session, and not of its principal
-	made       atomic.Pointer[requests] // by requests, with the first request
-	slots      atomic.Pointer[slots]    // made when first needed: most sessions never do
+	account    *budget.Budget        // counts what it makes the gateway hold; nil: nothing. Set before the first request
+	ownAccount bool                  // account is that of the session, and not of its principal
+	requests   requests              // those that have not ended
+	slots      atomic.Pointer[slots] // made when first needed: most sessions never do
 
 	notify     *notifier  // what the session as a whole is told
 	questions  questions  // of servers, to the client
@@ -66,6 +66,7 @@ func newSession(ctx context.Context, g *gateway) *session {
 	s := &session{gateway: g, notify: notices.New[*subscription]()}
 	s.ctx, s.cancelContext = context.WithCancelCause(waitqueue.WithClient(ctx, s))
 	s.holdContext, s.holdOwner = s.ctx, roundtrip.Owner{Session: s}
+	s.requests.limits, s.requests.idle = &g.opts.limits, s.end
 	s.questions.session, s.questions.comeBack = s, comeBackTime
 	s.subscriber.session, s.subscriber.gateway = s, g
 	s.tenancy.session, s.tenancy.gateway, s.tenancy.key = s, g, principalTenant
@@ -86,19 +87,6 @@ func (s *session) slotsOf() *slots {
 	}
 	s.slots.CompareAndSwap(nil, &slots{make(chan struct{}, 1), make(chan struct{}, 1)})
 	return s.slots.Load()
-}
-
-// requests returns the requests of the session, which are made when first needed.
-func (s *session) requests() *requests {
-	if q := s.made.Load(); q != nil {
-		return q
-	}
-	made := &requests{limits: &s.gateway.opts.limits, idle: s.end}
-	if s.line != nil { // over HTTP the body counts
-		made.account = s.account
-	}
-	s.made.CompareAndSwap(nil, made)
-	return s.made.Load()
 }
 
 // cancel ends the session. Only the first cause counts.
@@ -161,7 +149,7 @@ func (s *session) endError(usual error) error {
 func (s *session) drain() {
 	s.gateway.hub.leave(s.notify)
 	s.notify.EndListeners()
-	s.requests().drain()
+	s.requests.drain()
 }
 
 // readClientInfo reads the name and the version of a client.

@@ -138,9 +138,9 @@ func TestSubscribe_in_order(t *testing.T) {
 		s.read()
 		conn := s.conn.(*connection)
 		require.Zero(t, conn.session.notify.Count().Subscriptions)
-		conn.session.requests().mu.Lock()
-		require.Empty(t, conn.session.requests().turns)
-		conn.session.requests().mu.Unlock()
+		conn.session.requests.mu.Lock()
+		require.Empty(t, conn.session.requests.turns)
+		conn.session.requests.mu.Unlock()
 		require.NoError(t, s.conn.Close())
 	}
 }

@@ -56,13 +56,6 @@ func (x *httpExchange) busy(what string) {
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
-// closing answers a request that came while the gateway shuts down. A 404 would end a session that the
-// next gateway with the same key continues.
-func (x *httpExchange) closing(id jsonrpc.ID) {
-	x.w.Header().Set("Retry-After", "1")
-	x.fail(http.StatusServiceUnavailable, id, message.Busy(errClosing.Error()))
-}
-
 // refuse counts a refused request.
 func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
 
@@ -182,22 +175,12 @@ func (x *httpExchange) initialize(m received) {
 
 // postLegacy answers the messages of a session before 2026-07-28.
 func (x *httpExchange) postLegacy(messages []received, batch bool) {
-	id := x.r.Header.Get(sessionHeader)
-	if id == "" {
+	if x.r.Header.Get(sessionHeader) == "" {
 		x.fail(http.StatusBadRequest, messages[0].id, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
-	hs, err := x.openSession(id)
-	switch {
-	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
-		x.busy(err.Error())
-		return
-	case errors.Is(err, errClosing):
-		x.closing(messages[0].id)
-		return
-	case err != nil:
-		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, messages[0].id, message.InvalidRequest("%s", err))
+	hs := x.openSession(messages[0].id)
+	if hs == nil {
 		return
 	}
 	defer x.server.closeSession(hs)

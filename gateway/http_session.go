@@ -182,10 +182,27 @@ var (
 	errManyHeld       = errors.New("the gateway keeps too much for this principal; end sessions and subscriptions, and read what waits")
 )
 
-// openSession returns the session with an id. Each call needs one of closeSession.
-func (x *httpExchange) openSession(id string) (*httpSession, error) {
-	s, p, now := x.server, x.principal, time.Now()
-	said, err := sessionid.Open(s.gateway.opts.key, id, x.owner, now)
+// openSession returns the session that the header names. Each call needs one of closeSession, unless it has answered the
+// request, whose id may be none, and returns nil.
+func (x *httpExchange) openSession(id jsonrpc.ID) *httpSession {
+	hs, err := x.findSession()
+	switch {
+	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
+		x.busy(err.Error())
+	case errors.Is(err, errClosing): // a 404 would end a session that the next gateway with the same key continues
+		x.w.Header().Set("Retry-After", "1")
+		x.fail(http.StatusServiceUnavailable, id, message.Busy(err.Error()))
+	case err != nil:
+		x.refuse(clients.RefusedSession)
+		x.fail(http.StatusNotFound, id, message.InvalidRequest("%s", err))
+	}
+	return hs
+}
+
+// findSession is openSession without the answer.
+func (x *httpExchange) findSession() (*httpSession, error) {
+	s, p := x.server, x.principal
+	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.owner, time.Now())
 	if err != nil || int(said.Version) >= len(legacyVersions) {
 		return nil, errUnknownSession
 	}
@@ -325,20 +342,7 @@ func (x *httpExchange) streamSession() *httpSession {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
 		return nil
 	}
-	hs, err := x.openSession(x.r.Header.Get(sessionHeader))
-	switch {
-	case errors.Is(err, errManySessions):
-		x.busy(err.Error())
-		return nil
-	case errors.Is(err, errClosing):
-		x.closing(jsonrpc.ID{})
-		return nil
-	case err != nil:
-		x.refuse(clients.RefusedSession)
-		http.Error(x.w, err.Error(), http.StatusNotFound)
-		return nil
-	}
-	return hs
+	return x.openSession(jsonrpc.ID{})
 }
 
 // isOfSession reports whether a GET or DELETE names a session, and no version without sessions.

@@ -32,7 +32,7 @@ func anyWaits(faults []*Fault) bool {
 }
 
 // failure is the error of ActionError.
-func (f *Fault) failure() *jsonrpc.Error {
+func (f Fault) failure() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: int64(cmp.Or(f.Code, jsonrpc.CodeInternalError)), Message: cmp.Or(f.Text, "failed as scripted")}
 }
 

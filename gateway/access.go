@@ -224,7 +224,7 @@ func isOwnPage(origin string, r *http.Request) bool {
 func (o *options) allowPage(header http.Header, r *http.Request) {
 	header.Set("Vary", "Origin")
 	origin := r.Header.Get("Origin")
-	if !o.hasOrigin(origin) {
+	if origin == "" || !o.hasOrigin(origin) { // most clients are no pages
 		return
 	}
 	header.Set("Access-Control-Allow-Origin", origin)

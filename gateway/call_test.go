@@ -495,6 +495,26 @@ func TestContents_pass_unchanged(t *testing.T) {
 	}
 }
 
+// A result that is no object is not passed on: the client learns that its server has broken the protocol.
+func TestResults_are_objects(t *testing.T) {
+	for _, result := range []string{"null", "[]", "7"} {
+		c := newClient(t, legacyRaw(nil, map[string]string{
+			"initialize": legacyHandshake(`{"tools":{},"prompts":{},"resources":{}}`), "prompts/list": `"result":{"prompts":[{"name":"p"}]}`,
+			"resources/list": `"result":{"resources":[{"uri":"x:y","name":"y"}]}`, "resources/templates/list": `"result":{"resourceTemplates":[]}`,
+			"prompts/get": `"result":` + result, "resources/read": `"result":` + result, "tools/call": `"result":` + result,
+		}))
+		for _, meta := range []string{"", "," + modernMeta} {
+			s := openRaw(t, Transport(c))
+			if meta == "" {
+				s.initializeWith("{}")
+			}
+			require.ErrorContains(t, s.call("prompts/get", `{"name":"a/p"`+meta+`}`).Error, "gave no usable answer", result)
+			require.ErrorContains(t, s.call("resources/read", `{"uri":"x:y"`+meta+`}`).Error, "gave no usable answer", result)
+			require.Contains(t, string(s.call("tools/call", `{"name":"a/x"`+meta+`}`).Result), "gave no usable answer", result)
+		}
+	}
+}
+
 // Two requests subscriptions/listen of one session both keep delivering, and so they do when a third one has ended.
 func TestListen_twice(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))

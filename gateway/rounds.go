@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,6 +89,9 @@ func (u *upstreamRequest) attempt(ctx context.Context, tell func(func(roundtrip.
 		return nil, false, err
 	}
 	result, err = u.send(ctx, opts...)
+	if err == nil && !bytes.HasPrefix(result, []byte("{")) { // no client can read it
+		err = &mcpvisor.Error{Server: u.server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the result is not a JSON object")}
+	}
 	switch {
 	case err != nil:
 		s.gateway.elicitations.BeginRequired(s.elicitedSession(), err)

@@ -88,7 +88,7 @@ var arrows = map[string]arrow{
 	"facade":                                  {". supervisor internal/ transport transport/dial actors monitor", []string{sdk, zerolog}},
 	"facade/relay":                            {". supervisor facade internal/ monitor transport transport/dial", nil},
 	"gateway":                                 {". supervisor facade facade/relay internal/ gateway/internal/ gateway/clients gateway/settings", []string{sdk}},
-	"gateway/internal/sessionid":              {folders: "internal/ownfile"},
+	"gateway/internal/sessionid":              {folders: "internal/ownfile gateway/internal/owner"},
 	"gateway/internal/seal":                   {},
 	"gateway/internal/hostschema":             {folders: "internal/ gateway/internal/message"},
 	"gateway/internal/message":                {"internal/", []string{sdk}},

@@ -72,7 +72,7 @@ func (x *httpExchange) post() {
 		return
 	}
 	body, reserved, ok := x.readBody()
-	defer func() { x.server.reserve(x.principal, 0, -reserved) }()
+	defer func() { x.principal.reserve(0, -reserved) }()
 	if !ok {
 		return
 	}
@@ -139,7 +139,7 @@ func unsupported(h http.Header) string {
 // readBody reads the body. If it reports false, it has answered the request. The caller gives back the
 // reserved bytes.
 func (x *httpExchange) readBody() (body []byte, reserved int, ok bool) {
-	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
+	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.principal.reserve(0, bytes) })
 	var wrong *httpwire.BodyError
 	switch {
 	case errors.As(err, &wrong):
@@ -207,11 +207,11 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 		}
 		requests = append(requests, m)
 	}
-	if !x.server.reserve(x.principal, len(requests), 0) {
+	if !x.principal.reserve(len(requests), 0) {
 		x.busy(manyRequests)
 		return
 	}
-	defer x.server.reserve(x.principal, -len(requests), 0)
+	defer x.principal.reserve(-len(requests), 0)
 	for _, m := range messages {
 		switch r := m.request; {
 		case r == nil:
@@ -260,11 +260,11 @@ func (x *httpExchange) postModern(m received, header string) {
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
 	}
-	if !x.server.reserve(x.principal, 1, 0) {
+	if !x.principal.reserve(1, 0) {
 		x.busy(manyRequests)
 		return
 	}
-	defer x.server.reserve(x.principal, -1, 0)
+	defer x.principal.reserve(-1, 0)
 	x.answer(s, []received{m})
 }
 
@@ -376,7 +376,7 @@ func (x *httpExchange) answer(s *session, requests []received) {
 		s.gateway.hub.join(notify, notify.EndListeners)
 		defer s.gateway.hub.leave(notify)
 	}
-	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
+	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, x.principal)}
 	defer e.out.close()
 	made := make([]*request, len(requests))
 	for i, m := range requests {

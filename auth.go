@@ -107,7 +107,7 @@ type DeviceLogin struct {
 }
 
 // AuthRequired is the error of a server that cannot be used until the user consents. errors.As
-// finds it in an [Error] of KindAuthRequired. Do not change it: several callers may share it.
+// finds it in an [Error] of ErrAuthRequired. Do not change it: several callers may share it.
 type AuthRequired struct {
 	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
 	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no
@@ -143,7 +143,7 @@ func (a *AuthRequired) Error() string {
 func (a *AuthRequired) Unwrap() error { return a.Err }
 
 // AuthUnavailable is the error of an [Authorizer] that has no credential now but may have one
-// later. The request fails with KindUnavailable, and the session continues.
+// later. The request fails with ErrUnavailable, and the session continues.
 type AuthUnavailable struct {
 	// RetryAfter is how long to wait before the next attempt; 0: unknown.
 	RetryAfter time.Duration

@@ -22,27 +22,27 @@ var kinds = map[ErrorKind]struct {
 	sentinel error
 	repeat   string
 }{
-	KindUnknownServer: {ErrUnknownServer, "never"},
-	KindUnknownTool:   {ErrUnknownTool, "never"},
-	KindUnavailable:   {ErrUnavailable, "if not sent"},
-	KindCrashed:       {ErrCrashed, "if not sent"},
-	KindEnded:         {ErrEnded, "if not sent"},
-	KindEvicted:       {ErrEvicted, "never"},
-	KindTimeout:       {ErrTimeout, "if not sent"},
-	KindCanceled:      {ErrCanceled, "never"},
-	KindOverloaded:    {ErrOverloaded, "if not sent"},
-	KindClosed:        {ErrClosed, "never"},
-	KindProtocol:      {ErrProtocol, "never"},
-	KindRPC:           {ErrRPC, "never"},
-	KindAuthRequired:  {ErrAuthRequired, "never"},
-	KindInvalid:       {ErrInvalid, "never"},
-	KindInputRequired: {ErrInputRequired, "never"},
-	KindExists:        {ErrExists, "never"},
-	KindLeftBehind:    {ErrLeftBehind, "never"},
-	KindStart:         {ErrStart, "if not sent"},
-	KindInterrupted:   {ErrInterrupted, "never"},
-	KindJournal:       {ErrJournal, "never"},
-	KindDenied:        {ErrDenied, "never"},
+	ErrUnknownServer: {ErrUnknownServer, "never"},
+	ErrUnknownTool:   {ErrUnknownTool, "never"},
+	ErrUnavailable:   {ErrUnavailable, "if not sent"},
+	ErrCrashed:       {ErrCrashed, "if not sent"},
+	ErrEnded:         {ErrEnded, "if not sent"},
+	ErrEvicted:       {ErrEvicted, "never"},
+	ErrTimeout:       {ErrTimeout, "if not sent"},
+	ErrCanceled:      {ErrCanceled, "never"},
+	ErrOverloaded:    {ErrOverloaded, "if not sent"},
+	ErrClosed:        {ErrClosed, "never"},
+	ErrProtocol:      {ErrProtocol, "never"},
+	ErrRPC:           {ErrRPC, "never"},
+	ErrAuthRequired:  {ErrAuthRequired, "never"},
+	ErrInvalid:       {ErrInvalid, "never"},
+	ErrInputRequired: {ErrInputRequired, "never"},
+	ErrExists:        {ErrExists, "never"},
+	ErrLeftBehind:    {ErrLeftBehind, "never"},
+	ErrStart:         {ErrStart, "if not sent"},
+	ErrInterrupted:   {ErrInterrupted, "never"},
+	ErrJournal:       {ErrJournal, "never"},
+	ErrDenied:        {ErrDenied, "never"},
 }
 
 func TestErrorKinds_lists_every_kind(t *testing.T) {
@@ -67,7 +67,7 @@ func TestError_Is_matches_only_the_sentinel_of_its_kind(t *testing.T) {
 
 func TestError_Unwrap(t *testing.T) {
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Err: io.ErrUnexpectedEOF}
-	err := fmt.Errorf("outer: %w", &Error{Kind: KindCrashed, Cause: cause, Server: "fs", Epoch: 7})
+	err := fmt.Errorf("outer: %w", &Error{Kind: ErrCrashed, Cause: cause, Server: "fs", Epoch: 7})
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, uint64(7), e.Epoch)
@@ -75,24 +75,24 @@ func TestError_Unwrap(t *testing.T) {
 	require.ErrorAs(t, err, &c)
 	require.Same(t, cause, c)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.ErrorIs(t, &Error{Kind: KindCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
-	require.NoError(t, (&Error{Kind: KindCanceled}).Unwrap())
+	require.ErrorIs(t, &Error{Kind: ErrCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
+	require.NoError(t, (&Error{Kind: ErrCanceled}).Unwrap())
 }
 
 func TestError_Error(t *testing.T) {
 	full := &Error{
-		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: OutcomeUnknown,
+		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: ErrCrashed, Outcome: OutcomeUnknown,
 		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
 		Cause: errors.New("exit status 3"), Stderr: []string{"boom", "bye"},
 	}
 	require.Equal(t, "call fs/list: server crashed; outcome unknown: exit status 3; retry in 1.5s; look at its log; stderr: boom | bye",
 		full.Error())
 	for want, e := range map[string]*Error{
-		"unknown tool":                            {Kind: KindUnknownTool},
-		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: KindTimeout, Outcome: OutcomeNotSent},
-		"call x/y: server answered with an error": {Op: "call x/y", Kind: KindRPC, Outcome: OutcomeAnswered},
+		"unknown tool":                            {Kind: ErrUnknownTool},
+		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: ErrTimeout, Outcome: OutcomeNotSent},
+		"call x/y: server answered with an error": {Op: "call x/y", Kind: ErrRPC, Outcome: OutcomeAnswered},
 		"register fs: already registered; unregister it first": {
-			Op: "register fs", Kind: KindExists, Hint: "unregister it first"},
+			Op: "register fs", Kind: ErrExists, Hint: "unregister it first"},
 		"of another release": {Kind: "of another release"},
 	} {
 		require.Equal(t, want, e.Error())

@@ -82,7 +82,7 @@ func (e *Error) Error() string {
 	}
 	if e.Cause != nil {
 		text := e.Cause.Error()
-		if e.Kind == KindInvalid { // Validate joins several problems, one per line
+		if e.Kind == ErrInvalid { // Validate joins several problems, one per line
 			text = strings.ReplaceAll(text, "\n", "; ")
 		}
 		b.WriteString(": " + text)
@@ -106,11 +106,11 @@ func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Retryable reports whether the same request may succeed later and is safe to repeat: nothing was
-// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for KindCanceled,
+// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for ErrCanceled,
 // because the same context would fail the repeated request, too.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindUnavailable, KindOverloaded, KindCrashed, KindEnded, KindTimeout, KindStart:
+	case ErrUnavailable, ErrOverloaded, ErrCrashed, ErrEnded, ErrTimeout, ErrStart:
 		return e.Outcome == OutcomeNotSent
 	default:
 	}
@@ -118,81 +118,81 @@ func (e *Error) Retryable() bool {
 }
 
 // ErrorKind classifies an [Error]. Each kind has a sentinel for errors.Is, as
-// [ErrCrashed] for KindCrashed.
+// [ErrCrashed] for ErrCrashed.
 type ErrorKind string
 
 const (
-	// KindUnknownServer: no server of that name is registered. Hint suggests similar
+	// ErrUnknownServer: no server of that name is registered. Hint suggests similar
 	// names.
-	KindUnknownServer ErrorKind = "unknown_server"
-	// KindUnknownTool: the server lists no such tool. Or the name has neither the form
+	ErrUnknownServer ErrorKind = "unknown_server"
+	// ErrUnknownTool: the server lists no such tool. Or the name has neither the form
 	// "server/tool" nor that of a known alias. Or ServerSpec.Tools hides the tool; then Cause says
 	// so. Hint suggests similar names. While a server is down its tools are not known, so a call of
-	// any name fails with KindUnavailable; only in the first moment after a crash its last list may
+	// any name fails with ErrUnavailable; only in the first moment after a crash its last list may
 	// still be used.
-	KindUnknownTool ErrorKind = "unknown_tool"
-	// KindUnavailable: the server is not ready, or cannot be reached now, but may be later.
+	ErrUnknownTool ErrorKind = "unknown_tool"
+	// ErrUnavailable: the server is not ready, or cannot be reached now, but may be later.
 	// RetryAfter says when to try again; 0 if that is not known. Usually nothing was sent;
 	// over HTTP the server may have the request, so look at Outcome.
-	KindUnavailable ErrorKind = "unavailable"
-	// KindCrashed: the session ended while the call was in flight. Cause is a
-	// *supervisor.Cause. If nothing of the call was sent, the kind is KindUnavailable.
-	KindCrashed ErrorKind = "crashed"
-	// KindEnded: as KindCrashed, but nothing crashed: the server was restarted on request, moved to another
+	ErrUnavailable ErrorKind = "unavailable"
+	// ErrCrashed: the session ended while the call was in flight. Cause is a
+	// *supervisor.Cause. If nothing of the call was sent, the kind is ErrUnavailable.
+	ErrCrashed ErrorKind = "crashed"
+	// ErrEnded: as ErrCrashed, but nothing crashed: the server was restarted on request, moved to another
 	// node of a fleet, or was fenced.
-	KindEnded ErrorKind = "ended"
-	// KindEvicted: the server was given up after its policy's last attempt, or for a
+	ErrEnded ErrorKind = "ended"
+	// ErrEvicted: the server was given up after its policy's last attempt, or for a
 	// permanent cause; then Restart brings it back. Or it was fenced (facade.Client.Fence). Register
 	// replaces it in either case.
-	KindEvicted ErrorKind = "evicted"
-	// KindTimeout: a timeout of the call ended it (facade.WithTimeout,
+	ErrEvicted ErrorKind = "evicted"
+	// ErrTimeout: a timeout of the call ended it (facade.WithTimeout,
 	// facade.WithDefaultCallTimeout, Timeouts.Call or Timeouts.CallTotal). A deadline of
-	// the caller's context gives KindCanceled.
-	KindTimeout ErrorKind = "timeout"
-	// KindCanceled: the caller's context ended, or an operator canceled the call. Cause wraps the context's error, and
+	// the caller's context gives ErrCanceled.
+	ErrTimeout ErrorKind = "timeout"
+	// ErrCanceled: the caller's context ended, or an operator canceled the call. Cause wraps the context's error, and
 	// context.Canceled for an operator.
-	KindCanceled ErrorKind = "canceled"
-	// KindOverloaded: Limits.MaxInFlight calls are in flight on this server and
+	ErrCanceled ErrorKind = "canceled"
+	// ErrOverloaded: Limits.MaxInFlight calls are in flight on this server and
 	// Limits.MaxQueued are waiting; nothing was sent then. Or a large result found no room
 	// in Limits.MaxBufferBytes; Outcome is OutcomeAnswered then, and the tool has run.
-	KindOverloaded ErrorKind = "overloaded"
-	// KindClosed: the client is closed, or the server was unregistered meanwhile.
-	KindClosed ErrorKind = "closed"
-	// KindProtocol: the server answered with something that is not a valid answer, or
+	ErrOverloaded ErrorKind = "overloaded"
+	// ErrClosed: the client is closed, or the server was unregistered meanwhile.
+	ErrClosed ErrorKind = "closed"
+	// ErrProtocol: the server answered with something that is not a valid answer, or
 	// exceeds a limit; or the connection to a server over HTTP broke before the answer
 	// came, and the server still lives.
-	KindProtocol ErrorKind = "protocol"
-	// KindRPC: the server answered the request with a JSON-RPC error. errors.As finds the
+	ErrProtocol ErrorKind = "protocol"
+	// ErrRPC: the server answered the request with a JSON-RPC error. errors.As finds the
 	// *jsonrpc.Error of the go-sdk with its code and data. A server may send an error that names no
 	// request. If only one request is in flight, that request fails with it, and Outcome is
 	// OutcomeUnknown.
-	KindRPC ErrorKind = "rpc"
-	// KindAuthRequired: the server requires credentials, or rejected those that it got.
+	ErrRPC ErrorKind = "rpc"
+	// ErrAuthRequired: the server requires credentials, or rejected those that it got.
 	// errors.As finds an [AuthRequired] if the user can authorize the client.
-	KindAuthRequired ErrorKind = "auth_required"
-	// KindInvalid: the arguments, options or specification cannot work as given.
-	KindInvalid ErrorKind = "invalid"
-	// KindInputRequired: the server asked for input in the course of a request
+	ErrAuthRequired ErrorKind = "auth_required"
+	// ErrInvalid: the arguments, options or specification cannot work as given.
+	ErrInvalid ErrorKind = "invalid"
+	// ErrInputRequired: the server asked for input in the course of a request
 	// (elicitation, sampling, roots) and did not get it: the client has no handler for
 	// it, or the handler failed.
-	KindInputRequired ErrorKind = "input_required"
-	// KindExists: a server of that name is registered and not evicted, or is still being
+	ErrInputRequired ErrorKind = "input_required"
+	// ErrExists: a server of that name is registered and not evicted, or is still being
 	// removed.
-	KindExists ErrorKind = "exists"
-	// KindLeftBehind: the server was removed, but processes that it started could not
+	ErrExists ErrorKind = "exists"
+	// ErrLeftBehind: the server was removed, but processes that it started could not
 	// be ended, or could not be searched for. Cause names them.
-	KindLeftBehind ErrorKind = "left_behind"
-	// KindStart: the server could not be started, connected or initialized, or did not
+	ErrLeftBehind ErrorKind = "left_behind"
+	// ErrStart: the server could not be started, connected or initialized, or did not
 	// list what it offers in time. Cause is a *supervisor.Cause.
-	KindStart ErrorKind = "start"
-	// KindInterrupted: the call has a key, and was sent before the host ended. Its outcome is
+	ErrStart ErrorKind = "start"
+	// ErrInterrupted: the call has a key, and was sent before the host ended. Its outcome is
 	// unknown, and it is not sent again.
-	KindInterrupted ErrorKind = "interrupted"
-	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
-	KindJournal ErrorKind = "journal"
-	// KindDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person, or a
+	ErrInterrupted ErrorKind = "interrupted"
+	// ErrJournal: the journal of calls with a key could not be read or written. Nothing was sent.
+	ErrJournal ErrorKind = "journal"
+	// ErrDenied: a [CallGuard] did not permit the call, as package rules does by a rule or a person, or a
 	// [CatalogGuard] withholds the prompt. Nothing was sent.
-	KindDenied ErrorKind = "denied"
+	ErrDenied ErrorKind = "denied"
 )
 
 // Sentinels for errors.Is, one for each [ErrorKind]. An [Error] matches that of its Kind.
@@ -244,27 +244,27 @@ var (
 )
 
 var sentinels = map[ErrorKind]error{
-	KindUnknownServer: ErrUnknownServer,
-	KindUnknownTool:   ErrUnknownTool,
-	KindUnavailable:   ErrUnavailable,
-	KindCrashed:       ErrCrashed,
-	KindEnded:         ErrEnded,
-	KindEvicted:       ErrEvicted,
-	KindTimeout:       ErrTimeout,
-	KindCanceled:      ErrCanceled,
-	KindOverloaded:    ErrOverloaded,
-	KindClosed:        ErrClosed,
-	KindProtocol:      ErrProtocol,
-	KindRPC:           ErrRPC,
-	KindAuthRequired:  ErrAuthRequired,
-	KindInvalid:       ErrInvalid,
-	KindInputRequired: ErrInputRequired,
-	KindExists:        ErrExists,
-	KindLeftBehind:    ErrLeftBehind,
-	KindStart:         ErrStart,
-	KindInterrupted:   ErrInterrupted,
-	KindJournal:       ErrJournal,
-	KindDenied:        ErrDenied,
+	ErrUnknownServer: ErrUnknownServer,
+	ErrUnknownTool:   ErrUnknownTool,
+	ErrUnavailable:   ErrUnavailable,
+	ErrCrashed:       ErrCrashed,
+	ErrEnded:         ErrEnded,
+	ErrEvicted:       ErrEvicted,
+	ErrTimeout:       ErrTimeout,
+	ErrCanceled:      ErrCanceled,
+	ErrOverloaded:    ErrOverloaded,
+	ErrClosed:        ErrClosed,
+	ErrProtocol:      ErrProtocol,
+	ErrRPC:           ErrRPC,
+	ErrAuthRequired:  ErrAuthRequired,
+	ErrInvalid:       ErrInvalid,
+	ErrInputRequired: ErrInputRequired,
+	ErrExists:        ErrExists,
+	ErrLeftBehind:    ErrLeftBehind,
+	ErrStart:         ErrStart,
+	ErrInterrupted:   ErrInterrupted,
+	ErrJournal:       ErrJournal,
+	ErrDenied:        ErrDenied,
 }
 
 // ErrorKinds lists every kind, in no particular order. The slice is the caller's.

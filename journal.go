@@ -116,7 +116,7 @@ type JournalError struct {
 	Outcome Outcome   `json:"outcome"`
 	// Text is the cause in one line.
 	Text string `json:"text"`
-	// Code and Data are those of the server's error, if Kind is KindRPC.
+	// Code and Data are those of the server's error, if Kind is ErrRPC.
 	Code int64           `json:"code,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 }

@@ -50,7 +50,7 @@ func TestServerStatus_JSON_round_trip(t *testing.T) {
 		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Tokens: 5, Warnings: []Warning{{List: "tools", Text: "w"}}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3}, Origin: ".mcp.json:12",
 		Totals: Totals{Starts: 3, Ready: 2, Uptime: time.Minute, Ends: map[supervisor.CauseKind]int64{supervisor.CauseExit: 2}, Discarded: Discarded{Unmatched: 1},
-			Refused: map[ErrorKind]int64{KindUnavailable: 1}, Failed: map[ErrorKind]int64{KindCrashed: 1}, Unknown: 1, StaleMessages: 1},
+			Refused: map[ErrorKind]int64{ErrUnavailable: 1}, Failed: map[ErrorKind]int64{ErrCrashed: 1}, Unknown: 1, StaleMessages: 1},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func TestCallInFlightFailsWhenServerDies(t *testing.T) {
 			calls.Wait()
 		}))
 		for _, err := range errs {
-			e := requireError(t, err, mcpvisor.KindCrashed, mcpvisor.OutcomeUnknown)
+			e := requireError(t, err, mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)
 			require.Equal(t, "fs", e.Server)
 			require.Equal(t, uint64(1), e.Epoch)
 			require.ErrorIs(t, err, errScripted)
@@ -78,7 +78,7 @@ func TestCallTimeouts(t *testing.T) {
 			h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
 			var err error
 			require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
-			requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
+			requireError(t, err, mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
 			require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 		})
 	}
@@ -100,7 +100,7 @@ func TestCallBeyondLimitsIsRejected(t *testing.T) {
 		require.Zero(t, spends(func() {
 			for range 100 {
 				_, err := h.call(context.Background(), "fs", 0)
-				e := requireError(t, err, mcpvisor.KindOverloaded, mcpvisor.OutcomeNotSent)
+				e := requireError(t, err, mcpvisor.ErrOverloaded, mcpvisor.OutcomeNotSent)
 				require.True(t, e.Retryable())
 				require.Equal(t, 100*time.Millisecond, e.RetryAfter, "a caller that obeys it does not spin")
 			}
@@ -114,7 +114,7 @@ func TestCallBeyondLimitsIsRejected(t *testing.T) {
 }
 
 func TestCallWhileServerIsDown(t *testing.T) {
-	kinds := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}
+	kinds := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.ErrEvicted, supervisor.StateUnauthorized: mcpvisor.ErrAuthRequired}
 	for _, c := range states() {
 		if c.state == supervisor.StateReady {
 			continue
@@ -128,7 +128,7 @@ func TestCallWhileServerIsDown(t *testing.T) {
 				require.Equal(t, kind, e.Kind)
 				return
 			}
-			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+			require.Equal(t, mcpvisor.ErrUnavailable, e.Kind)
 			require.Positive(t, e.RetryAfter)
 		})
 	}
@@ -142,7 +142,7 @@ func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
 		_, _, err := h.rt.Request(context.Background(), v, callRequest, 0)
-		e := requireError(t, err, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
+		e := requireError(t, err, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent)
 		require.Positive(t, e.RetryAfter)
 		require.True(t, e.Retryable())
 		got, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -164,7 +164,7 @@ func TestAwaitReadyEnds(t *testing.T) {
 		require.ErrorIs(t, err, why)
 		time.AfterFunc(5*time.Second, func() { _ = h.rt.Unregister(context.Background(), "fs") })
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
-		require.Contains(t, []mcpvisor.ErrorKind{mcpvisor.KindClosed, mcpvisor.KindUnknownServer}, asError(t, err).Kind)
+		require.Contains(t, []mcpvisor.ErrorKind{mcpvisor.ErrClosed, mcpvisor.ErrUnknownServer}, asError(t, err).Kind)
 	})
 }
 
@@ -221,7 +221,7 @@ type dialerOf struct{ make func() transport.Session }
 func (d dialerOf) NewSession() transport.Session { return d.make() }
 
 func TestRequestDoesNotMutateASharedError(t *testing.T) {
-	shared := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
+	shared := &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown}
 	rt := New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) {
 		return dialerOf{func() transport.Session {
 			return &failingSession{bareSession: bareSession{dead: make(chan struct{})}, err: shared}
@@ -240,7 +240,7 @@ func TestRequestDoesNotMutateASharedError(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, shared)
+	require.Equal(t, &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown}, shared)
 }
 
 // narrow registers a server that takes 10 s for each call. One call is in flight at a
@@ -273,7 +273,7 @@ func TestQueuedCallsRunInOrder(t *testing.T) {
 		require.Equal(t, mcpvisor.CallCounts{InFlight: 1, Queued: 3, Total: 1}, counts(h))
 		require.Zero(t, spends(func() {
 			_, err := h.call(context.Background(), "fs", 0)
-			e := requireError(t, err, mcpvisor.KindOverloaded, mcpvisor.OutcomeNotSent)
+			e := requireError(t, err, mcpvisor.ErrOverloaded, mcpvisor.OutcomeNotSent)
 			require.NotZero(t, e.Epoch)
 		}))
 		require.Equal(t, 40*time.Second, spends(wg.Wait), "one after the other")
@@ -288,17 +288,17 @@ func TestQueuedCallEnds(t *testing.T) {
 		after time.Duration
 		wait  func(h *harness) error
 	}{
-		"when its own time is up": {mcpvisor.KindTimeout, 3 * time.Second, func(h *harness) error {
+		"when its own time is up": {mcpvisor.ErrTimeout, 3 * time.Second, func(h *harness) error {
 			_, err := h.call(context.Background(), "fs", 3*time.Second)
 			return err
 		}},
-		"when its context ends": {mcpvisor.KindCanceled, 2 * time.Second, func(h *harness) error {
+		"when its context ends": {mcpvisor.ErrCanceled, 2 * time.Second, func(h *harness) error {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			_, err := h.call(ctx, "fs", 0)
 			return err
 		}},
-		"when the server dies": {mcpvisor.KindUnavailable, time.Second, func(h *harness) error {
+		"when the server dies": {mcpvisor.ErrUnavailable, time.Second, func(h *harness) error {
 			s := h.session("fs")
 			time.AfterFunc(time.Second, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "scripted"}) })
 			_, err := h.call(context.Background(), "fs", 0)
@@ -313,8 +313,8 @@ func TestQueuedCallEnds(t *testing.T) {
 			var err error
 			require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
 			e := requireError(t, err, c.kind, mcpvisor.OutcomeNotSent)
-			require.Equal(t, e.Kind != mcpvisor.KindCanceled, e.Retryable())
-			require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
+			require.Equal(t, e.Kind != mcpvisor.ErrCanceled, e.Retryable())
+			require.Equal(t, e.Kind == mcpvisor.ErrUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
 			require.Equal(t, "fs", e.Server)
 			require.Zero(t, counts(h).Queued)
 			first.Wait()
@@ -337,7 +337,7 @@ func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
 		synctest.Wait()
 		var err error
 		require.Equal(t, 15*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", 0) }))
-		require.Equal(t, mcpvisor.KindTimeout, asError(t, err).Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, asError(t, err).Kind)
 	})
 }
 
@@ -363,7 +363,7 @@ func TestCallTotalEndsInTheQueue(t *testing.T) {
 		require.True(t, inc.limiter.tryAcquire(), "the only place is taken")
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
-		requireError(t, err, mcpvisor.KindTimeout, mcpvisor.OutcomeNotSent)
+		requireError(t, err, mcpvisor.ErrTimeout, mcpvisor.OutcomeNotSent)
 		inc.limiter.release(false)
 	})
 }

@@ -164,7 +164,7 @@ func TestNewManagerRepairsRegistrations(t *testing.T) {
 		reply := make(chan error, 1)
 		h.rt.managerState.registrations["unborn"] = &registration{gen: h.rt.nextGen.Add(1), register: reply}
 		h.crashManager()
-		require.Equal(t, mcpvisor.KindStart, asError(t, <-reply).Kind)
+		require.Equal(t, mcpvisor.ErrStart, asError(t, <-reply).Kind)
 		synctest.Wait()
 		require.Equal(t, []string{"fs"}, h.rt.Snapshot().Names())
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))

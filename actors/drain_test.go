@@ -58,7 +58,7 @@ func TestReplace_lets_calls_in_flight_end(t *testing.T) {
 
 		for _, v := range []*View{old, h.rt.Snapshot().Server("fs")} { // of a caller that has looked before, and after
 			_, _, err := h.rt.Request(t.Context(), v, transport.Request{Method: "tools/call", Target: "late"}, 0)
-			e := requireError(t, err, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
+			e := requireError(t, err, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent)
 			require.ErrorContains(t, e, "being replaced")
 		}
 		v, err := h.rt.AwaitReady(t.Context(), "fs")
@@ -85,7 +85,7 @@ func TestReplace_drains_for_a_bounded_time(t *testing.T) {
 				bound = 30 * time.Second
 			}
 			require.Equal(t, bound, time.Since(began))
-			e := requireError(t, <-call, mcpvisor.KindClosed, mcpvisor.OutcomeUnknown)
+			e := requireError(t, <-call, mcpvisor.ErrClosed, mcpvisor.OutcomeUnknown)
 			require.ErrorContains(t, e, "the server was replaced, and its calls in flight did not end within Timeouts.Drain ("+bound.String()+")")
 			for _, ev := range events() {
 				require.True(t, ev.Cause == nil || ev.Cause.Asked(), "%v", ev.Cause)
@@ -143,10 +143,10 @@ func TestDrain_ends_early(t *testing.T) {
 		kind mcpvisor.ErrorKind
 		next bool // the replacement starts
 	}{
-		"crash":      {func(h *harness) { h.session("fs").Abort(errScripted) }, mcpvisor.KindCrashed, true},
-		"close":      {func(h *harness) { _ = h.rt.Close(context.Background()) }, mcpvisor.KindClosed, false},
-		"unregister": {func(h *harness) { _ = h.rt.Unregister(context.Background(), "fs") }, mcpvisor.KindClosed, false},
-		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, mcpvisor.KindEnded, true},
+		"crash":      {func(h *harness) { h.session("fs").Abort(errScripted) }, mcpvisor.ErrCrashed, true},
+		"close":      {func(h *harness) { _ = h.rt.Close(context.Background()) }, mcpvisor.ErrClosed, false},
+		"unregister": {func(h *harness) { _ = h.rt.Unregister(context.Background(), "fs") }, mcpvisor.ErrClosed, false},
+		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, mcpvisor.ErrEnded, true},
 	} {
 		runWithHarness(t, name, func(t *testing.T, h *harness) {
 			spec := fsSpec
@@ -176,7 +176,7 @@ func TestDrain_refuses_queued_calls(t *testing.T) {
 		call := registerBusy(h, spec, 10*time.Second)
 		queued := h.begin(context.Background())
 		replaced := h.replace(fsSpec)
-		requireError(t, <-queued, mcpvisor.KindUnavailable, mcpvisor.OutcomeNotSent)
+		requireError(t, <-queued, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent)
 		require.NoError(t, <-call)
 		require.NoError(t, <-replaced)
 	})
@@ -357,7 +357,7 @@ func TestReplace_with_overlap_that_fails(t *testing.T) {
 		spec.StartSupervised, spec.Policy = true, mcpvisor.Retry(5, time.Second)
 		err := <-h.replace(spec)
 		e := testutil.AsError[*mcpvisor.Error](t, err)
-		require.Equal(t, mcpvisor.KindStart, e.Kind)
+		require.Equal(t, mcpvisor.ErrStart, e.Kind)
 		require.ErrorContains(t, e, "the server that it was to replace continues")
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 1, h.rt.Snapshot().Server("fs").Gen)
@@ -449,12 +449,12 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 		took time.Duration
 		kind mcpvisor.ErrorKind
 	}{
-		"unregister": {func(h *harness) { _ = h.rt.Unregister(context.Background(), "fs") }, 0, mcpvisor.KindClosed},
-		"close":      {func(h *harness) { _ = h.rt.Close(context.Background()) }, 0, mcpvisor.KindClosed},
-		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, 0, mcpvisor.KindEnded},
-		"crash":      {func(h *harness) { h.sessions("fs")[0].Abort(errScripted) }, 0, mcpvisor.KindCrashed},
+		"unregister": {func(h *harness) { _ = h.rt.Unregister(context.Background(), "fs") }, 0, mcpvisor.ErrClosed},
+		"close":      {func(h *harness) { _ = h.rt.Close(context.Background()) }, 0, mcpvisor.ErrClosed},
+		"fence":      {func(h *harness) { _ = h.rt.Fence(context.Background(), "fs", "") }, 0, mcpvisor.ErrEnded},
+		"crash":      {func(h *harness) { h.sessions("fs")[0].Abort(errScripted) }, 0, mcpvisor.ErrCrashed},
 		// There are never more than two: the next one waits for the end of the first.
-		"replace": {func(h *harness) { _ = replace(h.rt, context.Background(), overlapping) }, 30 * time.Second, mcpvisor.KindClosed},
+		"replace": {func(h *harness) { _ = replace(h.rt, context.Background(), overlapping) }, 30 * time.Second, mcpvisor.ErrClosed},
 	} {
 		runWithHarness(t, name, func(t *testing.T, h *harness) {
 			call := registerBusy(h, fsSpec, 0)

@@ -80,7 +80,7 @@ func (l *leftBehind) ofLocked(name string, gen uint64) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindLeftBehind, Cause: joinErrors(all), Hint: leftHint}
+	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.ErrLeftBehind, Cause: joinErrors(all), Hint: leftHint}
 }
 
 // afterClose is what Close has left; nil if nothing.
@@ -90,7 +90,7 @@ func (l *leftBehind) afterClose() error {
 	if len(l.atClose) == 0 {
 		return nil
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindLeftBehind, Cause: joinErrors(l.atClose), Hint: leftHint}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrLeftBehind, Cause: joinErrors(l.atClose), Hint: leftHint}
 }
 
 // joinErrors joins one or more errors in one line.

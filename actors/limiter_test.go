@@ -88,7 +88,7 @@ func TestLimiterFreesThePlaceOfACanceledCall(t *testing.T) {
 	g := &limiter{maxInFlight: 1, maxQueued: 1}
 	require.True(t, g.tryAcquire())
 	for range 3 {
-		require.Equal(t, mcpvisor.KindCanceled, g.acquire(left, nil, transport.InFlight{}, 0).Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, g.acquire(left, nil, transport.InFlight{}, 0).Kind)
 		require.Zero(t, g.queue.Len())
 		require.Zero(t, g.waiting.Load())
 	}

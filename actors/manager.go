@@ -159,7 +159,7 @@ func (m *manager) recoverState(c actor.Context) {
 // the message being handled, and the callers that wait for a report, which may have been
 // that message.
 func (m *manager) answerAbandoned() {
-	err := &mcpvisor.Error{Kind: mcpvisor.KindClosed, Hint: "try again",
+	err := &mcpvisor.Error{Kind: mcpvisor.ErrClosed, Hint: "try again",
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.current.(type) {
 	case *messages.Register:
@@ -294,7 +294,7 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 	name := msg.Spec.Name
 	if msg.Replace {
 		if r.successor != nil {
-			m.reply(r.successor.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: "a later specification of that name is registered instead"})
+			m.reply(r.successor.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrExists, Hint: "a later specification of that name is registered instead"})
 		}
 		r.successor = nil
 		switch b := r.beside; {
@@ -304,7 +304,7 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 		case b != nil && !r.stopping: // there are never more than two
 			r.successor = msg
 			if b.candidate {
-				m.reply(b.register, &mcpvisor.Error{Server: name, Gen: b.gen, Kind: mcpvisor.KindExists, Hint: "a later specification of that name is registered instead"})
+				m.reply(b.register, &mcpvisor.Error{Server: name, Gen: b.gen, Kind: mcpvisor.ErrExists, Hint: "a later specification of that name is registered instead"})
 				b.register = nil
 				m.stop(c, name, b, time.Time{})
 			}
@@ -327,13 +327,13 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 	if r.successor != nil {
 		hint = "another Register of that name is under way"
 	}
-	m.reply(msg.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: hint})
+	m.reply(msg.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrExists, Hint: hint})
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 	r := m.state.registrations[msg.Name]
 	if r == nil || msg.Gen != 0 && msg.Gen != r.gen {
-		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.ErrUnknownServer})
 		return
 	}
 	until := time.Time{}
@@ -400,10 +400,10 @@ func (m *manager) operate(c actor.Context, msg *messages.Operate) {
 	r := m.state.registrations[msg.Name]
 	switch {
 	case r == nil:
-		reply(&mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		reply(&mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.ErrUnknownServer})
 		return
 	case r.stopping:
-		reply(&mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+		reply(&mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.ErrClosed, Cause: errors.New("the server is being unregistered")})
 		return
 	case r.fence != nil:
 		reply(fencedError(msg.Name, r))
@@ -437,7 +437,7 @@ func (m *manager) operate(c actor.Context, msg *messages.Operate) {
 func (m *manager) fence(c actor.Context, msg *messages.Fence) {
 	r := m.state.registrations[msg.Name]
 	if r == nil {
-		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.ErrUnknownServer})
 		return
 	}
 	r.fencing = append(r.fencing, msg.Reply)

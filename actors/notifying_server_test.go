@@ -188,7 +188,7 @@ func (s *notifyingSession) listen(ctx context.Context, r transport.Request, ackA
 		delete(s.streams, id)
 		s.mu.Unlock()
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 }
 
 // pause waits for d, or without end if d is negative. It returns false if ctx or the
@@ -237,7 +237,7 @@ func (s *notifyingSession) announce(about func(streamFilter) bool, n transport.N
 }
 
 func rpcErr(text string) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(text)}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(text)}
 }
 
 // withNotifyingServer registers the server and runs f in virtual time. got is what was

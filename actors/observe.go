@@ -177,7 +177,7 @@ func (r *portRef) observeServerRequest(ctx context.Context, method string, param
 		end := monitor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
 		if err != nil {
 			end.Err = &mcpvisor.Error{Server: start.Server, Gen: start.Gen, Epoch: start.Epoch, Op: method,
-				Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+				Kind: mcpvisor.ErrInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
 		}
 		r.rt.apart(func() { r.rt.RequestEnded(ctx, o, end) })
 	}

@@ -44,7 +44,7 @@ func (m *manager) addBeside(c actor.Context, msg *messages.Register, r *registra
 
 // stopReplacement ends what runs or is to run beside a server that an operator stops.
 func (m *manager) stopReplacement(c actor.Context, name string, r *registration, until time.Time) {
-	refused := &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindUnavailable, Cause: ErrStopped}
+	refused := &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrUnavailable, Cause: ErrStopped}
 	if r.successor != nil {
 		m.reply(r.successor.Reply, refused)
 		r.successor = nil

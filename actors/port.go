@@ -241,7 +241,7 @@ func (rt *Runtime) requestReconcile(ctx context.Context, v *View, request subscr
 		request.Reply = reply
 		return &reconcileSubscriptions{request: request}
 	})
-	if e := (*mcpvisor.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != mcpvisor.KindCanceled {
+	if e := (*mcpvisor.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != mcpvisor.ErrCanceled {
 		return nil // the next incarnation applies it
 	}
 	return err
@@ -278,7 +278,7 @@ func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply 
 	case <-v.current.session.Dead():
 		return v.current.unavailable()
 	case <-ctx.Done():
-		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: mcpvisor.KindCanceled,
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: mcpvisor.ErrCanceled,
 			Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}
 }

@@ -73,8 +73,8 @@ func TestTrafficDuringAProbeCountsAsAnswer(t *testing.T) {
 // What else the server sends excuses a probe that is not answered, and not one that is refused.
 func TestProbe_refused_beside_other_answers(t *testing.T) {
 	for kind, want := range map[mcpvisor.ErrorKind]supervisor.State{
-		mcpvisor.KindProtocol:     supervisor.StateBackoff,
-		mcpvisor.KindAuthRequired: supervisor.StateUnauthorized,
+		mcpvisor.ErrProtocol:     supervisor.StateBackoff,
+		mcpvisor.ErrAuthRequired: supervisor.StateUnauthorized,
 	} {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", script{tools: []string{"ls"}, probeFails: &mcpvisor.Error{Kind: kind, Outcome: mcpvisor.OutcomeUnknown}})

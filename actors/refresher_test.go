@@ -149,13 +149,13 @@ func TestRefreshTimeout(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if hung.Load() {
 			s.pause(ctx, -1)
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
+			return "", &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		hung.Store(true)
-		requireError(t, rt.Refresh(context.Background(), view(rt)), mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
+		requireError(t, rt.Refresh(context.Background(), view(rt)), mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
 	})
 }
 
@@ -328,7 +328,7 @@ func TestSubscribeBeforeTheStreamIsAcked(t *testing.T) {
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 2 {
-			require.Equal(t, mcpvisor.KindTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
+			require.Equal(t, mcpvisor.ErrTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
 		}
 		time.Sleep(10 * time.Second)
 		require.NoError(t, subscribe(t, rt, "x:a"))

@@ -27,7 +27,7 @@ func TestFailedFirstStartLeavesNothing(t *testing.T) {
 			err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(5, time.Second)})
 		}), "the answer comes when nothing is left")
 		e := asError(t, err)
-		require.Equal(t, mcpvisor.KindStart, e.Kind)
+		require.Equal(t, mcpvisor.ErrStart, e.Kind)
 		require.Equal(t, why.Stderr, e.Stderr)
 		require.ErrorIs(t, err, why)
 		require.Empty(t, h.rt.Snapshot().Names())
@@ -48,12 +48,12 @@ func TestFailedFirstStartCauses(t *testing.T) {
 		kind   mcpvisor.ErrorKind
 		takes  time.Duration
 	}{
-		"open hangs":     {script{openHangs: true}, mcpvisor.KindStart, 60 * time.Second},
-		"open panics":    {script{openPanics: true}, mcpvisor.KindStart, 0},
-		"lists hang":     {script{listAfter: time.Hour, tools: []string{"ls"}}, mcpvisor.KindStart, 30 * time.Second},
-		"lists fail":     {script{listErr: true}, mcpvisor.KindStart, 0},
-		"dies listing":   {script{listAfter: time.Minute, crashAfter: time.Second}, mcpvisor.KindStart, time.Second},
-		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, mcpvisor.KindAuthRequired, 0},
+		"open hangs":     {script{openHangs: true}, mcpvisor.ErrStart, 60 * time.Second},
+		"open panics":    {script{openPanics: true}, mcpvisor.ErrStart, 0},
+		"lists hang":     {script{listAfter: time.Hour, tools: []string{"ls"}}, mcpvisor.ErrStart, 30 * time.Second},
+		"lists fail":     {script{listErr: true}, mcpvisor.ErrStart, 0},
+		"dies listing":   {script{listAfter: time.Minute, crashAfter: time.Second}, mcpvisor.ErrStart, time.Second},
+		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, mcpvisor.ErrAuthRequired, 0},
 	}
 	for name, c := range cases {
 		runWithHarness(t, name, func(t *testing.T, h *harness) {
@@ -87,7 +87,7 @@ func TestDialerFailureEndsOneRegistration(t *testing.T) {
 			if name == "fails" {
 				require.NoError(t, err, "accepted, and then")
 			} else {
-				require.Equal(t, mcpvisor.KindStart, asError(t, err).Kind)
+				require.Equal(t, mcpvisor.ErrStart, asError(t, err).Kind)
 			}
 			synctest.Wait()
 			require.Equal(t, []string{"good"}, h.rt.Snapshot().Names())

@@ -74,21 +74,21 @@ func (r *registration) answerAll(name string, cause *supervisor.Cause, left erro
 		}
 	}
 	for _, reply := range r.restart {
-		answer(reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
+		answer(reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrClosed, Cause: errors.New("the server is gone")})
 	}
 	r.register, r.unregister, r.restart, r.fencing, r.stopped, r.orders = nil, nil, nil, nil, nil, nil
 }
 
 // registerError explains why a registration ended before its server was ready.
 func (r *registration) registerError(name string, cause *supervisor.Cause, left error) *mcpvisor.Error {
-	e := &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindStart}
+	e := &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrStart}
 	switch {
 	case r.stopping && !r.crashed:
 		e = unregisteredError(name, r.gen)
 	case cause != nil:
 		e.Cause, e.Stderr = cause, cause.Stderr
 		if cause.Kind == supervisor.CauseAuth {
-			e.Kind = mcpvisor.KindAuthRequired
+			e.Kind = mcpvisor.ErrAuthRequired
 		}
 	}
 	if r.candidate && !r.stopping && r.fence == nil {
@@ -102,7 +102,7 @@ func (r *registration) registerError(name string, cause *supervisor.Cause, left 
 
 // fencedError is the error of a Restart after Fence.
 func fencedError(name string, r *registration) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindEvicted, Cause: r.fence, Hint: fencedHint}
+	return &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.ErrEvicted, Cause: r.fence, Hint: fencedHint}
 }
 
 // fencedHint says what ends a fence.
@@ -110,6 +110,6 @@ const fencedHint = "register it again"
 
 // unregisteredError is the error of a Register that Unregister has overtaken.
 func unregisteredError(name string, gen uint64) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindClosed,
+	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.ErrClosed,
 		Cause: errors.New("the server was unregistered before it was ready")}
 }

@@ -235,7 +235,7 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("fs"), 1)
 		_, err := h.call(context.Background(), "fs", 0)
-		e := requireError(t, err, mcpvisor.KindEvicted, mcpvisor.OutcomeNotSent)
+		e := requireError(t, err, mcpvisor.ErrEvicted, mcpvisor.OutcomeNotSent)
 		require.ErrorIs(t, e, why)
 		require.Equal(t, why.Stderr, e.Stderr)
 		require.Contains(t, e.Hint, "Restart")

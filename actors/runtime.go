@@ -140,7 +140,7 @@ func (rt *Runtime) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec)
 			default:
 			}
 			rt.withdrawRegister(m.Spec.Name, accepted, reply)
-			return &mcpvisor.Error{Server: m.Spec.Name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
+			return &mcpvisor.Error{Server: m.Spec.Name, Kind: mcpvisor.ErrCanceled, Cause: context.Cause(ctx)}
 		}
 	})
 }
@@ -296,7 +296,7 @@ func (rt *Runtime) awaitReply(ctx context.Context, name string, reply <-chan err
 	case <-rt.drained:
 		return replyOr(reply, drained)
 	case <-ctx.Done():
-		return replyOr(reply, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)})
+		return replyOr(reply, &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrCanceled, Cause: context.Cause(ctx)})
 	}
 }
 
@@ -322,7 +322,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // ClosedError is the result of requests after Close, when no server is left.
 func ClosedError(name string) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent,
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeNotSent,
 		Cause: errors.New("the client is closed; make a new one")}
 }
 
@@ -349,7 +349,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		if isClosed(rt.closed) { // in the same moment
 			return rt.leftBehind.afterClose()
 		}
-		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx),
+		return &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Cause: context.Cause(ctx),
 			Hint: "servers are still being stopped in the background"}
 	}
 }

@@ -210,10 +210,10 @@ func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever boo
 // Request implements transport.Session.
 func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if isClosed(s.dead) {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent, Cause: s.Cause()}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeNotSent, Cause: s.Cause()}
 	}
 	var err error
-	deadline := mcpvisor.KindCanceled // the kind of error if the deadline passes
+	deadline := mcpvisor.ErrCanceled // the kind of error if the deadline passes
 	clock := r.Timeout
 	if clock == 0 || r.TotalTimeout > 0 && r.TotalTimeout < clock {
 		clock = r.TotalTimeout
@@ -225,7 +225,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, clock)
 		defer cancel()
-		deadline = mcpvisor.KindTimeout
+		deadline = mcpvisor.ErrTimeout
 	}
 	result := json.RawMessage(`{}`)
 	s.mu.Lock()
@@ -255,7 +255,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	case r.Method == "tools/list":
 		err = s.wait(ctx, s.script.listAfter, false)
 		if s.script.listErr && err == nil {
-			return nil, &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("scripted")}
+			return nil, &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("scripted")}
 		}
 		result = s.listing()
 	case r.Method == "tools/call":
@@ -268,7 +268,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &mcpvisor.Error{Kind: deadline, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	case err != nil:
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
 	s.touch()
 	return result, nil

@@ -143,7 +143,7 @@ func TestLateAckIsAGap(t *testing.T) {
 		require.True(t, offered(rt, "new"))
 
 		e := asError(t, subscribe(t, rt, "x:a"))
-		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, e.Kind)
 		a.session(1).update("x:a")
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 1, updates(got(), "x:a"), "it is acknowledged, and counts as updated")
@@ -371,7 +371,7 @@ func TestAckWithoutStreamID(t *testing.T) {
 		r.Stream.Sent(int64(s.count(r.Method)))
 		s.notify(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
 		s.pause(ctx, -1)
-		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
+		return "", &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 	}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
@@ -383,14 +383,14 @@ func TestAckWithoutStreamID(t *testing.T) {
 func TestFailedStreamsReadListsRarely(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 405")}
+			return "", &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 405")}
 		}
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Hour)
 		require.InDelta(t, 6, a.session(1).count("tools/list"), 1)
-		require.Equal(t, mcpvisor.KindProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
+		require.Equal(t, mcpvisor.ErrProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
 		require.Empty(t, desiredURIs(rt))
 	})
 }
@@ -468,7 +468,7 @@ func TestStreamEndsDuringItsPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 				if len(wantsOf(r).ResourceSubscriptions) > 0 {
-					return "", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("HTTP 503")}
+					return "", &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("HTTP 503")}
 				}
 				return "", nil
 			}}
@@ -488,7 +488,7 @@ func TestStreamUnsupportedIsRequestedOnce(t *testing.T) {
 		err   error
 		asked int
 	}{
-		"unknown method": {&mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
+		"unknown method": {&mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
 		"another error":  {rpcErr("just starting"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestSubscribeSurvivesTheDeathOfTheServer(t *testing.T) {
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 			if s.epoch == 1 && strings.Contains(string(r.Params), "x:a") {
 				s.pause(ctx, -1)
-				return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
+				return "", &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
 			}
 			return "", nil
 		}}
@@ -215,7 +215,7 @@ func TestRejectionReachesEveryCaller(t *testing.T) {
 func TestUnavailableIsNoRejection(t *testing.T) {
 	a := &notifyingServer{handle: rejecting("resources/subscribe", "x:a", func(s *notifyingSession) error {
 		if s.count("resources/subscribe") == 1 {
-			return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 503")}
+			return &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 503")}
 		}
 		return nil
 	})}
@@ -235,7 +235,7 @@ func TestUnsubscribeFails(t *testing.T) {
 		asked int
 	}{
 		"rejected": {rpcErr("never"), 1},
-		"hung":     {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}, 2},
+		"hung":     {&mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(s *notifyingSession) error {
@@ -266,7 +266,7 @@ func TestSubscribeTimeout(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, -1)
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
+			return "", &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}

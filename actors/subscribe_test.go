@@ -149,9 +149,9 @@ func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
 			require.NoError(t, subscribe(t, rt, "x:good"))
 			require.Equal(t, []string{"x:bad", "x:early", "x:good"}, desiredURIs(rt))
 			e := asError(t, subscribe(t, rt, "x:bad"))
-			rejection := mcpvisor.KindRPC
+			rejection := mcpvisor.ErrRPC
 			if modern { // the server answers no error: its acknowledgement leaves the resource out
-				rejection = mcpvisor.KindProtocol
+				rejection = mcpvisor.ErrProtocol
 			}
 			require.Equal(t, rejection, e.Kind)
 			require.Equal(t, []string{"x:early", "x:good"}, desiredURIs(rt), "nothing is remembered")
@@ -203,7 +203,7 @@ func TestSubscribeOutlivesItsCaller(t *testing.T) {
 		go func() { left <- rt.Subscribe(ctx, view(rt), "x:a", true) }()
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, subscribe(t, rt, "x:a"))
-		require.Equal(t, mcpvisor.KindCanceled, asError(t, <-left).Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, asError(t, <-left).Kind)
 		require.Equal(t, 1, a.session(1).count("resources/subscribe"))
 		require.Equal(t, []string{"x:a"}, desiredURIs(rt))
 		a.session(1).Abort(errScripted)
@@ -217,12 +217,12 @@ func TestSubscribeWithoutAnswerIsRetried(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, r.Timeout)
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}
+			return "", &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}
 		}
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		requireError(t, subscribe(t, rt, "x:a"), mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown)
+		requireError(t, subscribe(t, rt, "x:a"), mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
 		time.Sleep(time.Minute)
 		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
 	})
@@ -242,7 +242,7 @@ func TestWaitingSubscribersAreReleased(t *testing.T) {
 				a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, _ transport.Request) (string, error) {
 					if hangs.Load() && s.epoch == 1 {
 						s.pause(ctx, -1)
-						return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
+						return "", &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
 					}
 					return "", nil
 				}}

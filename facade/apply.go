@@ -119,7 +119,7 @@ func byName(specs []mcpvisor.ServerSpec) (first map[string]int, errs []error) {
 	first, errs = make(map[string]int, len(specs)), make([]error, len(specs))
 	for i, spec := range specs {
 		if earlier, twice := first[spec.Name]; twice {
-			errs[i] = &mcpvisor.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: mcpvisor.KindExists,
+			errs[i] = &mcpvisor.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: mcpvisor.ErrExists,
 				Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, i+1), Hint: "rename one of them"}
 			continue
 		}

@@ -74,8 +74,8 @@ func TestApply_names_each_spec_that_failed_and_keeps_its_server(t *testing.T) {
 		require.True(t, errors.As(one, &e))
 		failed = append(failed, failure{e.Op, e.Kind})
 	}
-	require.Equal(t, []failure{{"register a", mcpvisor.KindInvalid}, {"register a", mcpvisor.KindExists},
-		{"register gone", mcpvisor.KindStart}}, failed)
+	require.Equal(t, []failure{{"register a", mcpvisor.ErrInvalid}, {"register a", mcpvisor.ErrExists},
+		{"register gone", mcpvisor.ErrStart}}, failed)
 	require.Equal(t, map[string]uint64{"a": before["a"]}, generations(c))
 }
 

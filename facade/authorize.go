@@ -64,7 +64,7 @@ func (c *Client) ForgetAuthorization(ctx context.Context, server string) error {
 		return err
 	}
 	if err := a.Forget(ctx); err != nil {
-		return authorizationError(ctx, server, op, mcpvisor.KindInvalid, err)
+		return authorizationError(ctx, server, op, mcpvisor.ErrInvalid, err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (c *Client) authorize(ctx context.Context, server string, run func(context.
 		return err
 	}
 	if err = run(ctx, a); err != nil {
-		return authorizationError(ctx, server, op, mcpvisor.KindAuthRequired, err)
+		return authorizationError(ctx, server, op, mcpvisor.ErrAuthRequired, err)
 	}
 	err = withOp(c.rt.Restart(ctx, server), op)
 	if errors.Is(err, mcpvisor.ErrUnknownServer) { // its Register failed; the host registers it again
@@ -92,7 +92,7 @@ func (c *Client) authorize(ctx context.Context, server string, run func(context.
 // authorizer is made; then findAuthorizer waits for it.
 func (c *Client) findAuthorizer(ctx context.Context, server, op string) (mcpvisor.UserAuthorizer, error) {
 	invalid := func(problem, hint string) error {
-		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New(problem), Hint: hint}
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrInvalid, Cause: errors.New(problem), Hint: hint}
 	}
 	for ctx.Err() == nil {
 		changed := c.authorizers.changeSignal() // before the lookup, so that no change is missed
@@ -103,7 +103,7 @@ func (c *Client) findAuthorizer(ctx context.Context, server, op string) (mcpviso
 		case v == nil && user != nil:
 			return user, nil // its Register failed
 		case v == nil:
-			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindUnknownServer}
+			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrUnknownServer}
 		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
 			return nil, invalid("the server has no HTTP.Auth, so there is nothing to authorize", "set HTTP.Auth, in a file \"auth\": {}")
 		case spec == v.Spec.HTTP && a == nil:
@@ -118,7 +118,7 @@ func (c *Client) findAuthorizer(ctx context.Context, server, op string) (mcpviso
 		case <-ctx.Done():
 		}
 	}
-	return nil, authorizationError(ctx, server, op, mcpvisor.KindCanceled, context.Cause(ctx))
+	return nil, authorizationError(ctx, server, op, mcpvisor.ErrCanceled, context.Cause(ctx))
 }
 
 // authorizationError is the error of an operation on an authorization. The end of its
@@ -126,9 +126,9 @@ func (c *Client) findAuthorizer(ctx context.Context, server, op string) (mcpviso
 func authorizationError(ctx context.Context, server, op string, kind mcpvisor.ErrorKind, err error) error {
 	switch {
 	case context.Cause(ctx) == errClientClosed:
-		kind, err = mcpvisor.KindClosed, errClientClosed
+		kind, err = mcpvisor.ErrClosed, errClientClosed
 	case ctx.Err() != nil:
-		kind = mcpvisor.KindCanceled
+		kind = mcpvisor.ErrCanceled
 	}
 	return &mcpvisor.Error{Server: server, Op: op, Kind: kind, Cause: err}
 }

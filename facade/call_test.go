@@ -275,7 +275,7 @@ func requireRefused(t *testing.T, err error) {
 	t.Helper()
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.KindInvalid, e.Kind, err)
+	require.Equal(t, mcpvisor.ErrInvalid, e.Kind, err)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	require.ErrorContains(t, err, "Timeouts.CallTotal")
 }
@@ -361,7 +361,7 @@ func TestContext_that_ended_before(t *testing.T) {
 	} {
 		var e *mcpvisor.Error
 		require.ErrorAs(t, run(ctx), &e, name)
-		require.Equal(t, mcpvisor.KindCanceled, e.Kind, name)
+		require.Equal(t, mcpvisor.ErrCanceled, e.Kind, name)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, name)
 		require.NoError(t, run(t.Context()), name)
 	}

@@ -102,7 +102,7 @@ type Client struct {
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version()}}
 	if err := o.apply(opts); err != nil {
-		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: err}
+		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.ErrInvalid, Cause: err}
 	}
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaults.Within(defaultClientBufferBytes, 4)
@@ -230,7 +230,7 @@ func (c *Client) checkSpec(ctx context.Context, spec mcpvisor.ServerSpec) error 
 		}
 	}
 	if err != nil {
-		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
+		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.ErrInvalid, Cause: err}
 	}
 	return endedBefore(ctx, spec.Name, op)
 }
@@ -248,7 +248,7 @@ func endedBefore(ctx context.Context, server, op string) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+	return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
 }
 
 // Unregister removes a server. Its tools leave the listing and its calls in flight fail

@@ -51,7 +51,7 @@ func (c relayed) CompleteRaw(ctx context.Context, server string, r CompletionReq
 	return c.askRaw(ctx, a, opts)
 }
 
-// ask returns the request. The error is of KindInvalid.
+// ask returns the request. The error is of ErrInvalid.
 func (r CompletionRequest) ask(server string) (ask, error) {
 	op := "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
 	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
@@ -59,7 +59,7 @@ func (r CompletionRequest) ask(server string) (ask, error) {
 		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
 	}
 	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
-		return ask{}, &mcpvisor.Error{Op: op, Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return ask{}, &mcpvisor.Error{Op: op, Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
 	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}

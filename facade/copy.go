@@ -80,7 +80,7 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 		return nil, withOp(unknownServer(s, server), op)
 	}
 	if v.Spec.Exclusive {
-		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errExclusive}
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errExclusive}
 	}
 	if ended := endedError(v); ended != nil {
 		return nil, withOp(ended, op)
@@ -92,12 +92,12 @@ func (c relayed) CopyServer(server string, opts ...Option) (*Client, error) {
 	o.interceptors = slices.Clip(o.interceptors)
 	o.observer = c.rt.Observer()
 	if err := o.apply(opts); err != nil {
-		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrInvalid, Cause: err}
 	}
 	made := newClient(o, c.buffer, c.Client)
 	if !c.copies.add(made) {
 		_ = made.rt.Close(context.Background()) // it has no servers
-		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}
 	}
 	spec := *v.Spec
 	spec.StartSupervised, spec.Standby, spec.After, spec.Start, spec.IdleStop = true, false, nil, mcpvisor.StartEager, 0
@@ -147,9 +147,9 @@ func endedError(v *actors.View) error {
 	case v == nil:
 		return nil
 	case v.State == supervisor.StateStopped:
-		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: actors.ErrStopped}
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: actors.ErrStopped}
 	case v.State == supervisor.StateEvicted && v.Cause != nil && v.Cause.Kind == supervisor.CauseFenced:
-		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent, Cause: v.Cause, Hint: "register it again"}
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.ErrEvicted, Outcome: mcpvisor.OutcomeNotSent, Cause: v.Cause, Hint: "register it again"}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestWithEndedCalls(t *testing.T) {
 		require.Equal(t, "host 1", ended[0].Client)
 		require.Equal(t, "bob", ended[0].Principal)
 		require.Equal(t, "s", ended[0].Server)
-		require.Equal(t, mcpvisor.KindUnknownTool, ended[2].Kind)
+		require.Equal(t, mcpvisor.ErrUnknownTool, ended[2].Kind)
 		for _, e := range ended { // one that was refused, too
 			require.False(t, e.Began.IsZero(), e.Target)
 		}

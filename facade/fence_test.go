@@ -89,7 +89,7 @@ func TestRestart_is_no_crash(t *testing.T) {
 			}
 		}
 		status, _ := c.ServerStatus("s")
-		require.Zero(t, status.Totals.Failed[mcpvisor.KindCrashed], status.Totals)
+		require.Zero(t, status.Totals.Failed[mcpvisor.ErrCrashed], status.Totals)
 	})
 }
 

@@ -26,7 +26,7 @@ func (c *Client) SetGroups(ctx context.Context, groups []mcpvisor.Group) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &mcpvisor.Error{Op: "set groups", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return &mcpvisor.Error{Op: "set groups", Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	return withOp(c.rt.SetGroups(ctx, groups), "set groups")
 }
@@ -60,7 +60,7 @@ func (c *Client) Stop(ctx context.Context, name string, opts ...EndOption) error
 	members, isGroup := c.members(name)
 	if !isGroup {
 		if err := c.opts.dialer.Refuse(name, dial.OrderStop); err != nil {
-			return &mcpvisor.Error{Server: name, Op: "stop " + name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+			return &mcpvisor.Error{Server: name, Op: "stop " + name, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 		}
 		err := c.rt.Stop(ctx, name, slices.Contains(opts, WithDrain()))
 		if err == nil { // from now on no further copy is made

@@ -209,7 +209,7 @@ func (c *Client) SetRoots(roots ...mcp.Root) error {
 		err = errors.New("the client declares no roots; pass WithRoots to New")
 	}
 	if err != nil {
-		return &mcpvisor.Error{Op: "set roots", Kind: mcpvisor.KindInvalid, Cause: err}
+		return &mcpvisor.Error{Op: "set roots", Kind: mcpvisor.ErrInvalid, Cause: err}
 	}
 	c.opts.roots.Set(list)
 	return nil

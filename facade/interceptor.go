@@ -259,7 +259,7 @@ func (i *interceptedCall) invalidResult(cause error) *mcpvisor.Error {
 	if _, ran := i.outcome(CallResult{}); ran {
 		outcome = mcpvisor.OutcomeUnknown
 	}
-	return &mcpvisor.Error{Server: i.view.Name, Gen: i.view.Gen, Kind: mcpvisor.KindInvalid, Outcome: outcome, Op: "call " + i.tool, Cause: &interceptorError{cause},
+	return &mcpvisor.Error{Server: i.view.Name, Gen: i.view.Gen, Kind: mcpvisor.ErrInvalid, Outcome: outcome, Op: "call " + i.tool, Cause: &interceptorError{cause},
 		Hint: "return what next has returned, a result of NewCallResult, or an error"}
 }
 

@@ -137,8 +137,8 @@ func TestWithInterceptor(t *testing.T) {
 		require.Zero(t, calls.Load(), "no user is asked about such calls")
 		require.EqualValues(t, 1, c.Stats().UnknownServer)
 		status, _ := c.ServerStatus("s")
-		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.KindInvalid])
-		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.KindUnknownTool])
+		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.ErrInvalid])
+		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.ErrUnknownTool])
 		_, err := c.CallTool(ctx, "s/count", map[string]any{"key": "x"})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, calls.Load())
@@ -275,7 +275,7 @@ func TestInterceptors_see_that_a_result_cannot_be_decoded(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"content":7}`, string(raw))
 	require.NoError(t, seen)
-	require.Equal(t, map[mcpvisor.ErrorKind]int64{mcpvisor.KindProtocol: 1}, c.ToolStats("s")[0].Failed)
+	require.Equal(t, map[mcpvisor.ErrorKind]int64{mcpvisor.ErrProtocol: 1}, c.ToolStats("s")[0].Failed)
 }
 
 // What an interceptor decodes or returns is decoded within the limits of the server, even if the

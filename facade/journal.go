@@ -233,7 +233,7 @@ func (c *Client) openKey(ctx context.Context, key mcpvisor.JournalKey, server, t
 		if e.Server != server || e.Tool != tool {
 			what = "of " + mcpvisor.Qualify(e.Server, e.Tool)
 		}
-		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("the key %q belongs to a call %s, made at %s", key.Key, what, e.Began.Format(time.RFC3339)), Hint: "repeat that call; with another key this one is executed, whether it was before or not"}
 	}
 	return k, nil
@@ -284,17 +284,17 @@ func (k *keyedCall) answer() (json.RawMessage, error) {
 	failed := &mcpvisor.Error{Server: e.Server, Hint: hintAgain}
 	switch {
 	case e.State != mcpvisor.JournalEnded:
-		failed.Kind, failed.Outcome = mcpvisor.KindInterrupted, mcpvisor.OutcomeUnknown
+		failed.Kind, failed.Outcome = mcpvisor.ErrInterrupted, mcpvisor.OutcomeUnknown
 		failed.Cause = fmt.Errorf("the call with the key %q was sent at %s, and the journal has no answer: the host ended before it came, or could not write it down", e.Key, made)
 	case e.Error != nil:
 		failed.Kind, failed.Outcome = e.Error.Kind, e.Error.Outcome
 		cause := errors.New(e.Error.Text)
-		if e.Error.Kind == mcpvisor.KindRPC {
+		if e.Error.Kind == mcpvisor.ErrRPC {
 			cause = &sdkrpc.Error{Code: e.Error.Code, Message: e.Error.Text, Data: e.Error.Data}
 		}
 		failed.Cause = fmt.Errorf("%w (of the call with the key %q, made at %s)", cause, e.Key, made)
 	case len(e.Result) == 0:
-		failed.Kind, failed.Outcome = mcpvisor.KindJournal, mcpvisor.OutcomeAnswered
+		failed.Kind, failed.Outcome = mcpvisor.ErrJournal, mcpvisor.OutcomeAnswered
 		failed.Cause = fmt.Errorf("the call with the key %q was made at %s and answered, and the journal has not kept its result of %d bytes", e.Key, made, e.ResultBytes)
 	default:
 		return e.Result, nil
@@ -441,7 +441,7 @@ func (k *keyedCall) setEnd(v *actors.View, result json.RawMessage, err error) {
 		entry.Error = &mcpvisor.JournalError{Kind: e.Kind, Outcome: e.Outcome}
 		var rpc *sdkrpc.Error
 		switch {
-		case errors.As(e.Cause, &rpc) && e.Kind == mcpvisor.KindRPC:
+		case errors.As(e.Cause, &rpc) && e.Kind == mcpvisor.ErrRPC:
 			entry.Error.Code, entry.Error.Text = rpc.Code, rpc.Message
 			if len(rpc.Data) <= maxJournalErrorBytes {
 				entry.Error.Data = bytes.Clone(rpc.Data)
@@ -476,9 +476,9 @@ func (k *keyedCall) setResult(v *actors.View, result json.RawMessage) {
 
 // journalError is the error of a journal that cannot be used; nothing was sent.
 func journalError(ctx context.Context, err error) *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindJournal, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	e := &mcpvisor.Error{Kind: mcpvisor.ErrJournal, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	if ctx.Err() != nil {
-		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
+		e.Kind, e.Cause = mcpvisor.ErrCanceled, context.Cause(ctx)
 	}
 	return e
 }

@@ -165,8 +165,8 @@ func TestWithKey_of_an_entry(t *testing.T) {
 		text    string
 	}{
 		"sent":      {mcpvisor.JournalEntry{State: mcpvisor.JournalSent}, mcpvisor.ErrInterrupted, mcpvisor.OutcomeUnknown, "was sent at 2026-11-01T12:00:00Z, and the journal has no answer: the host ended before it came"},
-		"crashed":   {mcpvisor.JournalEntry{State: mcpvisor.JournalEnded, Error: &mcpvisor.JournalError{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Text: "out of memory"}}, mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, `out of memory (of the call with the key "k", made at 2026-11-01T12:00:00Z)`},
-		"rpc":       {mcpvisor.JournalEntry{State: mcpvisor.JournalEnded, Error: &mcpvisor.JournalError{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -32001, Data: []byte(`{"x":1}`)}}, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "no"},
+		"crashed":   {mcpvisor.JournalEntry{State: mcpvisor.JournalEnded, Error: &mcpvisor.JournalError{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Text: "out of memory"}}, mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, `out of memory (of the call with the key "k", made at 2026-11-01T12:00:00Z)`},
+		"rpc":       {mcpvisor.JournalEntry{State: mcpvisor.JournalEnded, Error: &mcpvisor.JournalError{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -32001, Data: []byte(`{"x":1}`)}}, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "no"},
 		"no result": {mcpvisor.JournalEntry{State: mcpvisor.JournalEnded, ResultBytes: 77}, mcpvisor.ErrJournal, mcpvisor.OutcomeAnswered, "has not kept its result of 77 bytes"},
 		"tool":      {mcpvisor.JournalEntry{State: mcpvisor.JournalSent, Tool: "other"}, mcpvisor.ErrInvalid, mcpvisor.OutcomeNotSent, "belongs to a call of s/other"},
 		"server":    {mcpvisor.JournalEntry{State: mcpvisor.JournalSent, Server: "other"}, mcpvisor.ErrInvalid, mcpvisor.OutcomeNotSent, "belongs to a call of other/job"},
@@ -475,8 +475,8 @@ func TestResolveKey_refused(t *testing.T) {
 		"result known":       {ended(nil, given), result, 0, "its outcome is known"},
 		"answered, not kept": {ended(nil, ""), notRun, 0, "its outcome is known"},
 		"result lost":        {ended(nil, ""), result, 0, ""},
-		"error known":        {ended(&mcpvisor.JournalError{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}, ""), notRun, 0, "its outcome is known"},
-		"crashed":            {ended(&mcpvisor.JournalError{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}, ""), notRun, 0, ""},
+		"error known":        {ended(&mcpvisor.JournalError{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered}, ""), notRun, 0, "its outcome is known"},
+		"crashed":            {ended(&mcpvisor.JournalError{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown}, ""), notRun, 0, ""},
 		"task":               {mcpvisor.JournalEntry{State: mcpvisor.JournalTask, TaskID: "t"}, notRun, 0, ""},
 		"held":               {mcpvisor.JournalEntry{State: mcpvisor.JournalTask, TaskID: "t", Open: true}, notRun, 0, "wait for its end"},
 	} {

@@ -83,13 +83,13 @@ func (c *Client) errorForModel(tool string, err error, ran bool) *mcp.CallToolRe
 			text := "The call of " + truncateName(tool) + " was refused: " + err.Error()
 			return modelResult(ModelError{Code: codeRefused, Message: text + unknownEffect(outcome)})
 		case ended:
-			e = &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: err}
+			e = &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: outcome, Cause: err}
 		default:
-			return modelResult(ModelError{Code: string(mcpvisor.KindProtocol), Message: internalError + truncateName(tool) + " failed."})
+			return modelResult(ModelError{Code: string(mcpvisor.ErrProtocol), Message: internalError + truncateName(tool) + " failed."})
 		}
 	}
 	var similar []string
-	if e.Kind == mcpvisor.KindUnknownServer || e.Kind == mcpvisor.KindUnknownTool {
+	if e.Kind == mcpvisor.ErrUnknownServer || e.Kind == mcpvisor.ErrUnknownTool {
 		similar = similarTools(c.rt.Snapshot(), tool, preferAliases)
 	}
 	return modelErrorResult(tool, e, similar...)
@@ -127,12 +127,12 @@ func truncateName(name string) string {
 // worded them for the caller.
 func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 	switch e.Kind {
-	case mcpvisor.KindUnknownTool, mcpvisor.KindUnknownServer:
+	case mcpvisor.ErrUnknownTool, mcpvisor.ErrUnknownServer:
 		if len(similar) > 0 {
 			return "There is no tool " + tool + ". Did you mean " + strings.Join(similar, ", ") + "?"
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
-	case mcpvisor.KindInvalid:
+	case mcpvisor.ErrInvalid:
 		switch {
 		case errors.Is(e.Cause, errUnbounded): // a mistake of the program, not of the model
 			return internalError + tool + " failed: the call has no timeout"
@@ -144,13 +144,13 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 			text += "; " + e.Hint
 		}
 		return text
-	case mcpvisor.KindDenied:
+	case mcpvisor.ErrDenied:
 		text := "The call of " + tool + " was not permitted"
 		if e.Cause != nil { // it is fit for a model: see mcpvisor.CallGuard
 			text += ": " + display.Shorten(e.Cause.Error(), maxServerReason)
 		}
 		return text
-	case mcpvisor.KindRPC:
+	case mcpvisor.ErrRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == jsonrpc.CodeInvalidParams || rpc.Code == jsonrpc.CodeMethodNotFound) {
 			return tool + " refused the call: " + withoutTrace(rpc.Message)
@@ -171,13 +171,13 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 func answeredText(tool string, e *mcpvisor.Error) string {
 	const ran = " The tool may have run; check before you repeat it."
 	switch {
-	case e.Kind == mcpvisor.KindAuthRequired, e.Kind == mcpvisor.KindUnavailable, e.Kind == mcpvisor.KindInputRequired, e.Kind == mcpvisor.KindEvicted:
+	case e.Kind == mcpvisor.ErrAuthRequired, e.Kind == mcpvisor.ErrUnavailable, e.Kind == mcpvisor.ErrInputRequired, e.Kind == mcpvisor.ErrEvicted:
 		return failureText(tool, e) // the server has refused
-	case e.Kind == mcpvisor.KindOverloaded, strings.Contains(e.Hint, "Limits.Max"):
+	case e.Kind == mcpvisor.ErrOverloaded, strings.Contains(e.Hint, "Limits.Max"):
 		return "the result of " + tool + " is too large." + ran
-	case e.Kind == mcpvisor.KindTimeout:
+	case e.Kind == mcpvisor.ErrTimeout:
 		return "reading the result of " + tool + " took too long." + ran
-	case e.Kind == mcpvisor.KindProtocol:
+	case e.Kind == mcpvisor.ErrProtocol:
 		return "the server of " + tool + " gave no usable answer." + ran
 	}
 	return failureText(tool, e) + ran
@@ -186,19 +186,19 @@ func answeredText(tool string, e *mcpvisor.Error) string {
 // failureText words a failure without an answer.
 func failureText(tool string, e *mcpvisor.Error) string {
 	switch e.Kind {
-	case mcpvisor.KindUnavailable:
+	case mcpvisor.ErrUnavailable:
 		if errors.Is(e.Cause, actors.ErrStopped) {
 			return "an operator has stopped the server of " + tool + "; nothing was done."
 		}
 		return "the server of " + tool + " is not available at the moment" + retryAdvice(e)
-	case mcpvisor.KindOverloaded:
+	case mcpvisor.ErrOverloaded:
 		return "too many calls to the server of " + tool + " are under way" + retryAdvice(e)
-	case mcpvisor.KindProtocol:
+	case mcpvisor.ErrProtocol:
 		if e.Outcome == mcpvisor.OutcomeUnknown {
 			return "the server of " + tool + " gave no valid answer; perhaps the connection broke."
 		}
 		return "the server of " + tool + " could not be reached."
-	case mcpvisor.KindCanceled:
+	case mcpvisor.ErrCanceled:
 		if errors.Is(e, transport.ErrByOperator) {
 			return "an operator canceled the call of " + tool + "."
 		}
@@ -212,15 +212,15 @@ func failureText(tool string, e *mcpvisor.Error) string {
 
 // failures words the kinds of failures without an answer that need no more than the name of the tool.
 var failures = map[mcpvisor.ErrorKind]string{
-	mcpvisor.KindEvicted:       "the server of %s has failed too often and was given up.",
-	mcpvisor.KindAuthRequired:  "the server of %s requires authorization, which the user has to give.",
-	mcpvisor.KindInputRequired: "the server of %s asked for input that it did not get.",
-	mcpvisor.KindTimeout:       "%s did not answer in time.",
-	mcpvisor.KindCrashed:       "the server of %s crashed during the call.",
-	mcpvisor.KindEnded:         "the server of %s was restarted or moved during the call.",
-	mcpvisor.KindCanceled:      "the call of %s was canceled.",
-	mcpvisor.KindClosed:        "the server of %s was shut down.",
-	mcpvisor.KindInterrupted:   "the call of %s was interrupted.",
+	mcpvisor.ErrEvicted:       "the server of %s has failed too often and was given up.",
+	mcpvisor.ErrAuthRequired:  "the server of %s requires authorization, which the user has to give.",
+	mcpvisor.ErrInputRequired: "the server of %s asked for input that it did not get.",
+	mcpvisor.ErrTimeout:       "%s did not answer in time.",
+	mcpvisor.ErrCrashed:       "the server of %s crashed during the call.",
+	mcpvisor.ErrEnded:         "the server of %s was restarted or moved during the call.",
+	mcpvisor.ErrCanceled:      "the call of %s was canceled.",
+	mcpvisor.ErrClosed:        "the server of %s was shut down.",
+	mcpvisor.ErrInterrupted:   "the call of %s was interrupted.",
 }
 
 // unknownEffect ends the text of a call that the server may have executed.

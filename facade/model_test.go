@@ -14,7 +14,7 @@ import (
 )
 
 func TestModelErrorResult_for_every_kind(t *testing.T) {
-	correctable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true, mcpvisor.KindDenied: true}
+	correctable := map[mcpvisor.ErrorKind]bool{mcpvisor.ErrUnknownServer: true, mcpvisor.ErrUnknownTool: true, mcpvisor.ErrInvalid: true, mcpvisor.ErrDenied: true}
 	for _, kind := range mcpvisor.ErrorKinds() {
 		for _, outcome := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown, mcpvisor.OutcomeAnswered} {
 			e := &mcpvisor.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",
@@ -33,18 +33,18 @@ func TestModelErrorResult_for_every_kind(t *testing.T) {
 			}
 			require.Contains(t, text, "fs/raed", kind)
 			require.Equal(t, !correctable[kind], strings.HasPrefix(text, "Internal Error: "), "%s: %s", kind, text)
-			if !correctable[kind] && kind != mcpvisor.KindRPC {
+			if !correctable[kind] && kind != mcpvisor.ErrRPC {
 				require.Equal(t, outcome == mcpvisor.OutcomeUnknown, strings.Contains(text, "Whether it had an effect is not known; check before you repeat it."), "%s %s: %s", kind, outcome, text)
 			}
 		}
 	}
-	require.Contains(t, modelErrorResult("fs/raed", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent}, "fs/read").Content[0].(*mcp.TextContent).Text,
+	require.Contains(t, modelErrorResult("fs/raed", &mcpvisor.Error{Kind: mcpvisor.ErrUnknownTool, Outcome: mcpvisor.OutcomeNotSent}, "fs/read").Content[0].(*mcp.TextContent).Text,
 		"There is no tool fs/raed. Did you mean fs/read?")
 }
 
 func TestModelText_for_RPC_errors(t *testing.T) {
 	text := func(code int64, message string) string {
-		return modelErrorResult("fs/read", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered,
+		return modelErrorResult("fs/read", &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: &jsonrpc.Error{Code: code, Message: message}}).Content[0].(*mcp.TextContent).Text
 	}
 	require.Equal(t, "fs/read refused the call: path is missing", text(-32602, "path is missing"))

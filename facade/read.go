@@ -60,7 +60,7 @@ func resourceAsk(server, uri string) ask {
 func promptAsk(prompt string, args map[string]string) (ask, error) {
 	server, name, ok := mcpvisor.SplitName(prompt)
 	if !ok {
-		return ask{}, &mcpvisor.Error{Op: "prompt " + prompt, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return ask{}, &mcpvisor.Error{Op: "prompt " + prompt, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("%q names no server; write server/prompt, as Prompts lists it", truncateName(prompt))}
 	}
 	params := map[string]any{"name": name}

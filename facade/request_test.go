@@ -33,7 +33,7 @@ func TestIsToolError(t *testing.T) {
 
 // Several callers may get the same error, and each adds its own Op to a copy.
 func TestWithOp_copies_a_shared_error(t *testing.T) {
-	shared := &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}
+	shared := &mcpvisor.Error{Server: "fs", Kind: mcpvisor.ErrClosed}
 	var wg sync.WaitGroup
 	for _, op := range []string{"register fs", "restart fs"} {
 		wg.Go(func() {
@@ -44,6 +44,6 @@ func TestWithOp_copies_a_shared_error(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}, shared)
+	require.Equal(t, &mcpvisor.Error{Server: "fs", Kind: mcpvisor.ErrClosed}, shared)
 	require.NoError(t, withOp(nil, "register fs"))
 }

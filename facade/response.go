@@ -133,7 +133,7 @@ func unreadableResult(err error) *mcpvisor.Error {
 	if text := err.Error(); len(text) > maxResultQuote {
 		err = errors.New(strings.ToValidUTF8(text[:maxResultQuote], "") + " …")
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+	return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
 }
 
@@ -170,7 +170,7 @@ func decodeWholeToolResult(ctx context.Context, raw json.RawMessage) (*mcp.CallT
 // copy.
 func withRawHint(err error, method string) error {
 	e, ok := err.(*mcpvisor.Error)
-	if !ok || e == nil || e.Kind != mcpvisor.KindProtocol {
+	if !ok || e == nil || e.Kind != mcpvisor.ErrProtocol {
 		return err
 	}
 	hinted := *e
@@ -246,9 +246,9 @@ func largeResultError(ctx context.Context, err error) *mcpvisor.Error {
 	var exceeded *jsonbound.Error
 	switch {
 	case ctx.Err() != nil:
-		e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "the server has answered; decoding the result took too long"}
+		e := &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "the server has answered; decoding the result took too long"}
 		if errors.Is(context.Cause(ctx), errDecodingOverdue) {
-			e.Kind, e.Cause = mcpvisor.KindTimeout, nil
+			e.Kind, e.Cause = mcpvisor.ErrTimeout, nil
 		}
 		return e
 	case errors.As(err, &exceeded):
@@ -256,7 +256,7 @@ func largeResultError(ctx context.Context, err error) *mcpvisor.Error {
 		if exceeded.Kind == jsonbound.KindBytes {
 			limit = "Limits.MaxDecodedBytes"
 		}
-		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+		return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: it holds %w", err), Hint: "raise " + limit + " if such results are expected"}
 	}
 	return unreadableResult(err)

@@ -49,7 +49,7 @@ func (c *Client) Unsubscribe(ctx context.Context, server, uri string) error {
 
 func (c *Client) setSubscription(ctx context.Context, server, uri string, on bool, op string) error {
 	if uri == "" {
-		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("the URI is empty; name a resource")}
 	}
 	if err := endedBefore(ctx, server, op); on && err != nil {
@@ -72,7 +72,7 @@ var loggingLevels = []string{"debug", "info", "notice", "warning", "error", "cri
 func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) error {
 	op := "set the log level of " + server
 	if !slices.Contains(loggingLevels, level) {
-		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)}
 	}
 	if err := endedBefore(ctx, server, op); err != nil {

@@ -17,13 +17,13 @@ func unknownServer(s *actors.Snapshot, name string) *mcpvisor.Error {
 	if s.Closed() {
 		return actors.ClosedError(name)
 	}
-	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent,
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent,
 		Hint: didYouMean(nearest.Names(name, s.Names()), "register it first")}
 }
 
 // withServerOp is withOp that adds similar names to the error of a name that no server has.
 func (c *Client) withServerOp(err error, name, op string) error {
-	if e, ok := err.(*mcpvisor.Error); ok && e.Kind == mcpvisor.KindUnknownServer && e.Hint == "" {
+	if e, ok := err.(*mcpvisor.Error); ok && e.Kind == mcpvisor.ErrUnknownServer && e.Hint == "" {
 		own := *e
 		own.Hint = didYouMean(nearest.Names(name, c.rt.Snapshot().Names()), "")
 		err = &own
@@ -37,7 +37,7 @@ func unknownTool(s *actors.Snapshot, tool string) *mcpvisor.Error {
 		return actors.ClosedError("")
 	}
 	server, _, _ := mcpvisor.SplitName(tool)
-	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent,
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrUnknownTool, Outcome: mcpvisor.OutcomeNotSent,
 		Hint: didYouMean(similarTools(s, tool, preferNames), "name tools as server/tool; Tools lists them")}
 }
 
@@ -51,11 +51,11 @@ func didYouMean(names []string, otherwise string) string {
 
 // hiddenTool is the error of a call of a tool that ServerSpec.Tools hides.
 func hiddenTool(server string) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Cause: errHiddenTool,
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Cause: errHiddenTool,
 		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
 }
 
-// withheld is the error of a tool (KindUnknownTool) or prompt (KindDenied) that the guard of the catalogs withholds.
+// withheld is the error of a tool (ErrUnknownTool) or prompt (ErrDenied) that the guard of the catalogs withholds.
 func withheld(server string, kind mcpvisor.ErrorKind, finding string) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: server, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New(finding)}
 }

@@ -160,7 +160,7 @@ func (t *Task) take(ctx context.Context, op string) error {
 	case <-t.turn:
 		return nil
 	case <-ctx.Done():
-		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Op: op, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}
 }
 

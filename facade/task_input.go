@@ -199,7 +199,7 @@ func eachInput(requests json.RawMessage, f func(key string, value []byte) error)
 
 // badInputs is the error of requests of a task that cannot be answered.
 func badInputs(err error) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the inputRequests of the task: %w", err)}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the inputRequests of the task: %w", err)}
 }
 
 // supply gives the task the input that it waits for: first it asks the handlers of the
@@ -250,7 +250,7 @@ func (f *follower) deliver(ctx context.Context, keys []string) error {
 		send.Add(key, in.ready[key])
 	}
 	_, err := f.request(ctx, "tasks/update", task.UpdateParams(f.id(), send.Close()), nil)
-	if err != nil && asError(err).Kind != mcpvisor.KindRPC {
+	if err != nil && asError(err).Kind != mcpvisor.ErrRPC {
 		return f.asked(ctx, err)
 	}
 	for _, key := range keys {
@@ -276,7 +276,7 @@ func (f *follower) askHost(ctx context.Context, keys []string, requests json.Raw
 	go func() {
 		responses, err := f.c.rt.AnswerInputs(ctx, view, f.o.caller(&f.c.opts.handlers), requests)
 		if err != nil && hasEnded(view, err) { // which ends the handlers, too
-			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+			err = &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 		}
 		into <- taskAnswer{keys, responses, err, func() bool { return ctx.Err() != nil }}
 	}()
@@ -302,7 +302,7 @@ func (in *taskInputs) handled(a taskAnswer) error {
 			delete(in.asked, key)
 		}
 		e := asError(a.err)
-		if e.Kind != mcpvisor.KindInputRequired || a.late() {
+		if e.Kind != mcpvisor.ErrInputRequired || a.late() {
 			return nil
 		}
 		own := *e

@@ -70,7 +70,7 @@ func (f *follower) checkTarget(v *actors.View) error {
 	if f.origin == nil || f.origin.target == targetOf(v.Spec) {
 		return nil
 	}
-	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent,
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent,
 		Cause: fmt.Errorf("another server had the task: %s is %s now", v.Name, v.Spec.Target()), Hint: "register the former one under that name to reach its task"}
 }
 
@@ -79,7 +79,7 @@ var errTaskTwice = errors.New("the server gave the task the id of another call's
 
 // errOtherTask is the error of a task that is not the one that was asked for: the server does not know
 // that one.
-var errOtherTask = &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: sdkrpc.CodeInvalidParams,
+var errOtherTask = &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: sdkrpc.CodeInvalidParams,
 	Message: "the server has another task with that id, or does not say when it made it (createdAt)"}}
 
 // identify checks that what the server says is about the task of the follower. Servers that change

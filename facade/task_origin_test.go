@@ -365,7 +365,7 @@ func TestTask_that_two_calls_get(t *testing.T) {
 			require.NotContains(t, err.Error(), "secret-1")
 			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+			require.Equal(t, mcpvisor.ErrProtocol, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}
 		for _, opts := range [][]facade.CallOption{nil, {facade.WithKey("k")}, {relay.WithTaskRelay(new(relay.TaskRelay))}} {

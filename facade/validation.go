@@ -101,7 +101,7 @@ func (c *Client) checkArguments(ctx context.Context, v *actors.View, name string
 	} else if broken.Found != "" {
 		found = ", and is " + broken.Found
 	}
-	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 		Cause: &ArgumentError{Path: broken.Path, Rule: broken.Rule, Reason: subject + broken.Reason + found}}
 	if len(broken.Similar) > 0 {
 		e.Hint = didYouMean(broken.Similar, "")

@@ -41,7 +41,7 @@ const maxInputs = 32
 // returns inputResponses.
 func answerInputs(ctx context.Context, server string, handlers *transport.CallHandlers, requests json.RawMessage) (json.RawMessage, error) {
 	required := func(err error) error {
-		return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+		return &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
 	if handlers.Offer() == (transport.Offer{}) {
 		return nil, required(errNoHandlers)

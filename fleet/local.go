@@ -144,7 +144,7 @@ func (s *localSession) Request(ctx context.Context, r transport.Request) (json.R
 
 // moving is the error of a call that was not sent, because the server is moving to another node.
 func moving(name string, why error) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: pauseBeforeRetry, Cause: why}
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: pauseBeforeRetry, Cause: why}
 }
 
 // Info implements [transport.Session].

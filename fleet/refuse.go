@@ -54,5 +54,5 @@ func (n *Node) refuse(server string, o dial.Order) error {
 var errInGroup = errors.New("a group ends and restarts its members on one node, and a fleet decides for all nodes where a server runs; leave it out of the group, and set ServerSpec.After for an order")
 
 func invalid(server string, err error) error {
-	return &mcpvisor.Error{Server: server, Op: "apply the servers of the fleet", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	return &mcpvisor.Error{Server: server, Op: "apply the servers of the fleet", Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }

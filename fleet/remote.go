@@ -272,8 +272,8 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		s.heard.Store(int64(time.Since(s.began)))
 		return result, err
 	case !errors.As(err, &e):
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-	case e.Kind == mcpvisor.KindCanceled && ctx.Err() == nil && s.Cause() != nil:
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	case e.Kind == mcpvisor.ErrCanceled && ctx.Err() == nil && s.Cause() != nil:
 		return nil, s.over(e.Outcome)
 	}
 	return nil, e
@@ -302,7 +302,7 @@ func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
 	if cause := s.Cause(); cause != nil {
 		return transport.DeathError(cause, outcome)
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: outcome, Cause: errNotConnected}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: outcome, Cause: errNotConnected}
 }
 
 // pass makes the request on the other node.

@@ -242,7 +242,7 @@ func (s *session) protocolError(target string, err error) *jsonrpc.Error {
 	result := s.gateway.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
 	var failed *mcpvisor.Error
-	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
+	if errors.As(err, &failed) && failed.Kind == mcpvisor.ErrUnavailable {
 		if status, ok := s.tenancy.statusOf(failed.Server); ok {
 			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
 		}
@@ -261,10 +261,10 @@ const errEndedEarly = "the session was ended, or the gateway is shutting down"
 // may be repeated.
 func (r *request) giveUp(admitted bool) *jsonrpc.Response {
 	answer := &jsonrpc.Response{ID: r.ID}
-	failure := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+	failure := &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	text := errEndedEarly + "; nothing was done"
 	if admitted {
-		failure.Kind, failure.Outcome = mcpvisor.KindCanceled, mcpvisor.OutcomeUnknown
+		failure.Kind, failure.Outcome = mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown
 		text = errEndedEarly + ". The request may have been executed; check before you repeat it."
 	}
 	if r.Method == "tools/call" {
@@ -282,7 +282,7 @@ func (r *request) giveUp(admitted bool) *jsonrpc.Response {
 // isUnknown reports whether no tool and no server has the name in the request.
 func isUnknown(err error) bool {
 	e := (*mcpvisor.Error)(nil) // not what it wraps: a call may have run, and have lost its server afterwards
-	return errors.As(err, &e) && (e.Kind == mcpvisor.KindUnknownTool || e.Kind == mcpvisor.KindUnknownServer)
+	return errors.As(err, &e) && (e.Kind == mcpvisor.ErrUnknownTool || e.Kind == mcpvisor.ErrUnknownServer)
 }
 
 func textOf(result *mcp.CallToolResult) string {

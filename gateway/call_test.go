@@ -271,7 +271,7 @@ func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
 
 // What was not sent because its server ended waits for the server, whether the end was a crash or asked for.
 func TestDownServer(t *testing.T) {
-	for kind, want := range map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnavailable: true, mcpvisor.KindCrashed: true, mcpvisor.KindEnded: true, mcpvisor.KindEvicted: false} {
+	for kind, want := range map[mcpvisor.ErrorKind]bool{mcpvisor.ErrUnavailable: true, mcpvisor.ErrCrashed: true, mcpvisor.ErrEnded: true, mcpvisor.ErrEvicted: false} {
 		for outcome, unsent := range map[mcpvisor.Outcome]bool{mcpvisor.OutcomeNotSent: true, mcpvisor.OutcomeUnknown: false} {
 			_, why := notSent(&mcpvisor.Error{Server: "a", Kind: kind, Outcome: outcome})
 			require.Equal(t, want && unsent, isDown(why), "%s, %s", kind, outcome)
@@ -557,8 +557,8 @@ func TestListen_twice(t *testing.T) {
 
 // A call that may have run is not one of an unknown tool, although its server is unknown by now.
 func TestIsUnknown(t *testing.T) {
-	gone := &mcpvisor.Error{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
+	gone := &mcpvisor.Error{Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 	require.True(t, isUnknown(gone))
-	require.True(t, isUnknown(fmt.Errorf("the call: %w", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool})))
-	require.False(t, isUnknown(&mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed: %w", gone)}))
+	require.True(t, isUnknown(fmt.Errorf("the call: %w", &mcpvisor.Error{Kind: mcpvisor.ErrUnknownTool})))
+	require.False(t, isUnknown(&mcpvisor.Error{Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed: %w", gone)}))
 }

@@ -84,7 +84,7 @@ func newTenant(g *gateway, key, principal string) *tenant {
 // error says why there can be none.
 func (t *tenant) client(server string) (*facade.Client, error) {
 	if relay.Of(t.gateway.client).Closed() { // copies end with the client
-		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	}
 	status, known := t.gateway.client.ServerStatus(server)
 	if !known { // a name that a client has invented gets no seat
@@ -101,13 +101,13 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	case t.ended:
 		return nil, message.ErrCallEnded
 	case t.legacy() && !isKnown:
-		return nil, notCopied(&status, mcpvisor.KindUnavailable, errNeverReady)
+		return nil, notCopied(&status, mcpvisor.ErrUnavailable, errNeverReady)
 	case !t.mayCopy(server): // the settings have changed since the request was admitted
-		return nil, notCopied(&status, mcpvisor.KindClosed, errNotCopied)
+		return nil, notCopied(&status, mcpvisor.ErrClosed, errNotCopied)
 	case isGivenUp(&status) && status.State != supervisor.StateStopped: // CopyServer says that
-		return nil, notCopied(&status, mcpvisor.KindEvicted, nil)
+		return nil, notCopied(&status, mcpvisor.ErrEvicted, nil)
 	case s.copy == nil && status.State == supervisor.StateStopping: // it is being replaced
-		return nil, notCopied(&status, mcpvisor.KindUnavailable, nil)
+		return nil, notCopied(&status, mcpvisor.ErrUnavailable, nil)
 	case s.copy == nil:
 		if err := s.startLocked(&status); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func notCopied(s *mcpvisor.ServerStatus, kind mcpvisor.ErrorKind, cause error) e
 }
 
 func errNoServer(name string) error {
-	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
 }
 
 // isGivenUp reports whether a registered server has ended until an operator starts it, or for good, so that its copies
@@ -205,7 +205,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 			return err
 		}
 	case s.ending != nil: // one at a time: no setting bounds them
-		return &lastCopyEnds{notCopied(status, mcpvisor.KindUnavailable, nil), s.ending}
+		return &lastCopyEnds{notCopied(status, mcpvisor.ErrUnavailable, nil), s.ending}
 	}
 	options := t.options()
 	if both, _ := relay.Of(t.gateway.client).SpeaksBothEras(s.server); both && t.legacy() {

@@ -205,7 +205,7 @@ func TestShare_request_while_the_client_closes(t *testing.T) {
 	go func() { closed <- c.Close(context.Background()) }()
 	until(t, relay.Of(kept).Closed)
 	request := func(*facade.Client) error {
-		return &mcpvisor.Error{Server: "a", Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent}
+		return &mcpvisor.Error{Server: "a", Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeNotSent}
 	}
 	require.ErrorIs(t, conn.session.tenancy.whenUp(t.Context(), "a", request), mcpvisor.ErrClosed)
 	_, err = conn.session.tenancy.clientOf("a")

@@ -272,7 +272,7 @@ func TestHeld_expires(t *testing.T) {
 		require.Contains(t, failure, "has expired")
 		require.Contains(t, failure, "-32602")
 		calls, _ := c.History().Calls(0)
-		require.Equal(t, mcpvisor.KindCanceled, calls[0].Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, calls[0].Kind)
 	})
 }
 
@@ -311,7 +311,7 @@ func TestHeld_client_is_gone(t *testing.T) {
 		var calls []monitor.CallRecord
 		until(t, func() bool { calls, _ = c.History().Calls(0); return len(calls) == canceled }) // a call is recorded when it is in flight no more
 		for _, call := range calls {
-			require.Equal(t, mcpvisor.KindCanceled, call.Kind)
+			require.Equal(t, mcpvisor.ErrCanceled, call.Kind)
 		}
 	}
 	s := openRaw(t, transport)

@@ -85,7 +85,7 @@ func TestKills(t *testing.T) {
 					})
 				}
 				all.Wait()
-				require.Equal(t, string(mcpvisor.KindCrashed), receive(t, lost).StructuredContent.Code)
+				require.Equal(t, string(mcpvisor.ErrCrashed), receive(t, lost).StructuredContent.Code)
 				require.Equal(t, before, list())
 				until(t, func() bool { return mcptest.Starts(dir) == round+2 })
 				require.NoError(t, c.WaitReady(t.Context(), "s"))

@@ -90,7 +90,7 @@ func (u *upstreamRequest) attempt(ctx context.Context, tell func(func(roundtrip.
 	}
 	result, err = u.send(ctx, opts...)
 	if err == nil && !bytes.HasPrefix(result, []byte("{")) { // no client can read it
-		err = &mcpvisor.Error{Server: u.server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the result is not a JSON object")}
+		err = &mcpvisor.Error{Server: u.server, Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the result is not a JSON object")}
 	}
 	switch {
 	case err != nil:
@@ -221,7 +221,7 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 		var full *lastCopyEnds
 		isFull := errors.As(err, &full)
 		server, kind := notSent(err)
-		isReplaced := kind == mcpvisor.KindClosed && at != g.client
+		isReplaced := kind == mcpvisor.ErrClosed && at != g.client
 		if g.opts.maxWait <= 0 || !isFull && !isReplaced && !isDown(kind) {
 			return withoutWait(err)
 		}
@@ -275,5 +275,5 @@ func notSent(err error) (server string, kind mcpvisor.ErrorKind) {
 
 // isDown reports whether a request was not sent because its server is down.
 func isDown(kind mcpvisor.ErrorKind) bool {
-	return kind == mcpvisor.KindUnavailable || kind == mcpvisor.KindCrashed || kind == mcpvisor.KindEnded
+	return kind == mcpvisor.ErrUnavailable || kind == mcpvisor.ErrCrashed || kind == mcpvisor.ErrEnded
 }

@@ -161,7 +161,7 @@ var cellFeatures = []struct {
 		}
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			calls, _ := c.client.History().Calls(0)
-			if len(c.client.CallsInFlight()) == 0 && slices.ContainsFunc(calls, func(r monitor.CallRecord) bool { return r.Kind == mcpvisor.KindCanceled }) {
+			if len(c.client.CallsInFlight()) == 0 && slices.ContainsFunc(calls, func(r monitor.CallRecord) bool { return r.Kind == mcpvisor.ErrCanceled }) {
 				return nil
 			}
 			if time.Now().After(end) {

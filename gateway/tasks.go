@@ -127,7 +127,7 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 			err = request(t)
 		}
 		var e *mcpvisor.Error
-		if errors.As(err, &e) && (e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded) {
+		if errors.As(err, &e) && (e.Kind == mcpvisor.ErrCrashed || e.Kind == mcpvisor.ErrEnded) {
 			again := *e
 			again.Outcome = mcpvisor.OutcomeNotSent
 			return &again

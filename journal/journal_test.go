@@ -90,7 +90,7 @@ func TestJournal(t *testing.T) {
 	require.False(t, ok)
 	full := mcpvisor.JournalEntry{Key: "schlüssel/1", Server: "s", Tool: "t", Principal: "ä", State: mcpvisor.JournalTask, Began: start, Updated: start.Add(1),
 		TaskID: "secret", TaskCreated: time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC), Target: "t", Incarnation: "i", Digest: "d", Arguments: []byte(`{"a":1}`), ResultDigest: "r", ResultBytes: 7, Result: []byte(`{"content":[]}`),
-		Error: &mcpvisor.JournalError{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -1, Data: []byte(`[1]`)}}
+		Error: &mcpvisor.JournalError{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Text: "no", Code: -1, Data: []byte(`[1]`)}}
 	require.NoError(t, j.Put(t.Context(), full))
 	require.NoError(t, j.Put(t.Context(), sent("b", start.Add(2))))
 	require.NoError(t, j.Put(t.Context(), sent("c", start.Add(3))))

@@ -196,7 +196,7 @@ func TestStorm(t *testing.T) {
 		}
 		require.Equal(t, "error", kind, "%s has an outcome", key)
 		name, _, _ := strings.Cut(text, " ")
-		require.Contains(t, []string{string(mcpvisor.KindInterrupted), string(mcpvisor.KindCrashed)}, name, "%s: %s", key, line)
+		require.Contains(t, []string{string(mcpvisor.ErrInterrupted), string(mcpvisor.ErrCrashed)}, name, "%s: %s", key, line)
 		require.Contains(t, text, "outcome unknown")
 		counts[stormTool(i)+" "+name]++
 	}

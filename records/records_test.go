@@ -116,7 +116,7 @@ func TestWriter(t *testing.T) {
 	require.ErrorContains(t, err, "another process writes there")
 	w.Call(call("fs", "read", `{"b": 1, "a": 2}`))
 	failed := call("git", "push", `{}`)
-	failed.Kind, failed.Outcome, failed.Error, failed.Took, failed.Principal = mcpvisor.KindCrashed, mcpvisor.OutcomeUnknown, "it crashed", time.Second, "bob"
+	failed.Kind, failed.Outcome, failed.Error, failed.Took, failed.Principal = mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "it crashed", time.Second, "bob"
 	w.Call(failed)
 	w.Event(mcpvisor.Event{Kind: mcpvisor.EventChanged, Server: "fs", Time: time.Now(), Change: &mcpvisor.Change{Tools: mcpvisor.Delta{Added: []string{"fs/new"}}}})
 	w.Event(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "fs", Log: &mcpvisor.LogMessage{}})

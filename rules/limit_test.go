@@ -26,7 +26,7 @@ func TestGate_calls_a_minute(t *testing.T) {
 			_, err := check(principal, tool, mcpvisor.Permit{})
 			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
+			require.Equal(t, mcpvisor.ErrOverloaded, e.Kind)
 			require.InDelta(t, after, e.RetryAfter, float64(time.Millisecond))
 		}
 		var permit mcpvisor.Permit

@@ -51,12 +51,12 @@ func errorType(r *monitor.RequestEnd) string {
 		return toolError
 	case r.Err == nil:
 		return ""
-	case r.Err.Kind != mcpvisor.KindRPC:
+	case r.Err.Kind != mcpvisor.ErrRPC:
 		return string(r.Err.Kind)
 	}
 	code, ok := rpcCode(r.Err)
 	if !ok {
-		return string(mcpvisor.KindRPC)
+		return string(mcpvisor.ErrRPC)
 	}
 	if text, known := knownCodes[code]; known {
 		return text

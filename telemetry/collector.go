@@ -30,7 +30,7 @@ func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	o.count(nameMissed, int64(stats.MissedEvents), none)
 	o.count(nameManager, int64(stats.ManagerRestarts), none)
 	o.count(nameStale, int64(stats.StaleMessages), none)
-	o.count(nameRefused, stats.UnknownServer, c.instruments.with(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
+	o.count(nameRefused, stats.UnknownServer, c.instruments.with(keyErrorType.String(string(mcpvisor.ErrUnknownServer))))
 	if c.gateway != nil {
 		o.clients(c.gateway())
 	}

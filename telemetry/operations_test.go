@@ -98,15 +98,15 @@ func TestOperations_refused(t *testing.T) {
 
 func TestOperations_error_types(t *testing.T) {
 	rpc := func(code int64) *mcpvisor.Error {
-		return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: &jsonrpc.Error{Code: code, Message: "secret"}}
+		return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Cause: &jsonrpc.Error{Code: code, Message: "secret"}}
 	}
 	for want, r := range map[string]monitor.RequestEnd{
 		"":           {},
 		"tool_error": {ToolError: true},
 		"-32602":     {Err: rpc(-32602)},
 		"_OTHER":     {Err: rpc(-31999)},
-		"rpc":        {Err: &mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: errors.New("no code")}},
-		"crashed":    {Err: &mcpvisor.Error{Kind: mcpvisor.KindCrashed}},
+		"rpc":        {Err: &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Cause: errors.New("no code")}},
+		"crashed":    {Err: &mcpvisor.Error{Kind: mcpvisor.ErrCrashed}},
 	} {
 		require.Equal(t, want, errorType(&r))
 	}

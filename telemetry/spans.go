@@ -115,7 +115,7 @@ func setEnd(span trace.Span, r *monitor.RequestEnd) {
 	if failure := errorType(r); failure != "" {
 		if r.Err != nil {
 			all = append(all, keyOutcome.String(string(r.Outcome)))
-			if code, ok := rpcCode(r.Err); ok && r.Err.Kind == mcpvisor.KindRPC {
+			if code, ok := rpcCode(r.Err); ok && r.Err.Kind == mcpvisor.ErrRPC {
 				failure = strconv.FormatInt(code, 10) // spans need no bound
 				all = append(all, keyStatusCode.String(failure))
 			}

@@ -173,14 +173,14 @@ func keptText(text string) string { return display.Shorten(text, MaxErrorText) }
 // DeathError returns the error of a request whose session ended. Its kind follows from the cause, here and
 // nowhere else.
 func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
+	e := &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
 	switch died.Kind {
 	case supervisor.CauseRequested:
-		e.Kind = mcpvisor.KindClosed
+		e.Kind = mcpvisor.ErrClosed
 	case supervisor.CauseRestart, supervisor.CauseMoved, supervisor.CauseFenced:
-		e.Kind = mcpvisor.KindEnded
+		e.Kind = mcpvisor.ErrEnded
 	case supervisor.CauseAuth:
-		e.Kind = mcpvisor.KindAuthRequired
+		e.Kind = mcpvisor.ErrAuthRequired
 	default:
 	}
 	return e

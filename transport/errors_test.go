@@ -38,9 +38,9 @@ func TestKeptError_large(t *testing.T) {
 		"message": &sdkrpc.Error{Code: 7, Message: large},
 		"wrapped": fmt.Errorf("calling: %w", rpc()),
 		"joined":  errors.Join(errors.New("first"), fmt.Errorf("calling: %w", rpc())),
-		"error":   &mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: rpc()},
+		"error":   &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Cause: rpc()},
 		"cause":   &supervisor.Cause{Kind: supervisor.CauseHandshake, Message: large, Err: rpc()},
-		"deep":    fmt.Errorf("a: %w", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: fmt.Errorf("b: %w", &supervisor.Cause{Err: rpc()})}),
+		"deep":    fmt.Errorf("a: %w", &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Cause: fmt.Errorf("b: %w", &supervisor.Cause{Err: rpc()})}),
 		"text":    fmt.Errorf("%s: %w", large, rpc()),
 	} {
 		kept := KeptError(err)
@@ -83,7 +83,7 @@ func TestKeptError_small(t *testing.T) {
 		&sdkrpc.Error{Code: 7, Message: "no", Data: json.RawMessage(`{"supported":["2025-11-25"]}`)},
 		fmt.Errorf("open: %w", fs.ErrNotExist),
 		fmt.Errorf("open: %w", uncomparable{1}),
-		&mcpvisor.Error{Kind: mcpvisor.KindRPC, Cause: fs.ErrNotExist},
+		&mcpvisor.Error{Kind: mcpvisor.ErrRPC, Cause: fs.ErrNotExist},
 	} {
 		require.Equal(t, err, KeptError(err))
 	}
@@ -121,8 +121,8 @@ func TestKeptError_certificates(t *testing.T) {
 // The kind of the error follows from the cause.
 func TestDeathError(t *testing.T) {
 	for cause, kind := range map[supervisor.CauseKind]mcpvisor.ErrorKind{
-		supervisor.CauseExit: mcpvisor.KindCrashed, supervisor.CauseSignal: mcpvisor.KindCrashed, supervisor.CauseProbe: mcpvisor.KindCrashed,
-		supervisor.CauseRequested: mcpvisor.KindClosed, supervisor.CauseRestart: mcpvisor.KindEnded, supervisor.CauseMoved: mcpvisor.KindEnded, supervisor.CauseFenced: mcpvisor.KindEnded, supervisor.CauseAuth: mcpvisor.KindAuthRequired,
+		supervisor.CauseExit: mcpvisor.ErrCrashed, supervisor.CauseSignal: mcpvisor.ErrCrashed, supervisor.CauseProbe: mcpvisor.ErrCrashed,
+		supervisor.CauseRequested: mcpvisor.ErrClosed, supervisor.CauseRestart: mcpvisor.ErrEnded, supervisor.CauseMoved: mcpvisor.ErrEnded, supervisor.CauseFenced: mcpvisor.ErrEnded, supervisor.CauseAuth: mcpvisor.ErrAuthRequired,
 	} {
 		e := DeathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
 		require.Equal(t, kind, e.Kind, cause)
@@ -138,9 +138,9 @@ func TestProbe(t *testing.T) {
 	}{
 		{nil, true},
 		{rpcFault(sdkrpc.CodeMethodNotFound), true},
-		{&mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown}, true}, // an error without an id
-		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
-		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
+		{&mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeUnknown}, true}, // an error without an id
+		{&mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
+		{&mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
 	} {
 		l := &probedSession{err: c.err}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
@@ -164,7 +164,7 @@ func (s *probedSession) Request(_ context.Context, r Request) (json.RawMessage, 
 
 // rpcFault is the error of a request that the server answered with a JSON-RPC error.
 func rpcFault(code int64) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
 }
 
 // The host may change its slice after Set.

@@ -155,14 +155,14 @@ func TestCall_of_a_tool(t *testing.T) {
 
 	status, _, failure := call(`{"tool":"s/hang","timeoutMs":20}`)
 	require.Equal(t, http.StatusGatewayTimeout, status)
-	require.Equal(t, mcpvisor.KindTimeout, failure.Kind)
+	require.Equal(t, mcpvisor.ErrTimeout, failure.Kind)
 	require.Contains(t, failure.Message, "20ms")
 	require.Equal(t, mcpvisor.OutcomeUnknown, failure.Outcome)
 	require.Equal(t, "s", failure.Server)
 
 	status, _, failure = call(`{"tool":"s/crash","arguments":{"code":3}}`)
 	require.Equal(t, http.StatusBadGateway, status)
-	require.Equal(t, mcpvisor.KindCrashed, failure.Kind)
+	require.Equal(t, mcpvisor.ErrCrashed, failure.Kind)
 
 	status, _, _ = call(`{"tool":"s/echo","arguments":{"text":"again"},"waitReady":true}`)
 	require.Equal(t, 200, status)

@@ -171,7 +171,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
 	limitBody(w, r)
 	if len(r.RequestURI) > maxAddressBytes || len(r.URL.RawQuery) > maxAddressBytes { // a name in it is compared with others
-		writeError(w, http.StatusRequestURITooLong, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("the address is longer than %d bytes", maxAddressBytes)})
+		writeError(w, http.StatusRequestURITooLong, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: fmt.Sprintf("the address is longer than %d bytes", maxAddressBytes)})
 		return
 	}
 	if r.URL.Path == "" { // http.StripPrefix took all of it
@@ -195,7 +195,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // what is dropped could be a filter
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "the query of the address is not valid: " + err.Error()})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: "the query of the address is not valid: " + err.Error()})
 		return
 	}
 	if h.acceptToken(w, r) {

@@ -17,7 +17,7 @@ const maxRecords, someRecords = 500, 100
 // getRecords searches the records of the program.
 func (h *Handler) getRecords(w http.ResponseWriter, r *http.Request) {
 	invalid := func(status int, text string) {
-		writeError(w, status, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: text})
+		writeError(w, status, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: text})
 	}
 	values := r.URL.Query()
 	q := api.RecordsQuery{Text: strings.TrimSpace(values.Get("q")), Server: values.Get("server"), Events: values.Get("kind") == "events", Unknown: values.Get("unknown") == "true"}

@@ -63,7 +63,7 @@ func writeError(w http.ResponseWriter, status int, detail api.ErrorDetail) {
 func writeBusy(w http.ResponseWriter, message string) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	w.Header().Set("Connection", "close")
-	writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Retryable: true,
+	writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent, Retryable: true,
 		Message: message, RetryAfterMs: retryAfter.Milliseconds()})
 }
 

@@ -46,7 +46,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		if after, ok = h.seqOf(id); !ok {
-			writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "Last-Event-ID is not the id of an event"})
+			writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: "Last-Event-ID is not the id of an event"})
 			return
 		}
 	}

@@ -140,6 +140,6 @@ func TestTasks_cancel(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, mcpvisor.JournalEnded, e.State, key)
-		require.Equal(t, mcpvisor.KindCanceled, e.Error.Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, e.Error.Kind)
 	}
 }

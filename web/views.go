@@ -94,7 +94,7 @@ func number(w http.ResponseWriter, r *http.Request, name string) (n uint64, ok b
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("%s=%q is not a number of 0 or more", name, text)})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: fmt.Sprintf("%s=%q is not a number of 0 or more", name, text)})
 		return 0, false
 	}
 	return n, true
@@ -288,7 +288,7 @@ func (h *Handler) writeUnknownServer(w http.ResponseWriter, name string) {
 	if len(similar) > 0 {
 		message += "; did you mean " + similar[0] + "?"
 	}
-	writeError(w, http.StatusNotFound, api.ErrorDetail{Kind: mcpvisor.KindUnknownServer, Server: name, Message: message, Similar: similar})
+	writeError(w, http.StatusNotFound, api.ErrorDetail{Kind: mcpvisor.ErrUnknownServer, Server: name, Message: message, Similar: similar})
 }
 
 func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {
@@ -363,11 +363,11 @@ func (h *Handler) getSearch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(words) == 0 && limit == 0 || len(text) > maxSearchBytes {
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "q must have words to search for, of at most 200 bytes; it may be left out with limit"})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: "q must have words to search for, of at most 200 bytes; it may be left out with limit"})
 		return
 	}
 	if i := slices.IndexFunc(kinds, func(kind string) bool { return !slices.Contains([]string{"tools", "resources", "prompts"}, kind) }); i >= 0 {
-		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("kind=%q is not known; the kinds are tools, resources and prompts", display.Shorten(kinds[i], shownBytes))})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: fmt.Sprintf("kind=%q is not known; the kinds are tools, resources and prompts", display.Shorten(kinds[i], shownBytes))})
 		return
 	}
 	if len(kinds) == 0 {

@@ -58,7 +58,7 @@ func (cmd *chaosCmd) Run(inv *invocation) error {
 	case err != nil:
 		return err
 	case interrupted:
-		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "interrupted; the findings are those until then"}}
+		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.ErrCanceled, Message: "interrupted; the findings are those until then"}}
 	}
 	return stormError(report)
 }

@@ -196,7 +196,7 @@ func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	} else {
 		text += "; mcpvisor tools shows all tools"
 	}
-	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: text}}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.ErrUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: text}}
 }
 
 func (inv *invocation) printTools(data []byte) error {

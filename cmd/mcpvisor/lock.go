@@ -231,7 +231,7 @@ func (cmd *lockApproveCmd) Run(inv *invocation) error {
 		if err := inv.printDifferences(all); err != nil {
 			return err
 		}
-		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Server: names[0], Kind: mcpvisor.KindInvalid,
+		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Server: names[0], Kind: mcpvisor.ErrInvalid,
 			Message: fmt.Sprintf("nothing was approved: %s offers %s now, and not what was looked at; look at it again", names[0], digest)}}
 	}
 	for _, name := range names {

@@ -95,7 +95,7 @@ func (inv *invocation) confirmEnd(c *servers.Set, verb, done string, names []str
 	inv.Warn("", "the %s ends %s in flight, which may have been executed; --drain waits for calls", verb, display.Count(n, "call"))
 	confirmed, err := inv.Confirm(strings.ToUpper(verb[:1]) + verb[1:] + "?")
 	if err == nil && !confirmed {
-		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.KindCanceled, Message: "nothing was " + done}}
+		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: mcpvisor.ErrCanceled, Message: "nothing was " + done}}
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (inv *invocation) printResults(operation, done string, all []restarted, wan
 			if r.Message == "" {
 				message = fmt.Sprintf("server %s is still %s; mcpvisor status shows how it is", r.Server, r.State)
 			}
-			failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: r.Server, Message: message}}
+			failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.ErrUnavailable, Server: r.Server, Message: message}}
 		case inv.JSON:
 		default:
 			if r.PID != 0 {

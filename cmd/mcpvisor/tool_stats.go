@@ -99,7 +99,7 @@ func (cmd *toolsCmd) printRecorded(inv *invocation) error {
 	}
 	byName, took := map[string]*toolStats{}, map[string][]time.Duration{}
 	err := (&selection{recordsDir: cmd.recordsDir, Since: cmd.Since}).each(inv, q, func(r records.Record) error {
-		if r.Method != "tools/call" || r.ErrorKind == mcpvisor.KindUnknownTool { // a name that no server has
+		if r.Method != "tools/call" || r.ErrorKind == mcpvisor.ErrUnknownTool { // a name that no server has
 			return nil
 		}
 		name := mcpvisor.Qualify(r.Server, r.Target)

@@ -189,7 +189,7 @@ func (c *call) op() string {
 // do makes the call.
 func (c *call) do(ctx context.Context, to Caller, opts []facade.CallOption) (json.RawMessage, error) {
 	unreadable := func(err error) error {
-		return &mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return &mcpvisor.Error{Server: c.server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	switch c.method {
 	case methodTool:

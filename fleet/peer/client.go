@@ -386,7 +386,7 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (framing.Verdic
 		return framing.Ignore, fmt.Errorf("a message of kind %d about call %d, which does not want any", what, number)
 	case what == messageResult, what == messageTask:
 		if total > uint64(p.maxResult) {
-			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, p.maxResult), Hint: "raise MaxResultBytes"})
 			return framing.Ignore, nil
 		}

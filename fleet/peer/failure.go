@@ -50,7 +50,7 @@ const (
 func encodeFailure(err error) []byte {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
-		e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+		e = &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
 	f := failure{Server: e.Server, Gen: e.Gen, Epoch: e.Epoch, Op: e.Op, Kind: e.Kind, Outcome: e.Outcome, RetryAfter: e.RetryAfter, Hint: e.Hint, Stderr: e.Stderr}
 	if e.Cause != nil {
@@ -83,7 +83,7 @@ func encodeFailure(err error) []byte {
 func decodeFailure(body []byte) *mcpvisor.Error {
 	var f failure
 	if err := json.Unmarshal(body, &f); err != nil || f.Kind == "" {
-		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the node answered with an error that cannot be read")}
+		return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the node answered with an error that cannot be read")}
 	}
 	e := &mcpvisor.Error{Server: f.Server, Gen: f.Gen, Epoch: f.Epoch, Op: f.Op, Kind: f.Kind, Outcome: f.Outcome, RetryAfter: f.RetryAfter, Hint: f.Hint, Stderr: f.Stderr}
 	cause := &remoteCause{text: f.Cause}
@@ -120,7 +120,7 @@ func (c *remoteCause) Unwrap() error { return c.of }
 
 // refused returns the error of a call that was not executed.
 func refused(server string, epoch uint64, why error) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: server, Epoch: epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter, Cause: why}
+	return &mcpvisor.Error{Server: server, Epoch: epoch, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter, Cause: why}
 }
 
 // refusedRetryAfter is the RetryAfter of a call that another node refuses. It is a guess: it is not known when

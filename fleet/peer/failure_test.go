@@ -12,7 +12,7 @@ import (
 
 // A call that an operator has canceled on the node of its server says so on the node of its caller.
 func TestFailure_by_an_operator(t *testing.T) {
-	e := decodeFailure(encodeFailure(&mcpvisor.Error{Server: "s", Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: transport.ErrByOperator}))
+	e := decodeFailure(encodeFailure(&mcpvisor.Error{Server: "s", Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: transport.ErrByOperator}))
 	require.ErrorIs(t, e, transport.ErrByOperator)
 	require.ErrorIs(t, e, context.Canceled)
 	require.ErrorIs(t, e, mcpvisor.ErrCanceled)

@@ -94,7 +94,7 @@ type noticeStream struct {
 }
 
 func tooManyNotices(c *call) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: c.server, Epoch: c.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
+	return &mcpvisor.Error{Server: c.server, Epoch: c.epoch, Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
 		Cause: fmt.Errorf("the node has %d streams of notices", maxNoticeStreams)}
 }
 

@@ -124,7 +124,7 @@ func TestServer_many_notice_streams(t *testing.T) {
 	}
 	f, err := s.receive(messageFailure)
 	require.NoError(t, err)
-	require.Equal(t, mcpvisor.KindOverloaded, decodeFailure(f.payload).Kind)
+	require.Equal(t, mcpvisor.ErrOverloaded, decodeFailure(f.payload).Kind)
 	s.send(whole(messageCall, 1<<20, callOf([]byte("1"))))
 	_, err = s.receive(messageResult)
 	require.NoError(t, err)

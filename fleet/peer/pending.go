@@ -184,17 +184,17 @@ func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *m
 	if share.GrowPatiently(ctx, request.over, len(result), resultPatience) {
 		return result, nil
 	}
-	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
+	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
 		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes"}
 	select {
 	case <-request.over:
-		e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, errOver, ""
+		e.Kind, e.Cause, e.Hint = mcpvisor.ErrCanceled, errOver, ""
 	default:
 		if ctx.Err() != nil {
-			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), ""
+			e.Kind, e.Cause, e.Hint = mcpvisor.ErrCanceled, context.Cause(ctx), ""
 		}
 		if e.Cause == errUntil {
-			e.Kind = mcpvisor.KindTimeout
+			e.Kind = mcpvisor.ErrTimeout
 		}
 	}
 	return nil, e

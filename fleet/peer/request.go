@@ -74,7 +74,7 @@ func (c *Client) Catalog(ctx context.Context, server, digest string) ([]byte, er
 	op := "get the catalog of " + server
 	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest}, nil)
 	if e == nil && encodedlists.Digest(encoded) != digest {
-		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("node %q: %w", c.config.Node, encodedlists.ErrDigest)}
 	}
 	if e != nil {

@@ -170,7 +170,7 @@ func TestClient_Request(t *testing.T) {
 				return nil, fmt.Errorf("%v: %w", settings, err)
 			}
 			if r.Method == "fail" {
-				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent}
+				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent}
 			}
 			if r.Method == "ask" {
 				return settings.Handlers.Raw(ctx, "s", "roots/list", nil)

@@ -76,7 +76,7 @@ func (r Route) CallToolRaw(ctx context.Context, tool string, args json.RawMessag
 // ReadResourceRaw implements [Caller].
 func (r Route) ReadResourceRaw(ctx context.Context, server, uri string, opts ...facade.CallOption) (json.RawMessage, error) {
 	if server != r.server {
-		return nil, &mcpvisor.Error{Server: server, Op: "read " + server + " " + uri, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+		return nil, &mcpvisor.Error{Server: server, Op: "read " + server + " " + uri, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("the route is that of server %q", r.server)}
 	}
 	return r.do(ctx, "", &call{method: methodRead, target: uri}, opts)
@@ -123,11 +123,11 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if len(opts) > 0 {
 		var err error
 		if *settings, err = relay.SettingsOf(*settings, opts...); err != nil {
-			return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+			return nil, &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.left = max(time.Until(deadline), time.Nanosecond)
@@ -149,7 +149,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	}
 	if inFlight.Add(1) > int64(most) {
 		inFlight.Add(-1)
-		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
+		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
 			Cause: fmt.Errorf("%d calls of node %q are in flight", most, c.config.Node)}
 	}
 	defer inFlight.Add(-1)
@@ -260,7 +260,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			}
 		case <-ctx.Done():
 			ended = true
-			return nil, giveUp(mcpvisor.KindCanceled, context.Cause(ctx))
+			return nil, giveUp(mcpvisor.ErrCanceled, context.Cause(ctx))
 		case <-over:
 			if p.hasBegun() {
 				timer := time.NewTimer(lateAnswer)
@@ -269,13 +269,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 				continue
 			}
 			ended = true
-			return nil, giveUp(mcpvisor.KindCanceled, errOver)
+			return nil, giveUp(mcpvisor.ErrCanceled, errOver)
 		case <-late:
 			ended = true
-			return nil, giveUp(mcpvisor.KindCanceled, errOver)
+			return nil, giveUp(mcpvisor.ErrCanceled, errOver)
 		case <-expired:
 			ended = true
-			return nil, giveUp(mcpvisor.KindTimeout, errUntil)
+			return nil, giveUp(mcpvisor.ErrTimeout, errUntil)
 		case <-s.Ended():
 			ended = true
 			if _, _, finished := p.next(); finished {
@@ -285,7 +285,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			if s.Withdraw(t) {
 				return nil, refused(request.server, request.epoch, gone)
 			}
-			return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: gone}
+			return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: gone}
 		}
 	}
 }

@@ -286,10 +286,10 @@ func (s *serverStream) onAccept(what byte, number, total uint64) (framing.Verdic
 		case s.calls[number] != nil:
 			return framing.Ignore, fmt.Errorf("call %d is made twice", number)
 		case total > uint64(s.server.config.MaxCallBytes):
-			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent,
 				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, s.server.config.MaxCallBytes)})
 		case s.held >= s.server.config.MaxCalls/streamsPerLink:
-			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+			return framing.Ignore, s.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 				RetryAfter: refusedRetryAfter, Cause: errors.New("the node executes as many calls of this node as it may")})
 		}
 		if s.Incoming() >= s.server.config.MaxCalls/streamsPerLink {
@@ -430,7 +430,7 @@ func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	c := &e.call
 	defer func() {
 		if p := recover(); p != nil {
-			what, body = messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown,
+			what, body = messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown,
 				Cause: fmt.Errorf("internal error while the node executed the call: %v", p)})
 		}
 	}()
@@ -454,7 +454,7 @@ func (s *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	if c.answerer != 0 {
 		a, err := s.answererOf(c, e.number)
 		if err != nil {
-			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
+			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
 		}
 		defer s.leave(c.answerer, e.number)
 		c.settings.Handlers = a.handlers

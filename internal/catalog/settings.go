@@ -44,7 +44,7 @@ func (s Settings) Timeout(offered string) (d time.Duration) {
 func (s Settings) MapCall(offered string, params json.RawMessage) (own string, mapped json.RawMessage, err error) {
 	own, setting, ok := s.find(offered)
 	if !ok {
-		return "", nil, &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent,
+		return "", nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnknownTool, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("the configuration of its server gives the tool another name"), Hint: "call it " + strconv.Quote(setting.Name)}
 	}
 	if own == offered && len(setting.Fixed) == 0 && len(setting.Defaults) == 0 {
@@ -64,7 +64,7 @@ func (s Settings) MapCall(offered string, params json.RawMessage) (own string, m
 		return nil
 	})
 	if arguments, err = withArguments(arguments, setting); err != nil {
-		return "", nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return "", nil, &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	b.Add("arguments", arguments)
 	return own, b.Close(), nil

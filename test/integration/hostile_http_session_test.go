@@ -186,7 +186,7 @@ func (s *httpRun) callInterrupted() {
 		return
 	}
 	want := mcpvisor.OutcomeUnknown
-	if s.requirePresentable(err).Kind == mcpvisor.KindUnavailable {
+	if s.requirePresentable(err).Kind == mcpvisor.ErrUnavailable {
 		want = mcpvisor.OutcomeNotSent
 	}
 	require.True(s.t, isAny(err, mcpvisor.ErrUnavailable, mcpvisor.ErrCrashed, mcpvisor.ErrProtocol), "%v", err)

@@ -42,8 +42,8 @@ const maxLateness = 10 * time.Second
 
 // allowedKinds are the kinds of errors that faults explain. Other kinds would mean that
 // an answer was garbled or the client is broken.
-var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
-	mcpvisor.KindEnded, mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
+var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.ErrUnknownServer, mcpvisor.ErrUnavailable, mcpvisor.ErrCrashed,
+	mcpvisor.ErrEnded, mcpvisor.ErrTimeout, mcpvisor.ErrCanceled, mcpvisor.ErrClosed}
 
 // violations checks every invariant and returns a text for each violation.
 func violations(ev evidence) []string {
@@ -73,7 +73,7 @@ func violations(ev evidence) []string {
 			checkText(r, violated)
 		} else {
 			checkError(ev, r, all, violated)
-			if e := r.failure(); e != nil && e.Kind == mcpvisor.KindOverloaded {
+			if e := r.failure(); e != nil && e.Kind == mcpvisor.ErrOverloaded {
 				refused[r.server] = true
 			}
 		}
@@ -132,17 +132,17 @@ func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc)
 	}
 	// If a fault hits server/discover of a server without sessions, the client falls
 	// back to an older version, in which such a server cannot request input.
-	cannotAsk := ev.overHTTP[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
+	cannotAsk := ev.overHTTP[r.server] && r.tool == "consult" && e.Kind == mcpvisor.ErrRPC
 	_, bounded := ev.bounded[r.server]
-	explained := slices.Contains(allowedKinds, e.Kind) || ev.overHTTP[r.server] && e.Kind == mcpvisor.KindProtocol || cannotAsk ||
-		ev.narrow[r.server] && e.Kind == mcpvisor.KindOverloaded || bounded && e.Kind == mcpvisor.KindEvicted
+	explained := slices.Contains(allowedKinds, e.Kind) || ev.overHTTP[r.server] && e.Kind == mcpvisor.ErrProtocol || cannotAsk ||
+		ev.narrow[r.server] && e.Kind == mcpvisor.ErrOverloaded || bounded && e.Kind == mcpvisor.ErrEvicted
 	if !explained {
 		violated(r, "is of kind %q", e.Kind)
 	}
 	if e.Outcome == mcpvisor.OutcomeNone {
 		violated(r, "does not say whether the request was sent")
 	}
-	if e.Kind != mcpvisor.KindCrashed && e.Kind != mcpvisor.KindEnded {
+	if e.Kind != mcpvisor.ErrCrashed && e.Kind != mcpvisor.ErrEnded {
 		return
 	}
 	if !slices.ContainsFunc(all, func(l *incarnation) bool {

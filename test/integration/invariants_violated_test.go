@@ -43,7 +43,7 @@ func TestViolations(t *testing.T) {
 		return r
 	}
 	crash := func(epoch uint64) *mcpvisor.Error {
-		return &mcpvisor.Error{Gen: 1, Epoch: epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}
+		return &mcpvisor.Error{Gen: 1, Epoch: epoch, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown}
 	}
 	for name, tc := range map[string]struct {
 		violated bool
@@ -63,13 +63,13 @@ func TestViolations(t *testing.T) {
 		"ran under another key":  {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("echo", 20, 30)}, 1 }},
 		"not an mcpvisor.Error":  {true, func(ev *evidence) { r := call("echo", 20, 30); r.err = errors.New("x"); ev.records = []*record{r} }},
 		"unexplained error": {true, func(ev *evidence) {
-			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent})}
+			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent})}
 		}},
 		"no outcome": {true, func(ev *evidence) {
-			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindTimeout})}
+			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.ErrTimeout})}
 		}},
 		"ran although not sent": {true, func(ev *evidence) {
-			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent})}, 1
+			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent})}, 1
 		}},
 		"crash of a later epoch":              {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
 		"crash of an earlier epoch":           {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
@@ -86,11 +86,11 @@ func TestViolations(t *testing.T) {
 		"a second incarnation without faults": {true, func(ev *evidence) { ev.faultFree["s"] = true }},
 		"refused": {false, func(ev *evidence) {
 			ev.narrow["s"] = true
-			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
+			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
 		}},
 		"never refused": {true, func(ev *evidence) { ev.narrow["s"] = true }},
 		"refused elsewhere": {true, func(ev *evidence) {
-			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
+			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
 		}},
 		"lists of another incarnation": {true, func(ev *evidence) {
 			ev.records = []*record{answeredBy(20, 30, 100, "a")}

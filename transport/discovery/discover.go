@@ -168,7 +168,7 @@ func isOutage(err error) bool {
 		return true
 	}
 	var e *mcpvisor.Error
-	return errors.As(err, &e) && (e.Outcome != mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.KindRPC || e.Kind == mcpvisor.KindUnavailable)
+	return errors.As(err, &e) && (e.Outcome != mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.ErrRPC || e.Kind == mcpvisor.ErrUnavailable)
 }
 
 // isMethodNotFound reports whether the server does not know a method.

@@ -231,7 +231,7 @@ func TestDiscover_fails(t *testing.T) {
 			return good(method, cursor)
 		}
 	}
-	timeout := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
+	timeout := &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown}
 	for name, c := range map[string]struct {
 		reply func(string, string) (string, error)
 		says  string
@@ -239,8 +239,8 @@ func TestDiscover_fails(t *testing.T) {
 	}{
 		"every list":   {func(string, string) (string, error) { return "", rpcError(-32603) }, "every list failed", nil},
 		"no answer":    {failing("prompts/list", timeout), "prompts/list", mcpvisor.ErrTimeout},
-		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
-		"deferred":     {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
+		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
+		"deferred":     {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
 		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", gatewayError{})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {
@@ -267,7 +267,7 @@ func TestDiscover_session_dies(t *testing.T) {
 	s := &fakeSession{caps: everything()}
 	s.reply = func(string, string) (string, error) {
 		s.cause = died
-		return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: died}
+		return "", &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: died}
 	}
 	_, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.Same(t, died, err)
@@ -277,7 +277,7 @@ func TestDiscover_session_dies(t *testing.T) {
 func TestDiscover_error_without_id(t *testing.T) {
 	s := &fakeSession{caps: everything(), reply: func(method, _ string) (string, error) {
 		if method == "prompts/list" {
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown, Cause: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}}
+			return "", &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeUnknown, Cause: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}}
 		}
 		return `{"tools":[{"name":"a"}],"resources":[],"resourceTemplates":[]}`, nil
 	}}
@@ -305,7 +305,7 @@ func TestDiscover_context_ends(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := &fakeSession{caps: everything(), reply: func(string, string) (string, error) {
 		cancel(late)
-		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+		return "", &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}}
 	_, err := Discover(ctx, s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)
@@ -498,7 +498,7 @@ func replies(pages map[string]string) func(method, cursor string) (string, error
 }
 
 func rpcError(code int64) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
 }
 
 func discoverAll(t *testing.T, s *fakeSession, limits mcpvisor.Limits) (*catalog.Catalog, error) {

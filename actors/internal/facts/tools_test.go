@@ -26,9 +26,9 @@ func TestTools(t *testing.T) {
 	for _, r := range []monitor.CallRecord{
 		{Took: time.Millisecond},
 		{Took: 3 * time.Millisecond, ToolError: true},
-		{Took: time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown},
-		{Took: time.Second, Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered},
-		{Took: time.Second, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
+		{Took: time.Second, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown},
+		{Took: time.Second, Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered},
+		{Took: time.Second, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent},
 	} {
 		a.Add(&r)
 	}
@@ -42,7 +42,7 @@ func TestTools(t *testing.T) {
 	require.InEpsilon(t, time.Second, got.Duration.Quantile(0.99), 0.07)
 	got.Duration = monitor.Histogram{}
 	require.Equal(t, monitor.ToolStats{Server: "s", Name: "s/a", OriginalName: "a", Calls: 4, ToolErrors: 1, Unknown: 1, Refused: 1,
-		Failed: map[mcpvisor.ErrorKind]int64{mcpvisor.KindCrashed: 1, mcpvisor.KindRPC: 1}}, got)
+		Failed: map[mcpvisor.ErrorKind]int64{mcpvisor.ErrCrashed: 1, mcpvisor.ErrRPC: 1}}, got)
 }
 
 // Beyond the limit of all registrations together, the tools of one share an entry.

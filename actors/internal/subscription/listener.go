@@ -225,7 +225,7 @@ func (l *Listener) keepHonored(s *stream, honored []string) bool {
 			s.uris = append(s.uris, uri)
 			continue
 		}
-		l.results.fail(uri, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+		l.results.fail(uri, &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server does not watch %.200s: its acknowledgement leaves the resource out", uri)})
 	}
 	if len(s.uris) == 0 {
@@ -288,6 +288,6 @@ func (l *Listener) awaitAck(ctx context.Context, s *stream) ackResult {
 }
 
 func unacknowledged(uris ...string) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown,
+	return &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: mcpvisor.OutcomeUnknown,
 		Cause: fmt.Errorf("the server did not acknowledge the subscription to %.200q in time; it is requested again", uris)}
 }

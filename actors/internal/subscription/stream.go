@@ -151,7 +151,7 @@ func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 // subscriber decides about a retry. For the lists only an unsupported method does.
 func (s *stream) isRejectedBy(err error) bool {
 	var e *mcpvisor.Error
-	return transport.Unsupported(err) || len(s.requested) > 0 && errors.As(err, &e) && e.Kind == mcpvisor.KindRPC
+	return transport.Unsupported(err) || len(s.requested) > 0 && errors.As(err, &e) && e.Kind == mcpvisor.ErrRPC
 }
 
 // onSent records the id of a stream's request, by which its acknowledgement is found.

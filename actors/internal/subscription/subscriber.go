@@ -109,7 +109,7 @@ func (r *results) fail(uri string, err error) {
 // isRejection reports whether the server itself answered with an error.
 func isRejection(err error) bool {
 	var e *mcpvisor.Error
-	return errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.KindUnavailable
+	return errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.ErrUnavailable
 }
 
 // NewSubscriber makes the subscriber of a session to which nothing was applied yet.

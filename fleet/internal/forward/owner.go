@@ -78,7 +78,7 @@ func NewOwner(client Client) *Owner { return &Owner{client: client, servers: map
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 func invalid(server string, why error) error {
-	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
 }
 
 var (
@@ -101,7 +101,7 @@ func (o *Owner) Request(ctx context.Context, r peer.Request) (json.RawMessage, e
 	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel":
 		return o.task(ctx, r)
 	default:
-		err = &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: fmt.Errorf("%w: %.100q", peer.ErrUnsupported, r.Method)}
+		err = &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: fmt.Errorf("%w: %.100q", peer.ErrUnsupported, r.Method)}
 	}
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (o *Owner) enter(ctx context.Context, r peer.Request) (*served, error) {
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
-			return nil, &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+			return nil, &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
 		}
 		o.mu.Lock()
 		same := o.servers[r.Server] == s
@@ -271,7 +271,7 @@ func (o *Owner) Notices(ctx context.Context, r peer.Request, opened func(), noti
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.ended:
-		return &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the client of the node is closed")}
+		return &mcpvisor.Error{Server: r.Server, Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the client of the node is closed")}
 	}
 }
 

@@ -68,11 +68,11 @@ func (r *Reader) awaitNotices(ctx context.Context) error {
 	case <-r.opened:
 	case <-r.over:
 	case <-ctx.Done():
-		return unsent(mcpvisor.KindCanceled, context.Cause(ctx))
+		return unsent(mcpvisor.ErrCanceled, context.Cause(ctx))
 	}
 	select {
 	case <-r.over:
-		return unsent(mcpvisor.KindUnavailable, fmt.Errorf("the notices of the server have ended: %w", r.why))
+		return unsent(mcpvisor.ErrUnavailable, fmt.Errorf("the notices of the server have ended: %w", r.why))
 	default:
 		return nil
 	}
@@ -117,7 +117,7 @@ func failureOf(answer json.RawMessage) error {
 	if t, err := task.Read(answer); err != nil || t.Status != task.Failed || json.Unmarshal(t.Failure, rpc) != nil {
 		return nil //nolint:nilerr // the node that asked reads the answer
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &transport.TaskFailure{Err: rpc}}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &transport.TaskFailure{Err: rpc}}
 }
 
 // TaskRelay returns how a tool call of a session asks for a task: as its params do in 2025-11-25,
@@ -162,7 +162,7 @@ func (r *Reader) Listen(ctx context.Context, q transport.Request) error {
 		} `json:"notifications"`
 	}
 	if err := json.Unmarshal(q.Params, &p); err != nil {
-		return &mcpvisor.Error{Server: r.server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return &mcpvisor.Error{Server: r.server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	honored, err := r.subscribe(ctx, p.Notifications.ResourceSubscriptions)
 	if err == nil {
@@ -184,7 +184,7 @@ func (r *Reader) hold(ctx context.Context, resources bool) error {
 	}
 	select {
 	case <-ctx.Done():
-		return &mcpvisor.Error{Server: r.server, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Server: r.server, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	case <-over:
 		return r.why
 	}

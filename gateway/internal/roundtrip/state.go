@@ -132,7 +132,7 @@ func (s *Store) SealResult(owner string, r *Request, server string, result json.
 
 // errGatewayEnded is the error of a call whose gateway has ended while its client answered.
 func errGatewayEnded(server string) error {
-	return &mcpvisor.Error{Op: "continue a call", Server: server, Kind: mcpvisor.KindInterrupted, Outcome: mcpvisor.OutcomeUnknown, Cause: errRestarted}
+	return &mcpvisor.Error{Op: "continue a call", Server: server, Kind: mcpvisor.ErrInterrupted, Outcome: mcpvisor.OutcomeUnknown, Cause: errRestarted}
 }
 
 var errRestarted = errors.New("the gateway has ended while the client answered")

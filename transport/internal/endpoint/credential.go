@@ -84,7 +84,7 @@ func (e *Endpoint) credentialError(ctx context.Context, err error) *HTTPError {
 	switch {
 	case errors.As(err, &required):
 		return &HTTPError{Message: e.CleanText(required.Error()), Hint: "authorize it with mcpvisor authorize, or with Authorize of the client", Err: required,
-			Kind: mcpvisor.KindAuthRequired, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseAuth, Permanent: true}
+			Kind: mcpvisor.ErrAuthRequired, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseAuth, Permanent: true}
 	case errors.As(err, &unavailable):
 		httpErr := e.notSentError(unavailable.Error(), "check the authorization server", nil)
 		if unavailable.Hint != "" {

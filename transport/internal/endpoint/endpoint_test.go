@@ -128,7 +128,7 @@ func TestCredentialError_retryAfter(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	httpErr := e.credentialError(t.Context(), &mcpvisor.AuthUnavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
-	require.Equal(t, mcpvisor.KindUnavailable, httpErr.Kind)
+	require.Equal(t, mcpvisor.ErrUnavailable, httpErr.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, httpErr.Outcome)
 	require.Equal(t, 7*time.Second, httpErr.RetryAfter)
 	require.False(t, httpErr.Permanent)

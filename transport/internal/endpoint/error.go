@@ -74,7 +74,7 @@ func (e *HTTPError) Outage() bool { return e.Status >= http.StatusInternalServer
 // IsUnavailable reports whether the server could not be reached, or asked to try
 // again later.
 func (e *HTTPError) IsUnavailable() bool {
-	return IsGatewayStatus(e.Status) || e.Kind == mcpvisor.KindUnavailable
+	return IsGatewayStatus(e.Status) || e.Kind == mcpvisor.ErrUnavailable
 }
 
 // IsGatewayStatus reports whether a proxy answers with this status if it cannot reach the server.
@@ -85,7 +85,7 @@ func IsGatewayStatus(status int) bool {
 // RejectsRequest reports whether the server received the request and rejected it. Only
 // such an error shows which protocol the server speaks.
 func (e *HTTPError) RejectsRequest() bool {
-	return e.Kind == mcpvisor.KindProtocol && e.Outcome == mcpvisor.OutcomeAnswered &&
+	return e.Kind == mcpvisor.ErrProtocol && e.Outcome == mcpvisor.OutcomeAnswered &&
 		(e.Status < http.StatusInternalServerError || e.Status == http.StatusNotImplemented)
 }
 
@@ -118,12 +118,12 @@ func (e *HTTPError) EndCause(shownURL string) *supervisor.Cause {
 // before the answer was complete.
 func AnswerLost(problem string, err error) *HTTPError {
 	return &HTTPError{Message: problem, Err: err, ConnBroken: true,
-		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, CauseKind: supervisor.CauseClosed}
+		Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, CauseKind: supervisor.CauseClosed}
 }
 
 // InvalidReply makes the error of a request whose answer arrived and cannot be used.
 func InvalidReply(outcome mcpvisor.Outcome, format string, args ...any) *HTTPError {
-	return &HTTPError{Message: fmt.Sprintf(format, args...), Kind: mcpvisor.KindProtocol,
+	return &HTTPError{Message: fmt.Sprintf(format, args...), Kind: mcpvisor.ErrProtocol,
 		Outcome: outcome, CauseKind: supervisor.CauseHandshake}
 }
 
@@ -142,7 +142,7 @@ func (e *HTTPError) ExplainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false
 	}
-	return e.Kind == mcpvisor.KindAuthRequired || e.IsUnavailable()
+	return e.Kind == mcpvisor.ErrAuthRequired || e.IsUnavailable()
 }
 
 // canceledError makes the error of a request whose context ended. err is the cause of
@@ -175,7 +175,7 @@ func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
 		hint = hostlimit.Hint
 	}
 	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
-		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
+		Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
 }
 
 // isDeadline reports whether a context ended because its time was up.

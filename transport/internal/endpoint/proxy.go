@@ -52,7 +52,7 @@ func (e *Endpoint) proxyRefusedError(refused *proxyRefusal) *HTTPError {
 	httpErr := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.HostPort, statusText(refused.status)), "", refused)
 	switch refused.status {
 	case http.StatusProxyAuthRequired:
-		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.ErrAuthRequired, supervisor.CauseAuth, true
 		httpErr.Hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
 	case http.StatusForbidden:
 		httpErr.Hint = "allow this address in the proxy, or exempt it from the proxy (NO_PROXY)"

@@ -43,7 +43,7 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 		header, err := e.callHeaderFunc(ctx, r.Header)
 		if err != nil {
 			httpErr := e.notSentError("the request was not sent: "+err.Error(), "check HTTP.HeaderFunc", err)
-			httpErr.Kind = mcpvisor.KindInvalid
+			httpErr.Kind = mcpvisor.ErrInvalid
 			return nil, httpErr
 		}
 		r.Header = header

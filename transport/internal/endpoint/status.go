@@ -122,7 +122,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 	httpErr := &HTTPError{
 		Status:    resp.StatusCode,
 		Message:   statusText(resp.StatusCode),
-		Kind:      mcpvisor.KindProtocol,
+		Kind:      mcpvisor.ErrProtocol,
 		Outcome:   mcpvisor.OutcomeAnswered,
 		CauseKind: supervisor.CauseHandshake,
 	}
@@ -132,7 +132,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 		httpErr.Message += ": " + text
 	}
 	if loss := sessionLossOf(resp, body, ref); loss.lost {
-		httpErr.SessionLost, httpErr.Outcome, httpErr.Kind = true, loss.outcome, mcpvisor.KindCrashed
+		httpErr.SessionLost, httpErr.Outcome, httpErr.Kind = true, loss.outcome, mcpvisor.ErrCrashed
 		return e.unknownIfHostRoundTripper(httpErr)
 	}
 	switch code := resp.StatusCode; {
@@ -140,10 +140,10 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 		httpErr.Message = fmt.Sprintf("HTTP %d redirects to %s", code, e.CleanText(describeRedirect(resp)))
 		httpErr.Hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusProxyAuthRequired:
-		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.ErrAuthRequired, supervisor.CauseAuth, true
 		httpErr.Hint = "a proxy requires credentials; put its user and password into the proxy URL (HTTP_PROXY)"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.ErrAuthRequired, supervisor.CauseAuth, true
 		httpErr.Hint = "set or renew the credentials in the headers of this server"
 		_, user := e.Auth.(mcpvisor.UserAuthorizer)
 		switch {
@@ -155,7 +155,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 			httpErr.Hint += ", or enable OAuth (HTTP.Auth; \"auth\": {} in a configuration file)"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
-		httpErr.Kind = mcpvisor.KindUnavailable
+		httpErr.Kind = mcpvisor.ErrUnavailable
 		httpErr.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
 		httpErr.Hint = "call less often"
 		if code == http.StatusServiceUnavailable {

@@ -113,7 +113,7 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e, "%s, modern %v", result, isModern)
 				require.Nil(t, got)
-				require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+				require.Equal(t, mcpvisor.ErrProtocol, e.Kind)
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				require.ErrorContains(t, err, "began a task")
 				s.Tasks = isModern

@@ -32,7 +32,7 @@ var ErrNoRoom = errors.New("the answer was skipped: other large answers of the s
 
 // NoRoomError returns the error of a call whose answer was skipped with [ErrNoRoom].
 func NoRoomError() *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
+	return &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeAnswered,
 		Cause: ErrNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.MaxBufferBytes"}
 }
 

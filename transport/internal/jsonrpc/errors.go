@@ -94,8 +94,8 @@ func isAnswerFault(rpc *sdkrpc.Error) bool {
 }
 
 // RequestError returns the error of a request that ended without an answer: because the
-// session ended (died), because ctx ended, or because of err. KindTimeout is for the
-// deadlines of the session only. The end of the caller's context is KindCanceled,
+// session ended (died), because ctx ended, or because of err. ErrTimeout is for the
+// deadlines of the session only. The end of the caller's context is ErrCanceled,
 // whatever its cause.
 func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
 	switch {
@@ -104,11 +104,11 @@ func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.
 	case ctx.Err() != nil:
 		err, cause := ContextEnd(ctx)
 		if cause == ErrOverdue { // not errors.Is: a wrapped ErrOverdue belongs to another call
-			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
+			return &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: outcome}
 		}
-		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: contextError(err, cause)}
+		return &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: outcome, Cause: contextError(err, cause)}
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: outcome, Cause: err}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: outcome, Cause: err}
 }
 
 // contextError returns the error of a context that ended: context.Canceled or
@@ -150,11 +150,11 @@ var ErrNotOpen = errors.New("the session is not open yet")
 func ServerError(raw json.RawMessage) *mcpvisor.Error {
 	rpc, err := readRPCError(raw)
 	if err != nil {
-		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+		return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
 	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), transport.MaxErrorText)) // a copy, because the line is reused
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
 }
 
 // readRPCError reads an error member. Some servers send a string instead of an object, a

@@ -71,7 +71,7 @@ func (c *conn) request(ctx context.Context, r *transport.Request, meta json.RawM
 		c.serverRequests.CancelOfCall(p.entry.ID)
 	}
 	if a.needsCancel {
-		c.notifyCancelled(p.entry.ID, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
+		c.notifyCancelled(p.entry.ID, a.err.Kind == mcpvisor.ErrTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
 	c.recyclePending(p)
 	return nil, a.err
@@ -232,9 +232,9 @@ func (p *pending) Expire() (after func()) {
 	outcome := p.conn.removeLocked(p)
 	err := p.orphan
 	if p.entry.Canceled {
-		err = &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: transport.ErrByOperator}
+		err = &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: outcome, Cause: transport.ErrByOperator}
 	} else if p.entry.Hastened.IsZero() { // no orphan, or the server has shown since that it works
-		err = &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: p.conn.remarks.Since(p.remarks, p.conn.redactor)}
+		err = &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Outcome: outcome, Cause: p.conn.remarks.Since(p.remarks, p.conn.redactor)}
 	}
 	p.answer <- answer{needsCancel: outcome == mcpvisor.OutcomeUnknown, err: err}
 	return nil

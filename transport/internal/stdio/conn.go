@@ -246,7 +246,7 @@ func (c *conn) failResponse(id int64, cause error, hint string) bool {
 
 // invalidAnswer is the error of a call whose response violates the protocol.
 func invalidAnswer(cause error, hint string) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: cause, Hint: hint}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: cause, Hint: hint}
 }
 
 // receiveErrorWithoutID handles an error that names no request. It fails the request in
@@ -255,7 +255,7 @@ func invalidAnswer(cause error, hint string) *mcpvisor.Error {
 // jsonrpc/remarks.go).
 func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
 	failed := jsonrpc.ServerError(c.redactor.JSON(env.Error))
-	readable := failed.Kind == mcpvisor.KindRPC // if not, the line may be a torn log line
+	readable := failed.Kind == mcpvisor.ErrRPC // if not, the line may be a torn log line
 	if readable && jsonrpc.MayFailRequest(failed) && c.failOnlyRequest(failed) {
 		return
 	}

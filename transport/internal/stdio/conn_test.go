@@ -90,7 +90,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	require.False(t, p.end(&supervisor.Cause{Kind: supervisor.CauseProbe}), "only the first cause counts")
 	check := func(got outcome, want mcpvisor.Outcome) {
 		require.NotNil(t, got.err)
-		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
+		require.Equal(t, mcpvisor.ErrCrashed, got.err.Kind)
 		require.Equal(t, want, got.err.Outcome)
 		require.Equal(t, []string{"bye"}, got.err.Stderr)
 		cause := testutil.AsError[*supervisor.Cause](t, got.err)
@@ -148,14 +148,14 @@ func TestConn_responses(t *testing.T) {
 		"in a batch":          {`[7,{"id":ID,"result":1}]`, `1`, "", ""},
 		"behind a banner":     {"Server v1.0 running\n{half a line\n" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"behind a long line":  {long + "\n" + `{"id":ID,"result":1}`, `1`, "", ""},
-		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", mcpvisor.KindRPC, "no such thing"},
-		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", mcpvisor.KindRPC, "m"},
+		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", mcpvisor.ErrRPC, "no such thing"},
+		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", mcpvisor.ErrRPC, "m"},
 		"result, error null":  {`{"id":ID,"result":2,"error":null}`, `2`, "", ""},
-		"error, a bare text":  {`{"id":ID,"error":"out of disk space"}`, "", mcpvisor.KindRPC, "out of disk space"},
-		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", mcpvisor.KindProtocol, "cannot be read"},
-		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", mcpvisor.KindProtocol, "not valid JSON"},
-		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", mcpvisor.KindProtocol, "longer than 4096 bytes"},
-		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", mcpvisor.KindProtocol, "raise Limits.MaxMessageBytes"},
+		"error, a bare text":  {`{"id":ID,"error":"out of disk space"}`, "", mcpvisor.ErrRPC, "out of disk space"},
+		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", mcpvisor.ErrProtocol, "cannot be read"},
+		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", mcpvisor.ErrProtocol, "not valid JSON"},
+		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", mcpvisor.ErrProtocol, "longer than 4096 bytes"},
+		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", mcpvisor.ErrProtocol, "raise Limits.MaxMessageBytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
@@ -336,7 +336,7 @@ func TestErrorWithoutID(t *testing.T) {
 			id := p.readMessage().ID
 			p.writeLine("%s", line)
 			got := <-ended
-			require.Equal(t, mcpvisor.KindRPC, got.err.Kind)
+			require.Equal(t, mcpvisor.ErrRPC, got.err.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, got.err.Outcome)
 			require.ErrorContains(t, got.err, "Parse error")
 			require.Zero(t, p.discarded.Counts())
@@ -366,7 +366,7 @@ func TestErrorWithoutID(t *testing.T) {
 		p.writeLine(parseError)
 		p.writeProgress(id, 1)
 		go p.readMessage()
-		require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, (<-ended).err.Kind)
 		synctest.Wait()
 	})
 	testutil.RunInBubble(t, "before_a_handler_of_the_host", func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestErrorWithoutID(t *testing.T) {
 		defer synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			got := <-ended
-			require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+			require.Equal(t, mcpvisor.ErrTimeout, got.err.Kind)
 			require.ErrorContains(t, got.err, "an error that names no request: Parse error")
 		}
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.discarded.Counts())

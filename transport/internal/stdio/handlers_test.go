@@ -225,7 +225,7 @@ func TestRounds_unsent_later_round(t *testing.T) {
 	p := newPartner(t, true)
 	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
 	send := func(context.Context, transport.Request) (json.RawMessage, error) {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
 	_, err := s.(*session).open.Load().sender.Handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
 	e := testutil.AsError[*mcpvisor.Error](t, err)

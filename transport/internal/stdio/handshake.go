@@ -105,7 +105,7 @@ func (a *answer) response(id sdkrpc.ID) *sdkrpc.Response {
 			return &sdkrpc.Response{ID: id, Error: &sdkrpc.Error{Code: sdkrpc.CodeParseError, Message: "the answer holds " + err.Error()}}
 		}
 		return &sdkrpc.Response{ID: id, Result: bytes.TrimSpace(a.result)}
-	case a.err.Kind == mcpvisor.KindRPC:
+	case a.err.Kind == mcpvisor.ErrRPC:
 		return &sdkrpc.Response{ID: id, Error: a.err.Cause}
 	}
 	text := a.err.Cause.Error()

@@ -134,7 +134,7 @@ func TestLineQueue_full_pipe(t *testing.T) {
 			cancel(cause)
 			for _, e := range ended {
 				got := <-e
-				require.Equal(t, mcpvisor.KindCanceled, got.err.Kind)
+				require.Equal(t, mcpvisor.ErrCanceled, got.err.Kind)
 				require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 				require.ErrorIs(t, got.err, cause)
 			}

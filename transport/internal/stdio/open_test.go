@@ -284,7 +284,7 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 			s := openMemory(t, transporttest.LegacyServer(c.end))
 			_, err := s.Request(t.Context(), transporttest.TinyCall("end"))
 			e := testutil.AsError[*mcpvisor.Error](t, err)
-			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+			require.Equal(t, mcpvisor.ErrCrashed, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			transporttest.RequireClosed(t, s.Released(), "the session is not released")
 			require.Equal(t, supervisor.CauseExit, s.Cause().Kind)

@@ -60,7 +60,7 @@ func TestReading_leader_ends(t *testing.T) {
 	p := newIdlePeer(t)
 	t.Run("timeout", func(t *testing.T) {
 		_, ended := p.startLeader(context.Background(), transport.Request{Method: "m", Timeout: 20 * time.Millisecond})
-		require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, (<-ended).err.Kind)
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 	})
 	t.Run("context", func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestReading_leader_ends(t *testing.T) {
 		ended = p.startRequest(ctx, transport.Request{Method: "m"})
 		id = p.readMessage().ID
 		cancel()
-		require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, (<-ended).err.Kind)
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 		p.answer(id, `{}`) // late
 		require.Eventually(t, func() bool { return p.discarded.Counts().Unmatched == 1 }, time.Minute, time.Millisecond)
@@ -89,7 +89,7 @@ func TestReading_leader_ends(t *testing.T) {
 
 	_, ended = p.startLeader(context.Background(), transport.Request{Method: "m"})
 	p.end(&supervisor.Cause{Kind: supervisor.CauseSignal, Message: "killed"})
-	require.Equal(t, mcpvisor.KindCrashed, (<-ended).err.Kind)
+	require.Equal(t, mcpvisor.ErrCrashed, (<-ended).err.Kind)
 }
 
 // TestReading_leader_gives_up: a caller reads nothing but answers. All else is handled by the
@@ -108,7 +108,7 @@ func TestReading_leader_gives_up(t *testing.T) {
 		p.writeLine(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		<-noticed
 		cancel()
-		require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, (<-ended).err.Kind)
 		close(release)
 	})
 	for name, text := range map[string]string{
@@ -150,7 +150,7 @@ func TestReading_leader_gives_up(t *testing.T) {
 		p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`+"\n"+`{"jsonrpc":"2.0","id":%d,"result":"%s"}`, jsonrpc.EndID-1, id, strings.Repeat("x", 40<<10))
 		require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, 10*time.Second, time.Millisecond)
 		cancel()
-		require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrCanceled, (<-ended).err.Kind)
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 		other.Release()
 		one.Release()
@@ -161,14 +161,14 @@ func TestReading_leader_gives_up(t *testing.T) {
 		p := newIdlePeer(t)
 		_, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
 		p.writeLine(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad"}}`)
-		require.Equal(t, mcpvisor.KindRPC, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrRPC, (<-ended).err.Kind)
 	})
 	t.Run("half a line", func(t *testing.T) {
 		p := newIdlePeer(t)
 		_, ended := p.startLeader(context.Background(), transport.Request{Method: "m", Timeout: 20 * time.Millisecond})
 		_, err := io.WriteString(p.out, `{"jsonrpc":"2.0","id":7,"method":`)
 		require.NoError(t, err)
-		require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, (<-ended).err.Kind)
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 		p.writeLine(`"ping"}`)
 		require.EqualValues(t, 7, p.readMessage().ID)
@@ -262,7 +262,7 @@ func TestReading_loses_nothing(t *testing.T) {
 					if got.err == nil {
 						require.Equal(t, want, got.result)
 					} else {
-						require.Contains(t, []mcpvisor.ErrorKind{mcpvisor.KindTimeout, mcpvisor.KindCanceled}, got.err.Kind, "%v", got.err)
+						require.Contains(t, []mcpvisor.ErrorKind{mcpvisor.ErrTimeout, mcpvisor.ErrCanceled}, got.err.Kind, "%v", got.err)
 					}
 				}
 			})

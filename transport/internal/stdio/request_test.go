@@ -93,7 +93,7 @@ func TestRequest_timeouts_count_from_Began(t *testing.T) {
 			p.readMessage()
 			read := make(chan transporttest.Message, 1)
 			go func() { read <- p.readMessage() }()
-			require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+			require.Equal(t, mcpvisor.ErrTimeout, (<-ended).err.Kind)
 			require.InDelta(t, time.Minute, time.Since(r.Began), float64(jsonrpc.SweepGrain))
 			require.Equal(t, "notifications/cancelled", (<-read).Method)
 		})
@@ -113,7 +113,7 @@ func TestRequest_keeps_no_params(t *testing.T) {
 			_, err := p.in.Peek(1) // the server has read the beginning
 			require.NoError(t, err)
 			cancel()
-			require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+			require.Equal(t, mcpvisor.ErrCanceled, (<-ended).err.Kind)
 			for i := range params {
 				params[i] = 'x'
 			}
@@ -141,7 +141,7 @@ func TestRequest_error_is_redacted(t *testing.T) {
 func TestRequest_session_not_open(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
 	s := d.NewSession()
-	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.KindUnavailable, mcpvisor.KindClosed} {
+	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.ErrUnavailable, mcpvisor.ErrClosed} {
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
 		e := testutil.AsError[*mcpvisor.Error](t, err)
 		require.Equal(t, kind, e.Kind)
@@ -221,7 +221,7 @@ func TestCancel_notifies_the_server(t *testing.T) {
 				cancel()
 			}
 			got := <-ended
-			require.Equal(t, mcpvisor.KindCanceled, got.err.Kind)
+			require.Equal(t, mcpvisor.ErrCanceled, got.err.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, got.err.Outcome)
 			require.ErrorIs(t, got.err, ctx.Err())
 			m := p.readMessage()
@@ -248,7 +248,7 @@ func TestDeadline_of_an_unsent_request(t *testing.T) {
 		start := time.Now()
 		got := <-p.startRequest(t.Context(), transport.Request{Method: "second", Timeout: time.Minute})
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+		require.Equal(t, mcpvisor.ErrTimeout, got.err.Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 		require.True(t, got.err.Retryable())
 
@@ -292,7 +292,7 @@ func TestStream_ends_with_the_response(t *testing.T) {
 	}
 	p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 	o := <-ended
-	require.Equal(t, mcpvisor.KindCanceled, o.err.Kind)
+	require.Equal(t, mcpvisor.ErrCanceled, o.err.Kind)
 	require.Zero(t, p.discarded.Counts().Unmatched)
 }
 
@@ -322,7 +322,7 @@ func TestStream_cancelled_without_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, 10*time.Millisecond)
 	stop()
-	require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+	require.Equal(t, mcpvisor.ErrCanceled, (<-ended).err.Kind)
 	other := p.startRequest(t.Context(), transport.Request{Method: "tools/list"})
 	require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 	m := p.readMessage()

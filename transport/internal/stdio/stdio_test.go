@@ -132,7 +132,7 @@ func TestStdio_killed_with_call_in_flight(t *testing.T) {
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	err = <-failed
 	e := testutil.AsError[*mcpvisor.Error](t, err)
-	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+	require.Equal(t, mcpvisor.ErrCrashed, e.Kind)
 	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
 	require.Equal(t, "killed", s.Cause().Signal)
 	require.Contains(t, s.Cause().Stderr, "last line")

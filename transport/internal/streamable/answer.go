@@ -166,7 +166,7 @@ func (e *exchanger) readErrorStatus(resp *http.Response, id int64, ref endpoint.
 		httpErr.Err = rpc
 	}
 	switch {
-	case httpErr.Kind == mcpvisor.KindAuthRequired, httpErr.Kind == mcpvisor.KindUnavailable:
+	case httpErr.Kind == mcpvisor.ErrAuthRequired, httpErr.Kind == mcpvisor.ErrUnavailable:
 		return reply{}, ended, httpErr
 	case hasOurID:
 		if httpErr.SessionLost && httpErr.Status == http.StatusNotFound && httpErr.Outcome == mcpvisor.OutcomeNotSent {

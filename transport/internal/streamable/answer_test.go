@@ -64,11 +64,11 @@ func TestBody_answerBeforeItsEnd(t *testing.T) {
 		"object, line end":              {200, "\r\n " + `{"jsonrpc":"2.0","id":$id,"result":` + result + "}\n", ""},
 		"pretty":                        {200, "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": $id,\n  \"result\": " + result + "\n}\n", ""},
 		"byte order mark":               {200, "\ufeff" + `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`, ""},
-		"byte order mark, error status": {400, "\ufeff" + `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"byte order mark, error status": {400, "\ufeff" + `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.ErrRPC},
 		"batch":                         {200, `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,"result":` + result + `}]`, ""},
-		"error":                         {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
-		"error status":                  {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
-		"error status, no id":           {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"error":                         {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.ErrRPC},
+		"error status":                  {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.ErrRPC},
+		"error status, no id":           {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, mcpvisor.ErrRPC},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -208,10 +208,10 @@ func TestErrorStatus_bodyStalls(t *testing.T) {
 		kind  mcpvisor.ErrorKind
 		after time.Duration // at least this, and less than the next second
 	}{
-		"no authorization":  {stallBody(401, ""), mcpvisor.KindAuthRequired, endpoint.BodyTimeout},
-		"too many requests": {stallBody(429, "slow down"), mcpvisor.KindUnavailable, endpoint.BodyTimeout},
-		"a cut answer":      {stallBody(500, `{"jsonrpc":"2.0","error":{"code":`), mcpvisor.KindProtocol, endpoint.BodyTimeout},
-		"a slow answer":     {slow, mcpvisor.KindRPC, 10 * endpoint.BodyTimeout},
+		"no authorization":  {stallBody(401, ""), mcpvisor.ErrAuthRequired, endpoint.BodyTimeout},
+		"too many requests": {stallBody(429, "slow down"), mcpvisor.ErrUnavailable, endpoint.BodyTimeout},
+		"a cut answer":      {stallBody(500, `{"jsonrpc":"2.0","error":{"code":`), mcpvisor.ErrProtocol, endpoint.BodyTimeout},
+		"a slow answer":     {slow, mcpvisor.ErrRPC, 10 * endpoint.BodyTimeout},
 	}
 	for name, row := range rows {
 		testutil.RunInBubble(t, name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestErrorStatus_brokenBodyProvesNothing(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	e := requireCallFails(t, openSession(t, specFor(web.URL)))
-	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.ErrCrashed, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 }
 

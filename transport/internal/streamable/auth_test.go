@@ -116,7 +116,7 @@ func TestAuth_stepUpFailsOneCall(t *testing.T) {
 	authorizing := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store}))
 	unattended := openSession(t, authSpec(a, oauth.Config{Store: store}))
 	e := requireCallFails(t, unattended)
-	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.ErrAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	require.Nil(t, unattended.Cause(), "requests that need no more scopes continue")
 	_, err := unattended.Request(transporttest.Context(t), transport.Request{Method: "ping"})
@@ -357,7 +357,7 @@ func TestAuthorizer_refused(t *testing.T) {
 	before = len(s.requests("tools/call"))
 	a.functions.Store(&authFunctions{always(testToken("old"), nil), again("another")})
 	e := requireCallFails(t, session)
-	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.ErrAuthRequired, e.Kind)
 	require.Equal(t, "check HTTP.Auth, and what its credential may do", e.Hint)
 	require.Len(t, s.requests("tools/call"), before+8)
 }
@@ -372,16 +372,16 @@ func TestAuthorizer_fails(t *testing.T) {
 		says, hint string
 		ends       bool
 	}{
-		"an_error":               {credential: always(nil, errors.New("the vault is sealed; a-secret-token")), kind: mcpvisor.KindUnavailable, says: "the vault is sealed; ***", hint: "check HTTP.Auth"},
-		"unavailable":            {credential: always(nil, &mcpvisor.AuthUnavailable{RetryAfter: time.Minute, Hint: "unseal it", Err: errors.New("the vault is sealed")}), kind: mcpvisor.KindUnavailable, says: "the vault is sealed", hint: "unseal it"},
-		"user_needed":            {credential: always(nil, required), kind: mcpvisor.KindAuthRequired, says: "log in", ends: true},
-		"panic":                  {credential: func(context.Context) (mcpvisor.Credential, error) { panic("of the host") }, kind: mcpvisor.KindUnavailable, says: "Auth panicked: of the host"},
-		"credential_fails":       {credential: always(testToken("broken"), nil), kind: mcpvisor.KindUnavailable, says: "the key is lost"},
-		"credential_panics":      {credential: always(testToken("panics"), nil), kind: mcpvisor.KindUnavailable, says: "Auth panicked: of the credential"},
-		"user_needed_after_401":  {credential: always(testToken("401"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { return nil, required }, kind: mcpvisor.KindAuthRequired, says: "log in", ends: true},
-		"more_scopes_after_403":  {credential: always(testToken("403"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { return nil, required }, kind: mcpvisor.KindAuthRequired, says: "log in"},
-		"answered_panics":        {credential: always(testToken("401"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { panic("of the host") }, kind: mcpvisor.KindUnavailable, says: "Auth panicked: of the host"},
-		"refusal_without_answer": {credential: always(testToken("401"), nil), kind: mcpvisor.KindAuthRequired, says: "HTTP 401"},
+		"an_error":               {credential: always(nil, errors.New("the vault is sealed; a-secret-token")), kind: mcpvisor.ErrUnavailable, says: "the vault is sealed; ***", hint: "check HTTP.Auth"},
+		"unavailable":            {credential: always(nil, &mcpvisor.AuthUnavailable{RetryAfter: time.Minute, Hint: "unseal it", Err: errors.New("the vault is sealed")}), kind: mcpvisor.ErrUnavailable, says: "the vault is sealed", hint: "unseal it"},
+		"user_needed":            {credential: always(nil, required), kind: mcpvisor.ErrAuthRequired, says: "log in", ends: true},
+		"panic":                  {credential: func(context.Context) (mcpvisor.Credential, error) { panic("of the host") }, kind: mcpvisor.ErrUnavailable, says: "Auth panicked: of the host"},
+		"credential_fails":       {credential: always(testToken("broken"), nil), kind: mcpvisor.ErrUnavailable, says: "the key is lost"},
+		"credential_panics":      {credential: always(testToken("panics"), nil), kind: mcpvisor.ErrUnavailable, says: "Auth panicked: of the credential"},
+		"user_needed_after_401":  {credential: always(testToken("401"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { return nil, required }, kind: mcpvisor.ErrAuthRequired, says: "log in", ends: true},
+		"more_scopes_after_403":  {credential: always(testToken("403"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { return nil, required }, kind: mcpvisor.ErrAuthRequired, says: "log in"},
+		"answered_panics":        {credential: always(testToken("401"), nil), answered: func(mcpvisor.Credential, int) (mcpvisor.Credential, error) { panic("of the host") }, kind: mcpvisor.ErrUnavailable, says: "Auth panicked: of the host"},
+		"refusal_without_answer": {credential: always(testToken("401"), nil), kind: mcpvisor.ErrAuthRequired, says: "HTTP 401"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestAuth("t")
@@ -561,7 +561,7 @@ func TestDPoP_nonceAgainAndAgain(t *testing.T) {
 			})
 			on.Store(true)
 			e := requireCallFails(t, session)
-			require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.ErrUnavailable, e.Kind, e.Error())
 			require.ErrorContains(t, e, "demands another nonce")
 			usable := strings.HasPrefix(name, "another") || name == "the same"
 			require.EqualValues(t, map[bool]int{true: 2, false: 1}[usable], demands.Load())
@@ -618,7 +618,7 @@ func TestAuth_userNeededLater(t *testing.T) {
 	requireServing(t, session)
 	a.Revoke(true, false)
 	e := requireCallFails(t, session)
-	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.ErrAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	required := testutil.AsError[*mcpvisor.AuthRequired](t, e)
 	require.NotEmpty(t, required.URL)

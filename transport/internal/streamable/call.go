@@ -56,7 +56,7 @@ func (c *calls) request(ctx context.Context, r *transport.Request) (json.RawMess
 	}
 	a := c.server.agreed.Load()
 	if a == nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
@@ -100,7 +100,7 @@ func (c *calls) sendExchange(ex *exchange, r *transport.Request) (json.RawMessag
 	a := c.server.agreed.Load()
 	header, err := c.header(a, r)
 	if err != nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, jsonrpc.CallMeta(a.meta, r.Caller)), header)
 	if (httpErr != nil && !httpErr.SessionLost || httpErr == nil && got.errorMember != nil) && verdictOf(got, httpErr) == refused {
@@ -208,7 +208,7 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 			c.notifyCancelled(ex)
 		}
 		e := jsonrpc.RequestError(ex.ctx, nil, httpErr.Outcome, httpErr)
-		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
+		if e.Kind == mcpvisor.ErrTimeout && e.Cause == nil {
 			e.Cause = httpErr.Remark
 		}
 		return e

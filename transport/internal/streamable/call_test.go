@@ -120,12 +120,12 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 		open := s.exchanger.table.startRequest(t.Context(), new(transporttest.ToolCall))
 		defer open.finish()
 		<-canceled.ctx.Done()
-		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
+		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered}
 		e := testutil.AsError[*mcpvisor.Error](t, s.calls.callError(canceled, answered))
-		require.Equal(t, mcpvisor.KindRPC, e.Kind)
+		require.Equal(t, mcpvisor.ErrRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 		require.ErrorAs(t, s.calls.callError(open, answered), &e)
-		require.Equal(t, mcpvisor.KindRPC, e.Kind)
+		require.Equal(t, mcpvisor.ErrRPC, e.Kind)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestRequest_beforeOpen(t *testing.T) {
 	_, err := s.Request(t.Context(), transporttest.ToolCall)
 	var e *mcpvisor.Error
 	require.True(t, errors.As(err, &e))
-	require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+	require.Equal(t, mcpvisor.ErrUnavailable, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	why := &supervisor.Cause{Kind: supervisor.CauseRequested}
 	s.Abort(why)
@@ -191,7 +191,7 @@ func TestCall_encodingNotOffered(t *testing.T) {
 			e := requireCallFails(t, s)
 			require.ErrorContains(t, e, row.says)
 			require.NotContains(t, e.Error(), "packed")
-			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+			require.Equal(t, mcpvisor.ErrProtocol, e.Kind)
 			require.Equal(t, row.outcome, e.Outcome)
 			require.NotContains(t, e.Error(), "broke")
 			web.handle("tools/call", nil)

@@ -65,7 +65,7 @@ func (e *exchanger) post(ex *exchange, body []byte, header http.Header) *endpoin
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
 			httpErr = e.server.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), e.sessionRef())
-			if !httpErr.SessionLost && httpErr.Kind != mcpvisor.KindAuthRequired {
+			if !httpErr.SessionLost && httpErr.Kind != mcpvisor.ErrAuthRequired {
 				e.server.log.Debug().Str("reply", httpErr.Message).Msg("server did not accept a message")
 				httpErr = nil
 			}

@@ -408,7 +408,7 @@ func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 	call.Timeout = 50 * time.Millisecond
 	_, err = s.Request(context.Background(), call)
 	e := testutil.AsError[*mcpvisor.Error](t, err)
-	require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+	require.Equal(t, mcpvisor.ErrTimeout, e.Kind)
 	require.NotErrorIs(t, err, mcpvisor.ErrCanceled)
 }
 

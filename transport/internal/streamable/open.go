@@ -145,7 +145,7 @@ func (n *negotiation) sendRequest(ctx context.Context, r *sdkrpc.Request, body [
 		switch {
 		case earlier.IsUnavailable():
 			return nil, earlier
-		case earlier.Kind == mcpvisor.KindAuthRequired:
+		case earlier.Kind == mcpvisor.ErrAuthRequired:
 			unauthorized = earlier
 		}
 	}
@@ -361,7 +361,7 @@ func (n *negotiation) modernEraError() *endpoint.HTTPError {
 	return &endpoint.HTTPError{
 		Message: fmt.Sprintf("the server does not speak %s or newer%s, and Era is set to %q", jsonrpc.ModernVersion, detail, mcpvisor.EraModern),
 		Hint:    "leave Era empty to negotiate it",
-		Kind:    mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeNotSent,
+		Kind:    mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeNotSent,
 		CauseKind: supervisor.CauseVersion, Permanent: true,
 	}
 }
@@ -375,5 +375,5 @@ func discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
 		return nil
 	}
 	return &endpoint.HTTPError{Message: "the server refused server/discover: " + err.Cause.Error(), Err: err.Cause,
-		Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, CauseKind: supervisor.CauseHandshake}
+		Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeAnswered, CauseKind: supervisor.CauseHandshake}
 }

@@ -105,7 +105,7 @@ func TestAgainstSDK_paramHeaders(t *testing.T) {
 	_, err = s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"` + strings.Repeat("z", 1<<20) + `"}}`)})
 	e := testutil.AsError[*mcpvisor.Error](t, err)
-	require.Equal(t, mcpvisor.KindInvalid, e.Kind)
+	require.Equal(t, mcpvisor.ErrInvalid, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 

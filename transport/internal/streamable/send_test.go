@@ -169,7 +169,7 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 			m.mu.Unlock()
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
-			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+			require.Equal(t, mcpvisor.ErrUnavailable, e.Kind)
 			require.Len(t, web.requests("tools/call"), 4)
 			m.mu.Lock()
 			m.killNew = false
@@ -411,7 +411,7 @@ func TestHTTP2_unprocessedAlways(t *testing.T) {
 		return true
 	})
 	e := requireCallFails(t, s)
-	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.ErrUnavailable, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
 	require.Equal(t, 1+endpoint.MaxUnprocessedRetries, calls)

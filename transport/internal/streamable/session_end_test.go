@@ -33,7 +33,7 @@ func TestSessionLost_withoutSession(t *testing.T) {
 	web.session = ""
 	web.handle("tools/call", firstTime(replyStatus(404, "", "")))
 	s := openSession(t, specFor(web.URL))
-	require.Equal(t, mcpvisor.KindProtocol, requireCallFails(t, s).Kind)
+	require.Equal(t, mcpvisor.ErrProtocol, requireCallFails(t, s).Kind)
 	requireServing(t, s)
 }
 
@@ -75,7 +75,7 @@ func TestServerDies_duringCall(t *testing.T) {
 	require.NoError(t, server.Close())
 	for range calls {
 		e := testutil.AsError[*mcpvisor.Error](t, <-failed)
-		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.ErrCrashed, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	}
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -206,7 +206,7 @@ func TestSessionLossOf(t *testing.T) {
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			require.Equal(t, row.lost, s.Cause() != nil, e.Error())
 			if row.lost {
-				require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+				require.Equal(t, mcpvisor.ErrCrashed, e.Kind, e.Error())
 				require.ErrorContains(t, e, "forgot the session")
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 				transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -245,7 +245,7 @@ func TestSessionLost_answerWithOurID(t *testing.T) {
 			s := openSession(t, specFor(web.URL))
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, e.Error())
-			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.ErrRPC, e.Kind, e.Error())
 			require.Equal(t, row.ends, s.Cause() != nil)
 		})
 	}

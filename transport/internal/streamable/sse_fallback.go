@@ -119,7 +119,7 @@ func (n *negotiation) recordSSE(info *mcpvisor.SessionInfo) {
 // suggestStreamable adds a hint to the error of a server that, contrary to its spec, does
 // not offer HTTP+SSE.
 func (n *negotiation) suggestStreamable(httpErr *endpoint.HTTPError) *endpoint.HTTPError {
-	if n.server.spec.HTTP.SSE && httpErr.Status >= 400 && httpErr.Status < 500 && httpErr.Kind != mcpvisor.KindAuthRequired {
+	if n.server.spec.HTTP.SSE && httpErr.Status >= 400 && httpErr.Status < 500 && httpErr.Kind != mcpvisor.ErrAuthRequired {
 		httpErr.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
 	return httpErr

@@ -304,7 +304,7 @@ func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 		}
 		for range calls {
 			e := testutil.AsError[*mcpvisor.Error](t, <-failed)
-			require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.ErrProtocol, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}
 		require.Equal(t, time.Second+confirmTimeout, time.Since(began))

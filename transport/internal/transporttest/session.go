@@ -124,7 +124,7 @@ var ForeignCauses = map[string]error{
 	"a refused dial":          &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"a refused proxy":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"an unknown host":         &net.DNSError{Name: "db.example", IsNotFound: true},
-	"another call's timeout":  fmt.Errorf("other: %w", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Cause: jsonrpc.ErrOverdue}),
+	"another call's timeout":  fmt.Errorf("other: %w", &mcpvisor.Error{Kind: mcpvisor.ErrTimeout, Cause: jsonrpc.ErrOverdue}),
 	"the sentinel of timeout": mcpvisor.ErrTimeout,
 	"another server's death":  &supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"},
 }
@@ -134,7 +134,7 @@ func RequireCanceled(t *testing.T, err, is, cause error, outcome mcpvisor.Outcom
 	t.Helper()
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.KindCanceled, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.ErrCanceled, e.Kind, e.Error())
 	require.Equal(t, outcome, e.Outcome, e.Error())
 	require.ErrorIs(t, err, is)
 	if cause != nil {

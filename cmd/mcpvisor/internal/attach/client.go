@@ -336,9 +336,9 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 	if errors.Is(err, ErrNotRunning) {
 		return ErrNotRunning
 	}
-	detail := api.ErrorDetail{Kind: mcpvisor.KindUnavailable, Message: "the connection to mcpvisor run was lost: " + err.Error()}
+	detail := api.ErrorDetail{Kind: mcpvisor.ErrUnavailable, Message: "the connection to mcpvisor run was lost: " + err.Error()}
 	if ctx.Err() != nil {
-		detail.Kind, detail.Message = mcpvisor.KindCanceled, "canceled"
+		detail.Kind, detail.Message = mcpvisor.ErrCanceled, "canceled"
 	}
 	if method == http.MethodPost {
 		detail.Outcome = mcpvisor.OutcomeUnknown

@@ -155,9 +155,9 @@ func (b *bridge) giveUp(r *request, why error, sent bool) {
 		b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":{"outcome":%q}}}`+"\n", r.id, codeInternalError, text, outcome))
 		return
 	}
-	failure := facade.ModelError{Code: string(mcpvisor.KindEnded), Message: "Internal Error: " + reason}
+	failure := facade.ModelError{Code: string(mcpvisor.ErrEnded), Message: "Internal Error: " + reason}
 	if !sent {
-		failure.Code, failure.Retryable = string(mcpvisor.KindUnavailable), true
+		failure.Code, failure.Retryable = string(mcpvisor.ErrUnavailable), true
 		failure.Message += ". Nothing was sent, so it is safe to repeat."
 	}
 	result := map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": failure.Message}}, "structuredContent": failure}

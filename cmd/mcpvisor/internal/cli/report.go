@@ -87,7 +87,7 @@ func ReportOf(err error) (r Report) {
 	case errors.As(err, &e):
 		r = Report{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server, Message: err.Error()}
 	case errors.Is(err, context.Canceled):
-		r = Report{Kind: mcpvisor.KindCanceled, Message: err.Error()}
+		r = Report{Kind: mcpvisor.ErrCanceled, Message: err.Error()}
 	default:
 		r = Report{Kind: KindFailed, Message: err.Error()}
 	}
@@ -96,7 +96,7 @@ func ReportOf(err error) (r Report) {
 }
 
 // ErrInterrupted is the error of a command that a signal ended while it waited.
-var ErrInterrupted = &ExitError{Code: ExitFailed, Report: Report{Kind: mcpvisor.KindCanceled, Message: "interrupted before the servers were ready"}}
+var ErrInterrupted = &ExitError{Code: ExitFailed, Report: Report{Kind: mcpvisor.ErrCanceled, Message: "interrupted before the servers were ready"}}
 
 // ExitError is an error with its exit code. It has no message if everything has been
 // printed already.
@@ -132,9 +132,9 @@ func ParseHeader(header string) (name, value string, err error) {
 // UnavailableError is the error about a server that did not become ready. No request
 // was sent to it.
 func UnavailableError(s mcpvisor.ServerStatus, format string, args ...any) error {
-	kind := mcpvisor.KindUnavailable
+	kind := mcpvisor.ErrUnavailable
 	if s.State == supervisor.StateUnauthorized {
-		kind = mcpvisor.KindAuthRequired
+		kind = mcpvisor.ErrAuthRequired
 	}
 	return &ExitError{Code: ExitUnavailable, Report: Report{Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Server: s.Name, Message: fmt.Sprintf(format, args...)}}
 }

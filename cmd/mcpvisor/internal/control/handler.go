@@ -308,9 +308,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, answer any, err
 
 // bodyError is the error of a body that cannot be used.
 func bodyError(err error) error {
-	kind := mcpvisor.KindInvalid
+	kind := mcpvisor.ErrInvalid
 	if errors.Is(err, jsonanswer.ErrNoRoom) {
-		kind = mcpvisor.KindOverloaded
+		kind = mcpvisor.ErrOverloaded
 	}
 	return &mcpvisor.Error{Op: "read the request", Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }
@@ -318,7 +318,7 @@ func bodyError(err error) error {
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, build func(*jsonanswer.Encoder)) {
 	answer, err := h.answers.Encode(r.Context(), build)
 	if errors.Is(err, jsonanswer.ErrNoRoom) {
-		err = &mcpvisor.Error{Op: "answer", Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+		err = &mcpvisor.Error{Op: "answer", Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
 	}
 	if err != nil {
 		writeError(w, err)
@@ -373,7 +373,7 @@ func (h *Handler) inspect(_ context.Context, query url.Values) (any, error) {
 	if found, ok := h.client.Inspect(server); ok {
 		return found, nil
 	}
-	return nil, &mcpvisor.Error{Server: server, Op: "inspect", Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
+	return nil, &mcpvisor.Error{Server: server, Op: "inspect", Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 }
 
 // ResolveRequest is the body of POST /run/resolve: a key, and the facade.KeyResolution of it.
@@ -475,7 +475,7 @@ func (c *Change) Done() string {
 
 func (h *Handler) reload(_ context.Context, request ReloadRequest) (any, error) {
 	if h.of.Reload == nil {
-		return nil, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")}
+		return nil, &mcpvisor.Error{Op: "reload", Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("these servers are copies, and no configuration is read again for them")}
 	}
 	return h.of.Reload(request.DryRun), nil
 }
@@ -538,7 +538,7 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 		if h.answers.Take(len(result)) {
 			defer h.answers.Return(len(result))
 		} else {
-			err = &mcpvisor.Error{Op: "call " + query.Get("tool"), Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: jsonanswer.ErrNoRoom}
+			err = &mcpvisor.Error{Op: "call " + query.Get("tool"), Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: jsonanswer.ErrNoRoom}
 		}
 	}
 	jsonanswer.SetDeadline(w, len(result))

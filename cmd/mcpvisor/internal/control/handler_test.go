@@ -130,15 +130,15 @@ func TestBodies_that_are_not_one_object(t *testing.T) {
 		for _, body := range []string{"", "null", "[]", `{"server":"s"} x`, `{"server":"s"}{}`, `{"sever":"s"}`, `{"server":5}`, "{"} {
 			for _, path := range []string{"/run/read", "/run/prompt"} {
 				detail := post(path, body)
-				require.Equal(t, mcpvisor.KindInvalid, detail.Kind, "%s %s: %s", path, body, detail.Message)
+				require.Equal(t, mcpvisor.ErrInvalid, detail.Kind, "%s %s: %s", path, body, detail.Message)
 				require.Equal(t, mcpvisor.OutcomeNotSent, detail.Outcome, "%s %s: %s", path, body, detail.Message)
 			}
 		}
 		for _, path := range []string{"/run/call?tool=s/echo&timeout=9223372036855s", "/run/call?tool=s/echo&timeout=5", "/run/call?tool=s/echo&timeout=x"} {
-			require.Equal(t, mcpvisor.KindInvalid, post(path, "{}").Kind, path)
+			require.Equal(t, mcpvisor.ErrInvalid, post(path, "{}").Kind, path)
 		}
 		for _, body := range []string{"{} x", "{}{}", "[]", "null x", "5"} {
-			require.Equal(t, mcpvisor.KindInvalid, post("/run/call?tool=s/echo", body).Kind, body)
+			require.Equal(t, mcpvisor.ErrInvalid, post("/run/call?tool=s/echo", body).Kind, body)
 		}
 		require.Zero(t, h.bodies.Held())
 	})

@@ -256,7 +256,7 @@ func (h *Handler) handOver(context.Context, struct{}) (any, error) {
 		})
 	}
 	if end == nil {
-		return nil, &mcpvisor.Error{Op: "hand over", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("this run does not end for another one")}
+		return nil, &mcpvisor.Error{Op: "hand over", Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("this run does not end for another one")}
 	}
 	return struct{}{}, nil
 }

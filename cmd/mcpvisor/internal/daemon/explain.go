@@ -30,7 +30,7 @@ func (r *reloader) countEnded(changes []control.Change) (ended func()) {
 		recent, _ := r.client.History().Calls(seq)
 		for i := range changes {
 			for _, c := range recent {
-				if c.Server == changes[i].Server && c.Gen == gens[i] && (c.Kind == mcpvisor.KindClosed || c.Kind == mcpvisor.KindEnded) {
+				if c.Server == changes[i].Server && c.Gen == gens[i] && (c.Kind == mcpvisor.ErrClosed || c.Kind == mcpvisor.ErrEnded) {
 					changes[i].Cut++
 				}
 			}

@@ -317,7 +317,7 @@ func (o *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
 		o.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, o.Reason(s))
 	}
 	if len(unready) == len(all) {
-		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
+		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.ErrUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil
 }

@@ -359,7 +359,7 @@ func TestEvents_of_a_day(t *testing.T) {
 func TestCalls_alike(t *testing.T) {
 	f := outage()
 	for range 20 {
-		f.calls.Unknown = append(f.calls.Unknown, monitor.CallRecord{Server: "files", Target: "write", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown})
+		f.calls.Unknown = append(f.calls.Unknown, monitor.CallRecord{Server: "files", Target: "write", Began: clock, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown})
 	}
 	f.calls.Recent = []monitor.CallRecord{{Server: "files", Target: "read", Began: clock}}
 	text := ansi.Strip(shown(t, f, 100, 24, "c").View().Content)
@@ -426,7 +426,7 @@ type removedSource struct{ *fakeSource }
 
 func (removedSource) Server(_ context.Context, name string) (api.Server, error) {
 	if name == "removed" {
-		return api.Server{}, &mcpvisor.Error{Kind: mcpvisor.KindUnknownServer}
+		return api.Server{}, &mcpvisor.Error{Kind: mcpvisor.ErrUnknownServer}
 	}
 	return api.Server{}, nil
 }
@@ -509,7 +509,7 @@ func TestCall_asks(t *testing.T) {
 // A call whose outcome is unknown says so. One that runs is cancelled by esc, and the form stays.
 func TestCall_fails(t *testing.T) {
 	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) {
-		return "", &mcpvisor.Error{Op: "call files/read", Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}
+		return "", &mcpvisor.Error{Op: "call files/read", Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown}
 	}, "enter")
 	require.Contains(t, ansi.Strip(m.View().Content), "may have been executed")
 
@@ -536,9 +536,9 @@ func TestCall_of_a_tool_that_asks(t *testing.T) {
 // All calls have a screen: in flight, of unknown outcome, and ended. So has what needs attention.
 func TestLists_of_all(t *testing.T) {
 	f := crowd()
-	f.calls.Unknown = []monitor.CallRecord{{Seq: 7, Server: "files", Target: "pay", Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
+	f.calls.Unknown = []monitor.CallRecord{{Seq: 7, Server: "files", Target: "pay", Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown}}
 	f.calls.Recent = append(f.calls.Unknown, monitor.CallRecord{Seq: 8, Server: "files", Target: "read", Began: *ago(time.Second), Took: 4 * time.Millisecond},
-		monitor.CallRecord{Seq: 9, Server: "search", Target: "find", Began: clock, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
+		monitor.CallRecord{Seq: 9, Server: "search", Target: "find", Began: clock, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent},
 		monitor.CallRecord{Seq: 10, Server: "files", Method: "resources/read", Began: clock, ToolError: true})
 	for i := range 9 {
 		f.status.Attention = append(f.status.Attention, api.Attention{Server: fmt.Sprintf("team-%02d", i), Kind: api.AttentionParked, Severity: api.SeverityWarning, Text: "ECONNREFUSED", Action: "fix the cause", Since: ago(time.Minute)})

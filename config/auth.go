@@ -24,8 +24,7 @@ func (e *entry) readAuth(v *hujson.Value) {
 	}
 	e.http.Auth = nil
 	if e.oauthEnabled {
-		o := e.oauth
-		e.http.Auth = &o
+		e.http.Auth = new(e.oauth)
 	}
 }
 
@@ -135,8 +134,7 @@ func (e *entry) readTokenStore(v *hujson.Value) oauth.TokenStore {
 func (e *entry) readEnterprise(v *hujson.Value) {
 	e.enterprise = oauth.Enterprise{}
 	e.readObject(v, `{"token_endpoint": "…", "client_id": "…", "id_token_file": "…"}`, enterpriseRows)
-	p := e.enterprise
-	e.oauth.Grant, e.oauth.Enterprise = oauth.GrantJWTBearer, &p
+	e.oauth.Grant, e.oauth.Enterprise = oauth.GrantJWTBearer, new(e.enterprise)
 }
 
 // memoryTokens is the store of all entries with the store "memory", so that specs of equal

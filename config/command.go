@@ -1,12 +1,13 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // readCommand reads the program, or a list of it and its first arguments.
@@ -45,15 +46,8 @@ func (e *entry) splitCommand() {
 		e.warn(e.commandValue, "\"command\" has spaces, and no program of that name is installed; if it is a command line, %s", advice)
 	default:
 		e.stdio.Command, e.stdio.Args = words[0], append(words[1:], e.stdio.Args...)
-		e.warn(e.commandValue, "\"command\" is a command line and is read as the program %q with %s; %s", words[0], countArguments(len(words)-1), advice)
+		e.warn(e.commandValue, "\"command\" is a command line and is read as the program %q with %s; %s", words[0], display.Count(len(words)-1, "argument"), advice)
 	}
-}
-
-func countArguments(n int) string {
-	if n == 1 {
-		return "one argument"
-	}
-	return fmt.Sprintf("%d arguments", n)
 }
 
 // isProgram reports whether a program can be found by the text as it is written.

@@ -12,8 +12,7 @@ import (
 func (e *entry) readTLS(v *hujson.Value) {
 	e.tls = mcpvisor.TLS{}
 	e.readObject(v, `{"ca": "ca.pem"}`, tlsRows)
-	own := e.tls
-	e.http.TLS = &own
+	e.http.TLS = new(e.tls)
 }
 
 // socketURL is the URL of requests through a socket that "url" names.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -69,8 +70,8 @@ type entry struct {
 
 // readEntry reads one server and adds it to the file, or reports why it cannot.
 func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
-	e := &entry{p: p, name: name, line: p.text.line(&m.Name), spec: mcpvisor.ServerSpec{Name: p.names[name], Policy: DefaultRetry, StartSupervised: true}}
-	e.spec.Origin = p.origin(&m.Name)
+	e := &entry{p: p, name: name, line: p.text.line(&m.Name), fileEnv: map[string]string{}, addedHeaders: map[string]string{}, tools: toolKeys{approvals: map[string]*hujson.Value{}},
+		spec: mcpvisor.ServerSpec{Name: p.names[name], Origin: p.origin(&m.Name), Policy: DefaultRetry, StartSupervised: true}}
 	p.secrets = nil
 	object, ok := m.Value.Value.(*hujson.Object)
 	e.disabled, e.skipped = ok && isDisabled(object), p.skips(name)
@@ -98,9 +99,8 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 // startOf returns the members of an entry that say what is started, as they are written.
 func startOf(object *hujson.Object) json.RawMessage {
 	start := map[string]json.RawMessage{}
-	for i := range object.Members {
-		m := &object.Members[i]
-		if name := memberName(m); name == "args" || name == "socket" || slices.Contains(transportKeys, name) {
+	for name, m := range members(object) {
+		if name == "args" || name == "socket" || slices.Contains(transportKeys, name) {
 			start[name] = plainJSON(&m.Value)
 		}
 	}
@@ -114,10 +114,8 @@ func startOf(object *hujson.Object) json.RawMessage {
 // isDisabled reports whether an entry says that it is not to be started. It is known
 // before anything else is read, so that the user is not asked for inputs of it.
 func isDisabled(object *hujson.Object) bool {
-	for i := range object.Members {
-		m := &object.Members[i]
+	for name, m := range members(object) {
 		lit, ok := literal(&m.Value, 't')
-		name := memberName(m)
 		if enables := name == "enabled" || slices.Contains(enabledAliases, name); ok && (name == "disabled" && lit.Bool() || enables && !lit.Bool()) {
 			return true
 		}
@@ -136,9 +134,7 @@ func (e *entry) server() Server {
 // readMembers reads an object by the table of its keys, each key once.
 func (e *entry) readMembers(object *hujson.Object, rows []row) {
 	seen := map[string]bool{}
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
+	for name, m := range members(object) {
 		r := findRow(rows, name)
 		prefix := "."
 		if e.key == "" {
@@ -207,13 +203,8 @@ func (e *entry) failTransport(at *hujson.Value, lacks, hint string) {
 // finish makes the spec of what the keys say, and checks it as a whole. at is
 // the value of the entry.
 func (e *entry) finish(at *hujson.Value) {
-	if e.httpURL != "" {
-		e.http.URL = e.httpURL
-	}
-	typeAt := at
-	if e.kindValue != nil {
-		typeAt = e.kindValue
-	}
+	e.http.URL = cmp.Or(e.httpURL, e.http.URL)
+	typeAt := cmp.Or(e.kindValue, at)
 	e.setHeaders(at)
 	e.readSocketURL(typeAt)
 	e.checkType(typeAt)
@@ -240,6 +231,9 @@ var (
 	endpointKinds = []string{"http", "streamablehttp", "remote", "sse", "ws", "websocket"}
 )
 
+// endpointHints say what is missing without "url", where that is not just an endpoint.
+var endpointHints = map[string]string{"sse": "give the address of the event stream", "ws": "give the address, as in wss://host/path", "websocket": "give the address, as in wss://host/path"}
+
 // plainKind returns a value of "type" in that form.
 func plainKind(kind string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(kind))
@@ -248,26 +242,19 @@ func plainKind(kind string) string {
 // checkType compares "type" with the other keys. An entry that contradicts its
 // type is not used as anything else.
 func (e *entry) checkType(at *hujson.Value) {
-	missing := func(key, hint string) { e.failTransport(at, fmt.Sprintf("has type %q and no %q", e.kind, key), hint) }
-	switch plainKind(e.kind) {
-	case "":
-	case "stdio", "local":
-		if e.stdio.Command == "" && !e.broken {
-			missing("command", "name the program to run")
+	kind := plainKind(e.kind)
+	need := func(value, key, hint string) {
+		if value == "" && !e.broken {
+			e.failTransport(at, fmt.Sprintf("has type %q and no %q", e.kind, key), hint)
 		}
-	case "http", "streamablehttp", "remote":
-		if e.http.URL == "" && !e.broken {
-			missing("url", "give the endpoint")
-		}
-	case "sse": // deprecated since 2025-03-26
-		if e.http.URL == "" && !e.broken {
-			missing("url", "give the address of the event stream")
-		}
-		e.http.SSE = true
-	case "ws", "websocket":
-		if e.http.URL == "" && !e.broken {
-			missing("url", "give the address, as in wss://host/path")
-		}
+	}
+	switch {
+	case kind == "":
+	case slices.Contains(programKinds, kind):
+		need(e.stdio.Command, "command", "name the program to run")
+	case slices.Contains(endpointKinds, kind):
+		e.http.SSE = kind == "sse" // deprecated since 2025-03-26
+		need(e.http.URL, "url", cmp.Or(endpointHints[kind], "give the endpoint"))
 	default:
 		e.fail(at, "type %q is unknown; use \"stdio\", \"http\", \"sse\" or \"ws\"", e.kind)
 	}

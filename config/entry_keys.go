@@ -5,6 +5,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 )
@@ -47,9 +48,9 @@ var entryRows = append([]row{
 	boolRow(func(e *entry) *bool { return &e.spec.Transient }, configkeys.Key{
 		Name: "transient", Default: "false", Field: "Transient", Example: `true`,
 		Meaning: "The program may exit with 0 when its work is done, which is no failure. It is listed, and starts again when it is wanted."}),
-	keyRow((*entry).readStart, configkeys.Key{
-		Name: "start", Type: `"eager" or "lazy"`, Default: `"eager"`, Field: "Start", Example: `"lazy"`,
-		Meaning: "When the server starts: at once, or when something wants it, such as a call or a server that comes after it. A lazy server whose lists are not known is started once for them."}),
+	orDefaultRow(func(e *entry) *mcpvisor.StartMode { return &e.spec.Start }, configkeys.Key{
+		Name: "start", Default: `"eager"`, Field: "Start", Example: `"lazy"`,
+		Meaning: "When the server starts: at once, or when something wants it, such as a call or a server that comes after it. A lazy server whose lists are not known is started once for them."}, "eager", mcpvisor.StartLazy),
 	durationRow(func(e *entry) *time.Duration { return &e.spec.IdleStop }, configkeys.Key{
 		Name: "idle_stop", Default: "never", Field: "IdleStop", Example: `"10m"`,
 		Meaning: "Ends a server that nothing has used for that long. It is listed, and starts again when it is wanted. At least 1s; 0 means never."}),
@@ -122,9 +123,9 @@ var entryRows = append([]row{
 	choiceRow(func(e *entry) *settings.Share { return &e.share }, configkeys.Key{
 		Name: "share", Default: `"shared"`, Example: `"client"`,
 		Meaning: "For how many clients of a gateway (run --mcp, stdio) one process of this server runs: for all, or for one, so that each client has a process of its own. It is for servers that keep something for their client, such as an open page. A fleet refuses \"client\"."}, settings.ShareAll, settings.ShareClient),
-	keyRow((*entry).readEra, configkeys.Key{
-		Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
-		Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."}),
+	orDefaultRow(func(e *entry) *mcpvisor.Era { return &e.spec.Era }, configkeys.Key{
+		Name: "era", Default: `"auto"`, Field: "Era", Example: `"legacy"`,
+		Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."}, "auto", mcpvisor.EraLegacy, mcpvisor.EraModern),
 }, foreignRows...)
 
 // tlsRows are the keys of "tls".

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,15 +104,20 @@ func variableLen(text string) int {
 // the value of a variable stays.
 func (p *parser) expandPath(text string) (string, error) {
 	path, err := p.expand(text)
-	tilde := text == "~" || strings.HasPrefix(text, "~/") || strings.HasPrefix(text, "~"+string(filepath.Separator))
-	if err != nil || !tilde {
+	if err != nil || !beginsAtHome(text) {
 		return path, err
 	}
+	return atHome(path)
+}
+
+func beginsAtHome(path string) bool {
+	return path == "~" || strings.HasPrefix(path, "~/") || strings.HasPrefix(path, "~"+string(filepath.Separator))
+}
+
+// atHome returns a path with the home directory in place of the ~ at its start.
+func atHome(path string) (string, error) {
 	dir, err := homeDir()
-	if err != nil {
-		return "", err
-	}
-	return dir + path[1:], nil
+	return dir + path[1:], err
 }
 
 func homeDir() (string, error) {
@@ -157,7 +163,7 @@ func (i Input) Variable() string {
 	}, i.ID)
 }
 
-// answer is the value of an input, or why it has none.
+// answer is the value of an input or what a program of ${command:…} has printed, or why there is none.
 type answer struct {
 	value string
 	err   error
@@ -169,9 +175,6 @@ func (p *parser) inputValue(id string) (string, error) {
 	a, known := p.answers[id]
 	if !known {
 		a.value, a.err = p.answerInput(id)
-		if p.answers == nil {
-			p.answers = map[string]answer{}
-		}
 		p.answers[id] = a
 	}
 	if p.inputs[id].Password && a.err == nil {
@@ -183,10 +186,8 @@ func (p *parser) inputValue(id string) (string, error) {
 // answerInput takes the value of the variable, else the user's answer, else the
 // default.
 func (p *parser) answerInput(id string) (string, error) {
-	input, declared := p.inputs[id]
-	if !declared {
-		input = Input{ID: id}
-	}
+	input := p.inputs[id]
+	input.ID = id // it need not be declared
 	if value, set := p.lookup(input.Variable()); set {
 		return value, nil
 	}
@@ -233,9 +234,6 @@ func (p *parser) readInput(declaration map[string]any) {
 			input.Options = append(input.Options, text)
 		}
 	}
-	if p.inputs == nil {
-		p.inputs = map[string]Input{}
-	}
 	p.inputs[input.ID] = input
 }
 
@@ -254,9 +252,6 @@ func (e *entry) readEnvFile(v *hujson.Value) {
 	if err != nil {
 		e.fail(v, "envFile %q cannot be read; create it, or correct the path", shown)
 		return
-	}
-	if e.fileEnv == nil {
-		e.fileEnv = map[string]string{}
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -301,9 +296,7 @@ func mergeEnv(under, over map[string]string) map[string]string {
 	if len(under) == 0 {
 		return over
 	}
-	for name, value := range over {
-		under[name] = value
-	}
+	maps.Copy(under, over)
 	return under
 }
 
@@ -323,26 +316,21 @@ func (p *parser) storedSecret(value string, err error) (string, error) {
 // fileValue returns the content of the file that ${file:path} names, without line breaks
 // at its end. A relative path begins at the workspace, ~/ is the home directory.
 func (p *parser) fileValue(shown string) (string, error) {
-	path := shown
+	read, path := readSecret, shown
 	switch {
 	case path == "":
 		return "", errors.New("${file:} names no file; write ${file:/path/of/the/secret}")
 	case p.files != nil:
-		value, err := p.files(shown)
-		if err != nil {
-			return "", fmt.Errorf("${file:%s}: %w", shown, err)
-		}
-		return value, nil
-	case path == "~" || strings.HasPrefix(path, "~/"):
-		dir, err := homeDir()
-		if err != nil {
+		read = p.files
+	case beginsAtHome(path):
+		var err error
+		if path, err = atHome(path); err != nil {
 			return "", err
 		}
-		path = dir + path[1:]
 	case !filepath.IsAbs(path):
 		path = filepath.Join(p.text.workspace, path)
 	}
-	value, err := readSecret(path)
+	value, err := read(path)
 	if err != nil {
 		return "", fmt.Errorf("${file:%s}: %w", shown, err)
 	}
@@ -397,10 +385,7 @@ func (p *parser) commandValue(line string) (string, error) {
 	printed, known := p.printed[key]
 	if !known {
 		output, err := p.commands(words, p.text.workspace)
-		printed = commandOutput{strings.TrimRight(output, "\r\n"), err}
-		if p.printed == nil {
-			p.printed = map[string]commandOutput{}
-		}
+		printed = answer{strings.TrimRight(output, "\r\n"), err}
 		p.printed[key] = printed
 	}
 	switch {
@@ -410,10 +395,4 @@ func (p *parser) commandValue(line string) (string, error) {
 		return "", fmt.Errorf("${command:%s}: it printed nothing; run it by hand", line)
 	}
 	return printed.value, nil
-}
-
-// commandOutput is what a program of ${command:…} has printed.
-type commandOutput struct {
-	value string
-	err   error
 }

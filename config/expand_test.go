@@ -15,10 +15,12 @@ import (
 )
 
 func testParser() *parser {
-	return &parser{text: &text{workspace: "/w"}, lookup: func(name string) (string, bool) {
+	p := newParser()
+	p.text, p.lookup = &text{workspace: "/w"}, func(name string) (string, bool) {
 		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}", "TILDE": "~/x"}[name]
 		return v, ok
-	}}
+	}
+	return p
 }
 
 func TestExpand(t *testing.T) {

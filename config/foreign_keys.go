@@ -19,8 +19,8 @@ var foreignRows = []row{
 			e.failType(v, "an object of strings", `{"X-Header": "VARIABLE"}`)
 			return
 		}
-		for i := range object.Members {
-			e.addHeader(&object.Members[i].Value, memberName(&object.Members[i]), "")
+		for name, m := range members(object) {
+			e.addHeader(&m.Value, name, "")
 		}
 	}, configkeys.Key{
 		Name: "env_http_headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"X-Team": "TEAM"}`,
@@ -63,9 +63,6 @@ func (e *entry) addHeader(v *hujson.Value, name, before string) {
 	if err != nil {
 		e.fail(v, "in %q: %v", e.key, err)
 		return
-	}
-	if e.addedHeaders == nil {
-		e.addedHeaders = map[string]string{}
 	}
 	e.addedHeaders[name] = before + value
 }

@@ -44,11 +44,11 @@ var gatewayRows = []row{
 	countRow(func(e *entry) *int { return &e.gateway.MaxCopiesOfPrincipal }, configkeys.Key{
 		Name: "max_copies_per_principal", Default: "32", Example: `10`,
 		Meaning: "How many of them run for one principal. All clients without a token are one."}),
-	keyRow(func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByAll) }, configkeys.Key{
-		Name: "max_held_mib", Type: "number", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
+	mebibytesRow(func(e *entry) *int64 { return &e.gateway.MaxHeldByAll }, configkeys.Key{
+		Name: "max_held_mib", Default: "a quarter of the memory limit, or 1,024", Example: `512`,
 		Meaning: "How many MiB all clients make the gateway hold: sessions, subscriptions, bodies, unread answers and held calls. What exceeds it is refused."}),
-	keyRow(func(e *entry, v *hujson.Value) { e.readMiB(v, &e.gateway.MaxHeldByPrincipal) }, configkeys.Key{
-		Name: "max_held_mib_per_principal", Type: "number", Default: "256", Example: `64`,
+	mebibytesRow(func(e *entry) *int64 { return &e.gateway.MaxHeldByPrincipal }, configkeys.Key{
+		Name: "max_held_mib_per_principal", Default: "256", Example: `64`,
 		Meaning: "How many of them are for one principal. All clients without a token are one."}),
 }
 

@@ -88,10 +88,9 @@ type groupPlaces struct {
 func (t *text) findGroups(top *hujson.Object) {
 	for m := range membersNamed(top, "groups") {
 		t.groupsAt = append(t.groupsAt, &m.Value)
-		if object, ok := m.Value.Value.(*hujson.Object); ok {
-			for j := range object.Members {
-				t.groups = append(t.groups, memberName(&object.Members[j]))
-			}
+		object, _ := m.Value.Value.(*hujson.Object)
+		for name := range members(object) {
+			t.groups = append(t.groups, name)
 		}
 	}
 }
@@ -108,9 +107,7 @@ func (p *parser) readGroups(later []*text) {
 		case !ok:
 			e.failType(v, "an object", `{"web": {"members": ["browser", "scraper"]}}`)
 		default:
-			for j := range object.Members {
-				m := &object.Members[j]
-				name := memberName(m)
+			for name, m := range members(object) {
 				if !slices.ContainsFunc(later, func(t *text) bool { return slices.Contains(t.groups, name) }) {
 					e.within("."+name, func() { e.readGroup(name, m) })
 				}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,12 +42,11 @@ func flatten(keys []configkeys.Key, prefix string, rows []row) []configkeys.Key 
 
 // findRow returns the row of a key or of one of its aliases, or nil.
 func findRow(rows []row, key string) *row {
-	for i := range rows {
-		if rows[i].Name == key || slices.Contains(rows[i].Aliases, key) {
-			return &rows[i]
-		}
+	i := slices.IndexFunc(rows, func(r row) bool { return r.Name == key || slices.Contains(r.Aliases, key) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &rows[i]
 }
 
 // rowNames lists the keys of a table, aliases included.
@@ -77,61 +77,49 @@ func objectRow(rows []row, k configkeys.Key) row {
 	return row{Key: k, nested: rows, read: func(e *entry, v *hujson.Value) { e.readObject(v, k.Example, rows) }}
 }
 
-// The functions below make a row whose value goes into the field that an argument returns.
-
-func textRow(field func(*entry) *string, k configkeys.Key) row {
-	return keyRow(func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }, k)
+// fieldRow returns a function that makes rows of a type. read reads a value into the field that the function is given. An empty
+// type is that of the key.
+func fieldRow[T any](kind string, read func(*entry, *hujson.Value, *T)) func(field func(*entry) *T, k configkeys.Key) row {
+	return func(field func(*entry) *T, k configkeys.Key) row {
+		k.Type = cmp.Or(kind, k.Type)
+		return keyRow(func(e *entry, v *hujson.Value) { read(e, v, field(e)) }, k)
+	}
 }
 
-func pathRow(field func(*entry) *string, k configkeys.Key) row {
-	k.Type = "path"
-	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readFilePath(v) }, k)
-}
-
-func listRow(field func(*entry) *[]string, k configkeys.Key) row {
-	k.Type = "list of strings"
-	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readList(v) }, k)
-}
-
-func mapRow(field func(*entry) *map[string]string, k configkeys.Key) row {
-	k.Type = "object of strings"
-	return keyRow(func(e *entry, v *hujson.Value) { *field(e) = e.readMap(v) }, k)
-}
+var (
+	textRow      = fieldRow("", (*entry).readText)
+	pathRow      = fieldRow("path", func(e *entry, v *hujson.Value, into *string) { *into = e.readFilePath(v) })
+	listRow      = fieldRow("list of strings", func(e *entry, v *hujson.Value, into *[]string) { *into = e.readList(v) })
+	mapRow       = fieldRow("object of strings", func(e *entry, v *hujson.Value, into *map[string]string) { *into = e.readMap(v) })
+	boolRow      = fieldRow("boolean", (*entry).readBool)
+	countRow     = fieldRow("number", (*entry).readCount)
+	mebibytesRow = fieldRow("number", (*entry).readMiB)
+	durationRow  = fieldRow("duration", (*entry).readDuration)
+)
 
 // choiceRow makes the row of one of several texts.
 func choiceRow[T ~string](field func(*entry) *T, k configkeys.Key, choices ...T) row {
-	k.Type = orTexts(choices)
 	schema := oneOfTexts(choices...)
-	return keyRow(func(e *entry, v *hujson.Value) { readChoice(e, v, field(e), choices...) }, k).describedBy(&schema)
+	return fieldRow(orTexts(choices), func(e *entry, v *hujson.Value, into *T) { readChoice(e, v, into, choices...) })(field, k).describedBy(&schema)
 }
 
-func boolRow(field func(*entry) *bool, k configkeys.Key) row {
-	k.Type = "boolean"
-	return keyRow(func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }, k)
-}
-
-func countRow(field func(*entry) *int, k configkeys.Key) row {
-	k.Type = "number"
-	return keyRow(func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }, k)
-}
-
-func durationRow(field func(*entry) *time.Duration, k configkeys.Key) row {
-	k.Type = "duration"
-	return keyRow(func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }, k)
+// orDefaultRow is choiceRow for a field whose zero value the first of the texts means.
+func orDefaultRow[T ~string](field func(*entry) *T, k configkeys.Key, zero T, others ...T) row {
+	r := choiceRow(field, k, append([]T{zero}, others...)...)
+	read := r.read
+	r.read = func(e *entry, v *hujson.Value) {
+		if read(e, v); *field(e) == zero {
+			*field(e) = ""
+		}
+	}
+	return r
 }
 
 // The functions below write defaults as the documentation shows them.
 
 // shortDuration writes a duration without parts that are zero: 1m, not 1m0s.
 func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }
 
 // mebibytes writes a number of bytes that is a multiple of 1 MiB.

@@ -77,8 +77,7 @@ func Parse(data []byte, filename string, opts ...Option) (*File, error) {
 
 // parseTexts reads files as one. It knows the entries of all of them before it reads any.
 func parseTexts(texts []*text, opts []Option) (*File, error) {
-	p := &parser{file: &File{}, lookup: os.LookupEnv, inputs: map[string]Input{},
-		places: groupPlaces{groups: map[string]place{}, members: map[string]place{}, after: map[string]place{}}}
+	p := newParser()
 	for _, o := range opts {
 		if o != nil {
 			o(p)
@@ -357,17 +356,14 @@ type Server struct {
 // Find returns the server with a name: that of the server, or else that of its
 // entry in the file. It reports false if the file has neither.
 func (f *File) Find(name string) (Server, bool) {
-	for _, matches := range []func(*Server) bool{
-		func(s *Server) bool { return s.Spec.Name == name },
-		func(s *Server) bool { return s.Entry == name },
-	} {
-		for i := range f.Servers {
-			if matches(&f.Servers[i]) {
-				return f.Servers[i], true
-			}
-		}
+	i := slices.IndexFunc(f.Servers, func(s Server) bool { return s.Spec.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(f.Servers, func(s Server) bool { return s.Entry == name })
 	}
-	return Server{}, false
+	if i < 0 {
+		return Server{}, false
+	}
+	return f.Servers[i], true
 }
 
 // Specs returns the specs of the servers that are neither disabled nor skipped, in the order

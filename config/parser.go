@@ -2,6 +2,7 @@ package config
 
 import (
 	"iter"
+	"os"
 	"slices"
 
 	"github.com/tailscale/hujson"
@@ -20,7 +21,7 @@ type parser struct {
 	ask       func(Input) (string, error)                        // nil if the user cannot be asked
 	keyring   func(service, account string) (string, error)      // nil without a keyring
 	commands  func(command []string, dir string) (string, error) // nil: none is run
-	printed   map[string]commandOutput                           // by folder and command
+	printed   map[string]answer                                  // by folder and command
 	files     func(path string) (string, error)                  // nil: they are read
 	webSocket func(WebSocket) *mcpvisor.Transport                // nil if WebSockets are not reached
 	workspace string                                             // empty for the directory of each file
@@ -44,6 +45,12 @@ type parser struct {
 	places     groupPlaces
 	// secrets are the texts that the server of the current entry must not show.
 	secrets []string
+}
+
+func newParser() *parser {
+	return &parser{file: &File{}, lookup: os.LookupEnv, inputs: map[string]Input{}, answers: map[string]answer{}, printed: map[string]answer{},
+		origins: map[string][]string{}, approvals: map[string]bool{},
+		places: groupPlaces{groups: map[string]place{}, members: map[string]place{}, after: map[string]place{}}}
 }
 
 // The keys below which a file lists its servers.
@@ -70,11 +77,9 @@ func (p *parser) readEntries() {
 				l.path, t.lists[0].path, t.line(&t.lists[0].member.Name))
 		}
 		servers, _ := l.member.Value.Value.(*hujson.Object) // parse has checked it
-		for j := range servers.Members {
-			m := &servers.Members[j]
-			name := memberName(m)
+		for name, m := range members(servers) {
 			if p.replaced[name] {
-				p.noteReplaced(name, &m.Name)
+				p.origins[name] = append(p.origins[name], p.origin(&m.Name))
 				continue
 			}
 			if line, twice := lines[name]; twice {
@@ -95,28 +100,19 @@ func (p *parser) skips(name string) bool {
 	return p.limited && !slices.Contains(p.only, name) && !slices.Contains(p.only, p.names[name])
 }
 
-// noteReplaced keeps where an entry is that a later file replaces.
-func (p *parser) noteReplaced(name string, at *hujson.Value) {
-	if p.origins == nil {
-		p.origins = map[string][]string{}
-	}
-	p.origins[name] = append(p.origins[name], p.origin(at))
-}
-
 // findLists returns every list of servers, even where a key is there twice: a
 // JSON decoder would take the last one, silently.
 func (p *parser) findLists(top *hujson.Object) (lists []serverList) {
 	find := func(object *hujson.Object, prefix string) {
-		for i := range object.Members {
-			m := &object.Members[i]
-			if key := memberName(m); key == keyMCPServers || key == keyServers {
+		for key, m := range members(object) {
+			if key == keyMCPServers || key == keyServers {
 				lists = append(lists, serverList{prefix + key, m})
 			}
 		}
 	}
 	find(top, "")
-	for i := range top.Members { // VS Code's settings
-		if inner, ok := top.Members[i].Value.Value.(*hujson.Object); ok && memberName(&top.Members[i]) == "mcp" {
+	for m := range membersNamed(top, "mcp") { // VS Code's settings
+		if inner, ok := m.Value.Value.(*hujson.Object); ok {
 			find(inner, "mcp.")
 			p.readInputs(inner)
 		}
@@ -128,20 +124,30 @@ func (p *parser) findLists(top *hujson.Object) (lists []serverList) {
 // entryNames returns the names of all entries, in the order of the file.
 func entryNames(lists []serverList) (names []string) {
 	for _, l := range lists {
-		if servers, ok := l.member.Value.Value.(*hujson.Object); ok {
-			for i := range servers.Members {
-				names = append(names, memberName(&servers.Members[i]))
-			}
+		servers, _ := l.member.Value.Value.(*hujson.Object)
+		for name := range members(servers) {
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
+// members yields the members of an object with their names; none of nil.
+func members(object *hujson.Object) iter.Seq2[string, *hujson.ObjectMember] {
+	return func(yield func(string, *hujson.ObjectMember) bool) {
+		for i := 0; object != nil && i < len(object.Members); i++ {
+			if m := &object.Members[i]; !yield(memberName(m), m) {
+				return
+			}
+		}
+	}
+}
+
 // membersNamed yields the members of an object that have a name, which may be several.
-func membersNamed(object *hujson.Object, name string) iter.Seq[*hujson.ObjectMember] {
+func membersNamed(object *hujson.Object, wanted string) iter.Seq[*hujson.ObjectMember] {
 	return func(yield func(*hujson.ObjectMember) bool) {
-		for i := range object.Members {
-			if m := &object.Members[i]; memberName(m) == name && !yield(m) {
+		for name, m := range members(object) {
+			if name == wanted && !yield(m) {
 				return
 			}
 		}

@@ -6,24 +6,21 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // readRetry reads false, "none", a number of attempts, or an object.
 func (e *entry) readRetry(v *hujson.Value) {
 	p := &e.spec.Policy
-	if lit, ok := literal(v, 't'); ok {
-		if !lit.Bool() {
-			*p = supervisor.NoRetry()
-		}
+	flag, isFlag := literal(v, 't')
+	text, isText := literal(v, '"')
+	switch _, isNumber := literal(v, '0'); {
+	case isFlag && flag.Bool():
 		return
-	}
-	if lit, ok := literal(v, '"'); ok && lit.String() == "none" {
+	case isFlag, isText && text.String() == "none":
 		*p = supervisor.NoRetry()
 		return
-	}
-	if _, ok := literal(v, '0'); ok {
+	case isNumber:
 		e.readCount(v, &p.MaxAttempts)
 		return
 	}
@@ -80,12 +77,9 @@ func (e *entry) readTimeout(v *hujson.Value) {
 // timeoutsFor is what to write in place of a "timeout" that is not a number: the user's
 // own value where that can stand in "timeouts".
 func timeoutsFor(v *hujson.Value) string {
-	if object, ok := v.Value.(*hujson.Object); ok {
-		for i := range object.Members {
-			if m := &object.Members[i]; memberName(m) == "call" {
-				v = &m.Value
-			}
-		}
+	object, _ := v.Value.(*hujson.Object)
+	for m := range membersNamed(object, "call") {
+		v = &m.Value
 	}
 	text := `"60s"`
 	if lit, ok := literal(v, '"'); ok {
@@ -117,25 +111,10 @@ func (e *entry) readMaxQueued(v *hujson.Value) {
 
 // readProbe reads false, true, or an object.
 func (e *entry) readProbe(v *hujson.Value) {
-	if lit, ok := literal(v, 't'); ok {
-		if !lit.Bool() {
-			e.spec.Probe.Interval = -1
-		}
-		return
-	}
-	e.readObject(v, `{"interval": "30s"}, or false`, probeRows)
-}
-
-// readEra reads the generation of the protocol.
-func (e *entry) readEra(v *hujson.Value) {
-	if readChoice(e, v, &e.spec.Era, "auto", mcpvisor.EraLegacy, mcpvisor.EraModern); e.spec.Era == "auto" {
-		e.spec.Era = mcpvisor.EraAuto
-	}
-}
-
-// readStart reads when the server starts.
-func (e *entry) readStart(v *hujson.Value) {
-	if readChoice(e, v, &e.spec.Start, "eager", mcpvisor.StartLazy); e.spec.Start == "eager" {
-		e.spec.Start = mcpvisor.StartEager
+	switch flag, isFlag := literal(v, 't'); {
+	case !isFlag:
+		e.readObject(v, `{"interval": "30s"}, or false`, probeRows)
+	case !flag.Bool():
+		e.spec.Probe.Interval = -1
 	}
 }

@@ -105,10 +105,9 @@ func (t *text) check() error {
 
 func (t *text) noListsError(root *hujson.Value, top *hujson.Object) error {
 	at, hint := root.StartOffset, "put the servers below one of them"
-	for i := range top.Members {
-		m := &top.Members[i]
-		if near := nearest.Names(memberName(m), []string{keyMCPServers, keyServers}); len(near) > 0 {
-			at, hint = m.Name.StartOffset, fmt.Sprintf("rename %q to %q", memberName(m), near[0])
+	for name, m := range members(top) {
+		if near := nearest.Names(name, []string{keyMCPServers, keyServers}); len(near) > 0 {
+			at, hint = m.Name.StartOffset, fmt.Sprintf("rename %q to %q", name, near[0])
 			break
 		}
 	}

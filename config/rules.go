@@ -20,13 +20,13 @@ var ruleRows = []row{
 	choiceRow(func(e *entry) *rules.Action { return &e.rule.Do }, configkeys.Key{
 		Name: "do", Default: "none: it is required", Example: `"ask"`,
 		Meaning: "What is done with the calls that match all of the other keys: they are sent, sent if a person approves, or refused."}, rules.Allow, rules.Ask, rules.Deny),
-	rulePatternRow(func(r *rules.Rule) *string { return &r.Principal }, configkeys.Key{
+	rulePatternRow(func(e *entry) *string { return &e.rule.Principal }, configkeys.Key{
 		Name: "principal", Default: "all callers", Example: `"ci"`,
 		Meaning: "A pattern for the client of the gateway that calls, by the name of its token. Clients without a token and commands have an empty one, which only * matches."}),
-	rulePatternRow(func(r *rules.Rule) *string { return &r.Server }, configkeys.Key{
+	rulePatternRow(func(e *entry) *string { return &e.rule.Server }, configkeys.Key{
 		Name: "server", Default: "all servers", Example: `"fs"`,
 		Meaning: "A pattern for the server. In a pattern, * stands for any text and ? for one character."}),
-	rulePatternRow(func(r *rules.Rule) *string { return &r.Tool }, configkeys.Key{
+	rulePatternRow(func(e *entry) *string { return &e.rule.Tool }, configkeys.Key{
 		Name: "tool", Default: "all tools", Example: `"write_*"`,
 		Meaning: "A pattern for the tool, by the name by which it is listed, without the server."}),
 	keyRow(func(e *entry, v *hujson.Value) {
@@ -41,16 +41,12 @@ var ruleRows = []row{
 		Meaning: "What the annotations of the tool must say. It needs \"lock\": \"enforce\", because a server can write there what it likes."}),
 }
 
-func rulePatternRow(field func(*rules.Rule) *string, k configkeys.Key) row {
-	k.Type = "pattern"
-	return row{Key: k, read: func(e *entry, v *hujson.Value) {
-		text, ok := e.readString(v)
-		if ok && text == "" {
-			e.fail(v, "%q is empty; remove it, or write \"*\"", e.key)
-		}
-		*field(e.rule) = text
-	}}
-}
+var rulePatternRow = fieldRow("pattern", func(e *entry, v *hujson.Value, into *string) {
+	text, ok := e.readString(v)
+	if *into = text; ok && text == "" {
+		e.fail(v, "%q is empty; remove it, or write \"*\"", e.key)
+	}
+})
 
 // topKeys are the keys at the top of a file. Files of other hosts have further ones there.
 var topKeys = []string{keyMCPServers, keyServers, "gateway", "groups", "inputs", "journal", "lock", "records", "rules"}
@@ -58,9 +54,8 @@ var topKeys = []string{keyMCPServers, keyServers, "gateway", "groups", "inputs",
 // misspelt yields the members at the top whose name is nearly key, and whose value is what key may have.
 func misspelt(top *hujson.Object, key string, may func(*hujson.Value) bool) iter.Seq[*hujson.ObjectMember] {
 	return func(yield func(*hujson.ObjectMember) bool) {
-		for i := range top.Members {
-			m := &top.Members[i]
-			if name := memberName(m); !slices.Contains(topKeys, name) && slices.Contains(nearest.Names(name, topKeys), key) && may(&m.Value) && !yield(m) {
+		for name, m := range members(top) {
+			if !slices.Contains(topKeys, name) && slices.Contains(nearest.Names(name, topKeys), key) && may(&m.Value) && !yield(m) {
 				return
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/settings"
 	"github.com/mcpvisor/mcpvisor/internal/configkeys"
 	"github.com/mcpvisor/mcpvisor/oauth"
@@ -121,12 +120,9 @@ func inputsSchema() *jsonSchema {
 
 // entrySchema is the schema of an entry: nothing is checked in one that is disabled.
 func entrySchema() *jsonSchema {
-	flag := func(key string, value bool) *jsonSchema {
-		return &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{key: {Enum: []any{value}}}}
-	}
-	disabled := []*jsonSchema{flag("disabled", true), flag("enabled", false)}
-	for _, alias := range enabledAliases {
-		disabled = append(disabled, flag(alias, false))
+	disabled := []*jsonSchema{having("disabled", &jsonSchema{Enum: []any{true}})}
+	for _, key := range append([]string{"enabled"}, enabledAliases...) {
+		disabled = append(disabled, having(key, &jsonSchema{Enum: []any{false}}))
 	}
 	return &jsonSchema{
 		Type: []string{"object"},
@@ -152,8 +148,7 @@ func serverSchema() *jsonSchema {
 	kind := func(names ...string) *jsonSchema {
 		var kinds []*jsonSchema
 		for _, key := range append([]string{"type"}, findRow(entryRows, "type").Aliases...) {
-			kinds = append(kinds, &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{
-				key: {Type: []string{"string"}, Pattern: kindPattern(names)}}})
+			kinds = append(kinds, having(key, &jsonSchema{Type: []string{"string"}, Pattern: kindPattern(names)}))
 		}
 		return &jsonSchema{AnyOf: kinds}
 	}
@@ -168,16 +163,19 @@ func serverSchema() *jsonSchema {
 
 // hasProgram accepts an object whose "command" is a text that matches a pattern, or a list that is not empty.
 func hasProgram(pattern string) *jsonSchema {
-	list := &jsonSchema{Required: []string{"command"}, Properties: map[string]*jsonSchema{"command": {Type: []string{"array"}, MinItems: 1}}}
-	return &jsonSchema{AnyOf: []*jsonSchema{hasText(pattern, "command"), list}}
+	return &jsonSchema{AnyOf: []*jsonSchema{hasText(pattern, "command"), having("command", &jsonSchema{Type: []string{"array"}, MinItems: 1})}}
+}
+
+// having accepts an object with a key whose value a schema accepts.
+func having(key string, value *jsonSchema) *jsonSchema {
+	return &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{key: value}}
 }
 
 // hasText accepts an object with a text that matches a pattern below one of the keys.
 func hasText(pattern string, keys ...string) *jsonSchema {
 	var s jsonSchema
 	for _, key := range keys {
-		s.AnyOf = append(s.AnyOf, &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{
-			key: {Type: []string{"string"}, Pattern: pattern}}})
+		s.AnyOf = append(s.AnyOf, having(key, &jsonSchema{Type: []string{"string"}, Pattern: pattern}))
 	}
 	if len(s.AnyOf) == 1 {
 		return s.AnyOf[0]
@@ -257,7 +255,7 @@ func (r row) valueSchema() jsonSchema {
 
 var (
 	textSchema   = jsonSchema{Type: []string{"string"}}
-	countSchema  = jsonSchema{Type: []string{"integer"}, Minimum: number(0), Maximum: number(math.MaxInt32)}
+	countSchema  = jsonSchema{Type: []string{"integer"}, Minimum: new(0.0), Maximum: new(float64(math.MaxInt32))}
 	listSchema   = jsonSchema{Type: []string{"array"}, Items: &textSchema}
 	scalarSchema = jsonSchema{Type: []string{"string", "number", "boolean"}}
 	// patternSchema is one pattern of names of tools.
@@ -283,13 +281,12 @@ var typeSchemas = map[string]jsonSchema{
 	`"required" or "assume"`:   oneOfTexts("required", "assume"),
 	"boolean":                  {Type: []string{"boolean"}},
 	"number":                   countSchema,
-	"number from 0 to 1":       {Type: []string{"number"}, Minimum: number(0), Maximum: number(1)},
+	"number from 0 to 1":       {Type: []string{"number"}, Minimum: new(0.0), Maximum: new(1.0)},
 	`number, or "unlimited"`:   anyOf(countSchema, oneOfTexts("unlimited")),
 	"duration": anyOf(jsonSchema{Type: []string{"string"}, Pattern: durationPattern},
-		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
+		jsonSchema{Type: []string{"number"}, Minimum: new(-maxSeconds), Maximum: new(maxSeconds)}),
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
-		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
-	`"eager" or "lazy"`:                              oneOfTexts("eager", mcpvisor.StartLazy),
+		jsonSchema{Type: []string{"number"}, Minimum: new(0.0), Maximum: new(maxSeconds)}),
 	"pattern":                                        *patternSchema,
 	"list of strings":                                listSchema,
 	`"always", "conflict" or "never"`:                oneOfTexts(settings.PrefixAlways, settings.PrefixOnConflict, settings.PrefixNever),
@@ -300,7 +297,6 @@ var typeSchemas = map[string]jsonSchema{
 	"command line for the shell, or list of strings": {Type: []string{"array", "string"}, Items: &textSchema},
 	`"stdio", "http", "sse" or "ws"`: anyOf(oneOfTexts("stdio", "http", "sse", "ws"),
 		jsonSchema{Type: []string{"string"}, Pattern: kindPattern(append(append([]string{""}, programKinds...), endpointKinds...))}),
-	`"auto", "legacy" or "modern"`: oneOfTexts("auto", mcpvisor.EraLegacy, mcpvisor.EraModern),
 	`"authorization_code" or "client_credentials"`: anyOf(
 		oneOfTexts(oauth.GrantAuthorizationCode, oauth.GrantClientCredentials, oauth.GrantJWTBearer, ""),
 		jsonSchema{Type: []string{"string"}, Pattern: variablePattern}),
@@ -310,9 +306,7 @@ var typeSchemas = map[string]jsonSchema{
 
 // callTimeoutSchema is the schema of other hosts' "timeout". What it rejects is ignored by
 // the loader, with a warning.
-var callTimeoutSchema = &jsonSchema{Type: []string{"number"}, Above: number(0), Maximum: number(1e9)}
-
-func number(n float64) *float64 { return &n }
+var callTimeoutSchema = &jsonSchema{Type: []string{"number"}, Above: new(0.0), Maximum: new(1e9)}
 
 func anyOf(schemas ...jsonSchema) (s jsonSchema) {
 	for i := range schemas {

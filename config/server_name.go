@@ -54,11 +54,10 @@ func plainName(entry string) string {
 
 // hashedName makes a legal name that is not taken. It lengthens the hash if another entry has
 // the name already. That happens only on purpose.
-func hashedName(entry string, taken func(string) bool) string {
+func hashedName(entry string, taken func(string) bool) (name string) {
 	sum := sha256.Sum256([]byte(entry))
 	hash := hex.EncodeToString(sum[:])
 	stem := plainName(entry)
-	name := ""
 	for digits := nameHashLength; digits < maxNameLength-len("s-"); digits += nameHashLength {
 		name = stem[:min(len(stem), maxNameLength-1-digits)] + "-" + hash[:digits]
 		if !taken(name) {

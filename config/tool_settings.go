@@ -73,9 +73,8 @@ func (e *entry) expandedJSON(v *hujson.Value) any {
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		out := map[string]any{}
-		for i := range value.Members {
-			m := &value.Members[i]
-			e.within("."+memberName(m), func() { out[memberName(m)] = e.expandedJSON(&m.Value) })
+		for name, m := range members(value) {
+			e.within("."+name, func() { out[name] = e.expandedJSON(&m.Value) })
 		}
 		return out
 	case *hujson.Array:

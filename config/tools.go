@@ -31,9 +31,7 @@ func (e *entry) readTools(v *hujson.Value) {
 		e.allowTools(v)
 		return
 	}
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
+	for name, m := range members(object) {
 		_, isList := m.Value.Value.(*hujson.Array)
 		tool, isObject := m.Value.Value.(*hujson.Object)
 		flag, isFlag := literal(&m.Value, 't')
@@ -86,9 +84,6 @@ func (e *entry) noteApproval(v *hujson.Value) {
 	if list, ok := v.Value.(*hujson.Array); ok && len(list.Elements) == 0 {
 		return
 	}
-	if e.tools.approvals == nil {
-		e.tools.approvals = map[string]*hujson.Value{}
-	}
 	e.tools.approvals[e.key] = v
 }
 
@@ -103,9 +98,6 @@ func (e *entry) setTools() {
 	for _, key := range slices.Sorted(maps.Keys(t.approvals)) {
 		if e.p.approvals[key] {
 			continue
-		}
-		if e.p.approvals == nil {
-			e.p.approvals = map[string]bool{}
 		}
 		e.p.approvals[key] = true
 		e.warn(t.approvals[key], "%q has no effect, in this entry and all others, because mcpvisor asks before a call only where \"rules\" say so; "+

@@ -111,9 +111,7 @@ func readMapOf[T any](e *entry, v *hujson.Value, wanted, example string, read fu
 		return nil
 	}
 	out := make(map[string]T, len(object.Members))
-	for i := range object.Members {
-		m := &object.Members[i]
-		name := memberName(m)
+	for name, m := range members(object) {
 		e.within("."+name, func() {
 			if _, twice := out[name]; twice {
 				e.fail(&m.Name, "%q is set twice; remove one of them", e.key)

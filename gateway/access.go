@@ -87,33 +87,25 @@ func requireToken(o *options, inner http.Handler) http.Handler {
 	checked := auth.RequireBearerToken(o.verify, o.verifyDetails)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner.ServeHTTP(w.(verdict).ResponseWriter, r) //nolint:forcetypeassert // it is the one below
 	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { checked.ServeHTTP(verdict{w}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { checked.ServeHTTP(verdict{w, o.clients}, r) })
 }
 
-// verdict writes the answer to a request whose token is not valid, or cannot be checked.
-type verdict struct{ http.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter. The go-sdk answers with 500 if a verifier fails.
-func (v verdict) WriteHeader(status int) {
-	if status == http.StatusInternalServerError {
-		status = http.StatusServiceUnavailable
-		v.Header().Set("Retry-After", "1")
-	}
-	v.ResponseWriter.WriteHeader(status)
-}
-
-// tokenWriter counts the requests that are refused for want of a valid token.
-type tokenWriter struct {
+// verdict writes the answer to a request whose token is not valid, which is counted, or cannot be checked.
+type verdict struct {
 	http.ResponseWriter
 	clients *clients.Registry
 }
 
-// WriteHeader implements http.ResponseWriter.
-func (w tokenWriter) WriteHeader(status int) {
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		w.clients.Refuse(clients.RefusedToken)
+// WriteHeader implements http.ResponseWriter. The go-sdk answers with 500 if a verifier fails.
+func (v verdict) WriteHeader(status int) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		v.clients.Refuse(clients.RefusedToken)
+	case http.StatusInternalServerError:
+		status = http.StatusServiceUnavailable
+		v.Header().Set("Retry-After", "1")
 	}
-	w.ResponseWriter.WriteHeader(status)
+	v.ResponseWriter.WriteHeader(status)
 }
 
 // NewToken returns a random token of 52 letters and digits, for [WithTokens].
@@ -232,7 +224,7 @@ func isOwnPage(origin string, r *http.Request) bool {
 func (o *options) allowPage(header http.Header, r *http.Request) {
 	header.Set("Vary", "Origin")
 	origin := r.Header.Get("Origin")
-	if !o.hasOrigin(origin) {
+	if origin == "" || !o.hasOrigin(origin) { // most clients are no pages
 		return
 	}
 	header.Set("Access-Control-Allow-Origin", origin)

@@ -106,7 +106,7 @@ func (s *session) receiveNotification(r *jsonrpc.Request, p *params) {
 			return
 		}
 		if id, err := jsonrpc.MakeID(p.requestID); err == nil {
-			s.requests().cancel(id)
+			s.requests.cancel(id)
 		}
 	}
 }

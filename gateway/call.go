@@ -7,15 +7,20 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -78,6 +83,61 @@ func (r *request) callTool() (any, error) {
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.offersTool(tool) },
 	}).perform()
+}
+
+// taskCall is a tool call that may become a task.
+type taskCall struct {
+	session *session
+	modern  bool
+	tool    string
+	relay   *relay.TaskRelay // nil: the client gets no task
+	copy    string           // key of the tenant whose copy got the call; empty: none
+}
+
+// beginTaskCall adds the options about tasks, and the key of the call. Each call needs one of end.
+func (s *session) beginTaskCall(p *params, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
+	made := &taskCall{session: s, modern: p.modern(), tool: tool}
+	switch {
+	case p.hasKey: // the journal follows the task
+		return made, append(opts, relay.WithKeyOf(s.holdOwner.Principal, p.key)), nil
+	case made.modern && p.tasks:
+		made.relay = &relay.TaskRelay{}
+	case made.modern:
+		return made, append(opts, relay.WithoutTasks()), nil
+	case len(p.task) > 0 && s.followsTasks.Load():
+		if listed, ok := s.gateway.client.Tool(tool); ok && listed.TaskSupport == "" {
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(p.name) + " cannot be called as a task. Nothing was sent."}
+		}
+		made.relay = &relay.TaskRelay{TTL: readTTL(p.task)}
+	default:
+		return made, opts, nil
+	}
+	if err := s.gateway.tasks.Reserve(s.owner); err != nil {
+		return nil, nil, err
+	}
+	return made, append(opts, relay.WithTaskRelay(made.relay)), nil
+}
+
+// end gives back what the call holds.
+func (t *taskCall) end() {
+	if t.relay != nil {
+		t.session.gateway.tasks.Release(t.session.owner)
+	}
+}
+
+// result returns the result of the call for the client: the task, if the call has become one.
+func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
+	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
+		return raw
+	}
+	s, name := t.session, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID, Origin: t.relay.Origin, Copy: t.copy}
+	said, _ := task.Read(raw) // it is valid: the facade has read it
+	sealed := s.sealTask(name, t.tool, time.Now().Add(max(s.gateway.opts.http.SessionLifetime, said.TTL)))
+	s.gateway.tasks.Said(s.owner, opentasks.Maker{Peer: s.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
+	if !t.modern {
+		s.watchLegacyTask(&taskHandle{session: s, name: name, sealed: sealed, tool: t.tool})
+	}
+	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
 
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway

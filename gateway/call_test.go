@@ -354,7 +354,7 @@ func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
 	go func() {
 		taken <- s.conn.Write(t.Context(), &jsonrpc.Request{ID: second, Method: "tools/call", Params: json.RawMessage(`{"name":"a/x"}`)})
 	}()
-	q := s.conn.(*connection).session.requests()
+	q := &s.conn.(*connection).session.requests
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -475,6 +475,46 @@ func TestQuestions_client_is_gone_server_is_told(t *testing.T) {
 	}
 }
 
+// What a server sends as a prompt or as contents is passed on as it is, with members that no version has, and large numbers.
+// Only what 2026-07-28 requires is added.
+func TestContents_pass_unchanged(t *testing.T) {
+	const prompt = `"messages":[{"role":"user","content":{"type":"hologram","n":9007199254740993}}],"later":[1.50]`
+	const contents = `"contents":[{"uri":"x:y","later":{"n":9007199254740993}}]`
+	c := newClient(t, legacyRaw(nil, map[string]string{
+		"initialize": legacyHandshake(`{"prompts":{},"resources":{}}`), "prompts/list": `"result":{"prompts":[{"name":"p"}]}`,
+		"resources/list": `"result":{"resources":[{"uri":"x:y","name":"y"}]}`, "resources/templates/list": `"result":{"resourceTemplates":[]}`,
+		"prompts/get": `"result":{` + prompt + `}`, "resources/read": `"result":{` + contents + `}`,
+	}))
+	for meta, complete := range map[string]string{"": "", "," + modernMeta: `"resultType":"complete",`} {
+		s := openRaw(t, Transport(c))
+		if meta == "" {
+			s.initializeWith("{}")
+		}
+		require.Equal(t, "{"+complete+prompt+"}", string(s.call("prompts/get", `{"name":"a/p"`+meta+`}`).Result))
+		require.Equal(t, "{"+complete+`"ttlMs":0,"cacheScope":"private",`+contents+"}", string(s.call("resources/read", `{"uri":"x:y"`+meta+`}`).Result))
+	}
+}
+
+// A result that is no object is not passed on: the client learns that its server has broken the protocol.
+func TestResults_are_objects(t *testing.T) {
+	for _, result := range []string{"null", "[]", "7"} {
+		c := newClient(t, legacyRaw(nil, map[string]string{
+			"initialize": legacyHandshake(`{"tools":{},"prompts":{},"resources":{}}`), "prompts/list": `"result":{"prompts":[{"name":"p"}]}`,
+			"resources/list": `"result":{"resources":[{"uri":"x:y","name":"y"}]}`, "resources/templates/list": `"result":{"resourceTemplates":[]}`,
+			"prompts/get": `"result":` + result, "resources/read": `"result":` + result, "tools/call": `"result":` + result,
+		}))
+		for _, meta := range []string{"", "," + modernMeta} {
+			s := openRaw(t, Transport(c))
+			if meta == "" {
+				s.initializeWith("{}")
+			}
+			require.ErrorContains(t, s.call("prompts/get", `{"name":"a/p"`+meta+`}`).Error, "gave no usable answer", result)
+			require.ErrorContains(t, s.call("resources/read", `{"uri":"x:y"`+meta+`}`).Error, "gave no usable answer", result)
+			require.Contains(t, string(s.call("tools/call", `{"name":"a/x"`+meta+`}`).Result), "gave no usable answer", result)
+		}
+	}
+}
+
 // Two requests subscriptions/listen of one session both keep delivering, and so they do when a third one has ended.
 func TestListen_twice(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
@@ -502,7 +542,7 @@ func TestListen_twice(t *testing.T) {
 	touch := `{"uri":"` + uri + `"}`
 	round("touch", touch, updated, 3)
 	s.notify("notifications/cancelled", `{"requestId":2}`)
-	q := s.conn.(*connection).session.requests()
+	q := &s.conn.(*connection).session.requests
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()

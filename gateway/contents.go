@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade/relay"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // listOf answers a request for one of the lists.
@@ -37,18 +41,12 @@ func (r *request) getPrompt() (any, error) {
 	server, name := found.Server, found.Name
 	return (&upstreamRequest{
 		request: r, server: server,
-		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
-			var result any
-			err := r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
-				if p.relays() {
-					result, err = decodeResult[mcp.GetPromptResult](relay.Of(client).GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.promptArguments, opts...))
-				} else {
-					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.promptArguments, opts...)
-				}
+		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
+			err = r.session.tenancy.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				result, err = relay.Of(client).GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.promptArguments, opts...)
 				return err
 			})
-			encoded, err := encodeResult(result, err, p.modern())
-			return r.gateway.withReferences(server, encoded), err
+			return r.gateway.withReferences(server, result), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.Rules().OffersPrompt(server, name) },
 	}).perform()
@@ -70,24 +68,29 @@ func (r *request) readResource() (any, error) {
 	}
 	return (&upstreamRequest{
 		request: r, server: found.Server,
-		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
-			var whole any
-			err := r.session.tenancy.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
-				if p.relays() {
-					whole, err = decodeResult[mcp.ReadResourceResult](relay.Of(client).ReadResourceRaw(ctx, found.Server, found.URI, opts...))
-				} else {
-					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
-				}
+		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
+			err = r.session.tenancy.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
+				result, err = relay.Of(client).ReadResourceRaw(ctx, found.Server, found.URI, opts...)
 				return err
 			})
-			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
-				result.CacheScope = listing.CacheScope
-			}
-			encoded, err := encodeResult(whole, err, p.modern())
-			return r.gateway.references(found, p.uri).InResult(encoded), err
+			return withCaching(r.gateway.references(found, p.uri).InResult(result)), err
 		},
 		answerTo: answerTo, offered: func() bool { return r.gateway.view.OffersUpdate(found.Server, found.URI) },
 	}).perform()
+}
+
+// withCaching adds what 2026-07-28 requires to say about caching to the contents of a resource.
+func withCaching(result json.RawMessage) json.RawMessage {
+	var missing []byte
+	for _, m := range [][2]string{{"ttlMs", "0"}, {"cacheScope", `"` + listing.CacheScope + `"`}} {
+		if jsonscan.Member(result, m[0]) == nil {
+			missing = fmt.Appendf(missing, "%q:%s,", m[0], m[1])
+		}
+	}
+	if len(missing) == 0 || jsonscan.Member(result, "contents") == nil { // the server requires input
+		return result
+	}
+	return slices.Concat([]byte("{"), missing, bytes.TrimPrefix(result, []byte("{")))
 }
 
 // notFound gives the error of a resource that no server has the code of the version of the request.

@@ -87,8 +87,8 @@
 //	subscriptions.go                      what sessions have subscribed to, and subscriptions/listen
 //	questions.go                          requests of servers, to the client
 //	tasks.go                              tasks
-//	copies.go, copies_legacy.go           servers that run once for each client, or once for older clients
-//	settings.go, limits.go                what a host can set
+//	copies.go                             servers that run once for each client, or once for older clients
+//	settings.go                           what a host can set: what is offered, and what peers may cost
 //
 // The packages in gateway/internal know neither a session nor a request of this package:
 //

@@ -121,9 +121,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if s.gateway.opts.authenticates() {
-		w = tokenWriter{w, s.gateway.opts.clients}
-	}
 	s.handler.ServeHTTP(w, r)
 }
 
@@ -153,11 +150,11 @@ const allowedMethods = "GET, POST, DELETE, OPTIONS"
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	who, status, why := s.gateway.opts.identityOf(r)
 	if status != 0 {
+		if status == http.StatusUnauthorized {
+			s.gateway.opts.clients.Refuse(clients.RefusedToken)
+		}
 		http.Error(w, why, status)
 		return
-	}
-	if unverified, ok := w.(tokenWriter); ok {
-		w = unverified.ResponseWriter
 	}
 	g, status, why := s.gatewayFor(who.Profile, r.PathValue(ProfilePath))
 	if status != 0 {

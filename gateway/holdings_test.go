@@ -71,6 +71,7 @@ func TestHoldings_over_HTTP(t *testing.T) {
 	status, answer := p.post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Contains(t, answer, "end sessions")
+	require.Equal(t, http.StatusTooManyRequests, p.do(t.Context(), http.MethodGet, "").StatusCode, "404 would end its session")
 	status, answer = openUser(t, url, "bob").post(toolCallOf(1, "a__echo", `{"text":"x"}`))
 	require.Equal(t, http.StatusOK, status, answer)
 	s.gateway.opts.settings.hold("ann", -60<<10)

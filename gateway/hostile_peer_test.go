@@ -45,7 +45,7 @@ type hostilePeer struct {
 func (p hostilePeer) flood(n int, message func(i int) *jsonrpc.Request) {
 	p.t.Helper()
 	written := p.floodOn(n, message)
-	q := p.session().session.requests()
+	q := &p.session().session.requests
 	until(p.t, func() bool {
 		select {
 		case <-written:
@@ -130,7 +130,7 @@ func TestHostilePeer(t *testing.T) {
 	for name, misbehave := range map[string]func(p hostilePeer){
 		"pings, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("ping", "{}"))
-			q := p.session().session.requests()
+			q := &p.session().session.requests
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			require.Equal(p.t, hostileLimits.MaxRequests, q.inFlight)
@@ -197,7 +197,7 @@ func TestHostilePeer(t *testing.T) {
 			<-p.floodOn(200, func(i int) *jsonrpc.Request {
 				return numbered("resources/"+[]string{"subscribe", "unsubscribe"}[i%2], fmt.Sprintf(`{"uri":"mcptest://echo/%d"}`, i/2))(i)
 			})
-			until(p.t, func() bool { return len(p.session().session.requests().byIDs()) == 0 })
+			until(p.t, func() bool { return len(p.session().session.requests.byIDs()) == 0 })
 		},
 		"listens to a million resources": func(p hostilePeer) {
 			uris := strings.Repeat(`"mcptest://echo/x",`, 60)
@@ -373,7 +373,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- s.conn.Write(t.Context(), numbered("ping", "")(7)) }()
 	until(t, func() bool {
-		q := s.conn.(*connection).session.requests()
+		q := &s.conn.(*connection).session.requests
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return q.outside.Len() == 1
@@ -398,7 +398,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 func TestWrite_is_canceled_before_a_smaller_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c, WithLimits(Limits{MaxRequestBytes: 4 * requestCost})))
-	q := s.conn.(*connection).session.requests()
+	q := &s.conn.(*connection).session.requests
 	waiting := func(n int) {
 		t.Helper()
 		until(t, func() bool {

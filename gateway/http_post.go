@@ -56,13 +56,6 @@ func (x *httpExchange) busy(what string) {
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
 
-// closing answers a request that came while the gateway shuts down. A 404 would end a session that the
-// next gateway with the same key continues.
-func (x *httpExchange) closing(id jsonrpc.ID) {
-	x.w.Header().Set("Retry-After", "1")
-	x.fail(http.StatusServiceUnavailable, id, message.Busy(errClosing.Error()))
-}
-
 // refuse counts a refused request.
 func (x *httpExchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
 
@@ -79,7 +72,7 @@ func (x *httpExchange) post() {
 		return
 	}
 	body, reserved, ok := x.readBody()
-	defer func() { x.server.reserve(x.principal, 0, -reserved) }()
+	defer func() { x.principal.reserve(0, -reserved) }()
 	if !ok {
 		return
 	}
@@ -146,7 +139,7 @@ func unsupported(h http.Header) string {
 // readBody reads the body. If it reports false, it has answered the request. The caller gives back the
 // reserved bytes.
 func (x *httpExchange) readBody() (body []byte, reserved int, ok bool) {
-	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.server.reserve(x.principal, 0, bytes) })
+	body, reserved, err := x.wire.ReadBody(x.r, func(bytes int) bool { return x.principal.reserve(0, bytes) })
 	var wrong *httpwire.BodyError
 	switch {
 	case errors.As(err, &wrong):
@@ -182,22 +175,12 @@ func (x *httpExchange) initialize(m received) {
 
 // postLegacy answers the messages of a session before 2026-07-28.
 func (x *httpExchange) postLegacy(messages []received, batch bool) {
-	id := x.r.Header.Get(sessionHeader)
-	if id == "" {
+	if x.r.Header.Get(sessionHeader) == "" {
 		x.fail(http.StatusBadRequest, messages[0].id, message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
-	hs, err := x.openSession(id)
-	switch {
-	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
-		x.busy(err.Error())
-		return
-	case errors.Is(err, errClosing):
-		x.closing(messages[0].id)
-		return
-	case err != nil:
-		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, messages[0].id, message.InvalidRequest("%s", err))
+	hs := x.openSession(messages[0].id)
+	if hs == nil {
 		return
 	}
 	defer x.server.closeSession(hs)
@@ -224,11 +207,11 @@ func (x *httpExchange) postLegacy(messages []received, batch bool) {
 		}
 		requests = append(requests, m)
 	}
-	if !x.server.reserve(x.principal, len(requests), 0) {
+	if !x.principal.reserve(len(requests), 0) {
 		x.busy(manyRequests)
 		return
 	}
-	defer x.server.reserve(x.principal, -len(requests), 0)
+	defer x.principal.reserve(-len(requests), 0)
 	for _, m := range messages {
 		switch r := m.request; {
 		case r == nil:
@@ -277,11 +260,11 @@ func (x *httpExchange) postModern(m received, header string) {
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
 	}
-	if !x.server.reserve(x.principal, 1, 0) {
+	if !x.principal.reserve(1, 0) {
 		x.busy(manyRequests)
 		return
 	}
-	defer x.server.reserve(x.principal, -1, 0)
+	defer x.principal.reserve(-1, 0)
 	x.answer(s, []received{m})
 }
 
@@ -393,7 +376,7 @@ func (x *httpExchange) answer(s *session, requests []received) {
 		s.gateway.hub.join(notify, notify.EndListeners)
 		defer s.gateway.hub.leave(notify)
 	}
-	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, unreadAnswers{x.server, x.principal})}
+	e := &exchange{session: s, http: x, asks: httpwire.AcceptsStream(x.r), out: newOutbox(&s.gateway.opts.limits, notify, x.principal)}
 	defer e.out.close()
 	made := make([]*request, len(requests))
 	for i, m := range requests {
@@ -401,7 +384,7 @@ func (x *httpExchange) answer(s *session, requests []received) {
 	}
 	admitted := 0
 	for _, one := range made {
-		if err := s.requests().admit(x.r.Context(), one); err != nil {
+		if err := s.requests.admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++

@@ -35,6 +35,7 @@ func keyOf(n nonce) string { return "session " + string(n[:]) }
 // principal counts what one owner of a token uses. It exists while a request or a session refers to it.
 // Its fields are guarded by Server.mu.
 type principal struct {
+	server   *Server
 	name     string
 	users    int // requests and sessions that refer to it
 	inFlight int // its requests in flight
@@ -60,7 +61,7 @@ func (s *Server) enter(name string) *principal {
 	defer s.mu.Unlock()
 	p := s.principals[name]
 	if p == nil {
-		p = &principal{name: name, account: s.gateway.opts.settings.enter(name)}
+		p = &principal{server: s, name: name, account: s.gateway.opts.settings.enter(name)}
 		s.principals[name] = p
 	}
 	p.users++
@@ -80,12 +81,12 @@ func (s *Server) leaveLocked(p *principal) {
 	}
 }
 
-// reserve counts requests and bytes of a principal. It counts nothing and reports false if the principal
+// reserve counts requests and bytes of the principal. It counts nothing and reports false if the principal
 // would exceed a limit. Negative values give back.
-func (s *Server) reserve(p *principal, requests, bytes int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if requests > 0 && p.inFlight+requests > s.limits.MaxInFlight || bytes > 0 && p.bytes+bytes > s.limits.MaxBytes {
+func (p *principal) reserve(requests, bytes int) bool {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	if limits := &p.server.limits; requests > 0 && p.inFlight+requests > limits.MaxInFlight || bytes > 0 && p.bytes+bytes > limits.MaxBytes {
 		return false
 	}
 	if bytes > 0 && !p.account.Take(bytes) {
@@ -97,18 +98,12 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 	return true
 }
 
-// unreadAnswers is the answerRoom of a principal: a client that reads slowly holds its answers for long.
-type unreadAnswers struct {
-	server    *Server
-	principal *principal
-}
-
-// Take implements answerRoom. What is no longer than a piece of an answer does not count: MaxInFlight bounds it.
-func (u unreadAnswers) Take(bytes int) bool {
-	s, p := u.server, u.principal
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.unread > 0 && p.unread+bytes > s.limits.MaxBytes || !p.account.Take(bytes) {
+// Take implements answerRoom: a client that reads slowly holds its answers for long. What is no longer than a piece of an
+// answer does not count: MaxInFlight bounds it.
+func (p *principal) Take(bytes int) bool {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	if p.unread > 0 && p.unread+bytes > p.server.limits.MaxBytes || !p.account.Take(bytes) {
 		return false
 	}
 	p.unread += bytes
@@ -116,12 +111,12 @@ func (u unreadAnswers) Take(bytes int) bool {
 }
 
 // Return implements answerRoom.
-func (u unreadAnswers) Return(bytes int) {
+func (p *principal) Return(bytes int) {
 	if bytes > 0 {
-		u.server.mu.Lock()
-		defer u.server.mu.Unlock()
-		u.principal.unread -= bytes
-		u.principal.account.Return(bytes)
+		p.server.mu.Lock()
+		defer p.server.mu.Unlock()
+		p.unread -= bytes
+		p.account.Return(bytes)
 	}
 }
 
@@ -182,10 +177,27 @@ var (
 	errManyHeld       = errors.New("the gateway keeps too much for this principal; end sessions and subscriptions, and read what waits")
 )
 
-// openSession returns the session with an id. Each call needs one of closeSession.
-func (x *httpExchange) openSession(id string) (*httpSession, error) {
-	s, p, now := x.server, x.principal, time.Now()
-	said, err := sessionid.Open(s.gateway.opts.key, id, x.owner, now)
+// openSession returns the session that the header names. Each call needs one of closeSession, unless it has answered the
+// request, whose id may be none, and returns nil.
+func (x *httpExchange) openSession(id jsonrpc.ID) *httpSession {
+	hs, err := x.findSession()
+	switch {
+	case errors.Is(err, errManySessions), errors.Is(err, errManyHeld):
+		x.busy(err.Error())
+	case errors.Is(err, errClosing): // a 404 would end a session that the next gateway with the same key continues
+		x.w.Header().Set("Retry-After", "1")
+		x.fail(http.StatusServiceUnavailable, id, message.Busy(err.Error()))
+	case err != nil:
+		x.refuse(clients.RefusedSession)
+		x.fail(http.StatusNotFound, id, message.InvalidRequest("%s", err))
+	}
+	return hs
+}
+
+// findSession is openSession without the answer.
+func (x *httpExchange) findSession() (*httpSession, error) {
+	s, p := x.server, x.principal
+	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.owner, time.Now())
 	if err != nil || int(said.Version) >= len(legacyVersions) {
 		return nil, errUnknownSession
 	}
@@ -325,20 +337,7 @@ func (x *httpExchange) streamSession() *httpSession {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
 		return nil
 	}
-	hs, err := x.openSession(x.r.Header.Get(sessionHeader))
-	switch {
-	case errors.Is(err, errManySessions):
-		x.busy(err.Error())
-		return nil
-	case errors.Is(err, errClosing):
-		x.closing(jsonrpc.ID{})
-		return nil
-	case err != nil:
-		x.refuse(clients.RefusedSession)
-		http.Error(x.w, err.Error(), http.StatusNotFound)
-		return nil
-	}
-	return hs
+	return x.openSession(jsonrpc.ID{})
 }
 
 // isOfSession reports whether a GET or DELETE names a session, and no version without sessions.

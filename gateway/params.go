@@ -41,8 +41,8 @@ type params struct {
 	promptArguments                  map[string]string
 	task                             json.RawMessage // what the client wants of the task that it asks for, in 2025-11-25
 	ref                              completionRef
-	argument                         completionArgument
-	context                          completionContext
+	argument                         mcp.CompleteParamsArgument
+	context                          mcp.CompleteContext
 	notifications                    *subscribedNotifications
 	requestID                        any
 
@@ -266,13 +266,4 @@ type completionRef struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
 	URI  string `json:"uri"`
-}
-
-type completionArgument struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type completionContext struct {
-	Arguments map[string]string `json:"arguments"`
 }

@@ -110,7 +110,7 @@ func outcomeOf(r *request, err error) clients.Outcome {
 // respond ends the work for the request: the next one in the queue of its URI begins, and the answer waits to be
 // written. If the client has canceled the request, it gets no answer, and ends now.
 func (r *request) respond(response *jsonrpc.Response) {
-	r.session.requests().endTurn(r)
+	r.session.requests.endTurn(r)
 	r.cancel()
 	r.session.questions.end(r)
 	out := r.exchange.out
@@ -148,7 +148,7 @@ func (r *request) takeRoom(a *jsonrpc.Response) bool {
 // it may close the connection.
 func (r *request) beginWriting() {
 	r.writing, r.held = true, r.unhold.Swap(nil)
-	r.session.requests().freeID(r)
+	r.session.requests.freeID(r)
 }
 
 // end ends the request, whose answer was written, or is not wanted: it frees all that the request has.
@@ -162,7 +162,7 @@ func (r *request) end(written bool) {
 		<-r.session.slotsOf().listing
 	}
 	r.exchange.out.room.Return(r.room)
-	r.session.requests().end(r)
+	r.session.requests.end(r)
 }
 
 // acquire puts a value into one of the channels of slots, when it is free.

@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -89,6 +89,9 @@ func (u *upstreamRequest) attempt(ctx context.Context, tell func(func(roundtrip.
 		return nil, false, err
 	}
 	result, err = u.send(ctx, opts...)
+	if err == nil && !bytes.HasPrefix(result, []byte("{")) { // no client can read it
+		err = &mcpvisor.Error{Server: u.server, Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("the result is not a JSON object")}
+	}
 	switch {
 	case err != nil:
 		s.gateway.elicitations.BeginRequired(s.elicitedSession(), err)
@@ -182,32 +185,6 @@ func (s *session) tripClient(declared uint16) *roundtrip.Client {
 		s.tripClients[declared] = made
 	}
 	return made
-}
-
-// decodeResult decodes the result of a request. A result that requires input is returned as it is.
-func decodeResult[R any](raw json.RawMessage, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	if _, more := relay.ReadInputRequired(raw); more {
-		return raw, nil
-	}
-	result := new(R)
-	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, fmt.Errorf("the result cannot be read: %w", err)
-	}
-	return result, nil
-}
-
-// encodeResult encodes what decodeResult has returned, unless that is encoded already.
-func encodeResult(result any, err error, modern bool) (json.RawMessage, error) {
-	if err != nil {
-		return nil, err
-	}
-	if raw, ok := result.(json.RawMessage); ok {
-		return raw, nil
-	}
-	return message.Result(result, modern)
 }
 
 // DefaultMaxWait is the default of [WithMaxWait].

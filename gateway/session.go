@@ -39,15 +39,16 @@ type session struct {
 	line      *exchange       // of a Transport: the session ends with this connection; nil over HTTP
 	unwatched func()          // called when a watch of a task has ended; may be nil
 
+	follows      atomic.Bool // it has joined the hub
 	legacy       atomic.Bool // it speaks a version before 2026-07-28
 	noLinks      atomic.Bool // its version has no links in results
 	followsTasks atomic.Bool // it speaks 2025-11-25, and has declared tasks
 	introduced   atomic.Bool // the registry knows its name
 
-	account    *budget.Budget           // counts what it makes the gateway hold; nil: nothing. Set before the first request
-	ownAccount bool                     // account is that of the session, and not of its principal
-	made       atomic.Pointer[requests] // by requests, with the first request
-	slots      atomic.Pointer[slots]    // made when first needed: most sessions never do
+	account    *budget.Budget        // counts what it makes the gateway hold; nil: nothing. Set before the first request
+	ownAccount bool                  // account is that of the session, and not of its principal
+	requests   requests              // those that have not ended
+	slots      atomic.Pointer[slots] // made when first needed: most sessions never do
 
 	notify     *notifier  // what the session as a whole is told
 	questions  questions  // of servers, to the client
@@ -65,6 +66,7 @@ func newSession(ctx context.Context, g *gateway) *session {
 	s := &session{gateway: g, notify: notices.New[*subscription]()}
 	s.ctx, s.cancelContext = context.WithCancelCause(waitqueue.WithClient(ctx, s))
 	s.holdContext, s.holdOwner = s.ctx, roundtrip.Owner{Session: s}
+	s.requests.limits, s.requests.idle = &g.opts.limits, s.end
 	s.questions.session, s.questions.comeBack = s, comeBackTime
 	s.subscriber.session, s.subscriber.gateway = s, g
 	s.tenancy.session, s.tenancy.gateway, s.tenancy.key = s, g, principalTenant
@@ -87,19 +89,6 @@ func (s *session) slotsOf() *slots {
 	return s.slots.Load()
 }
 
-// requests returns the requests of the session, which are made when first needed.
-func (s *session) requests() *requests {
-	if q := s.made.Load(); q != nil {
-		return q
-	}
-	made := &requests{limits: &s.gateway.opts.limits, idle: s.end}
-	if s.line != nil { // over HTTP the body counts
-		made.account = s.account
-	}
-	s.made.CompareAndSwap(nil, made)
-	return s.made.Load()
-}
-
 // cancel ends the session. Only the first cause counts.
 func (s *session) cancel(cause error) {
 	s.cancelContext(cause)
@@ -114,14 +103,19 @@ func (s *session) keepAccount(account *budget.Budget) {
 }
 
 // follow lets the session hear of events of the client.
-func (s *session) follow() { s.gateway.hub.join(s.notify, s.drain) }
+func (s *session) follow() {
+	s.follows.Store(true)
+	s.gateway.hub.join(s.notify, s.drain)
+}
 
 // close frees what the session holds, when it has ended.
 func (s *session) close() {
 	if s.line != nil {
 		s.line.out.close()
 	}
-	s.gateway.hub.leave(s.notify)
+	if s.follows.Load() { // most sessions over HTTP end after one request
+		s.gateway.hub.leave(s.notify)
+	}
 	s.gateway.opts.standalone.remove(s)
 	if s.ownAccount {
 		s.account.Close()
@@ -155,7 +149,7 @@ func (s *session) endError(usual error) error {
 func (s *session) drain() {
 	s.gateway.hub.leave(s.notify)
 	s.notify.EndListeners()
-	s.requests().drain()
+	s.requests.drain()
 }
 
 // readClientInfo reads the name and the version of a client.

@@ -145,6 +145,7 @@ func (g *gateway) offer() clients.Offer {
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	s := newSession(context.Background(), g)
 	s.keepAccount(budget.New(math.MaxInt, g.opts.settings.enter("")))
+	s.requests.account = s.account // over HTTP the body counts
 	s.line = &exchange{session: s, asks: true, out: newOutbox(&g.opts.limits, s.notify, s.account)}
 	s.line.out.stalled = func() { s.cancel(g.opts.limits.stallError()) }
 	s.owner = owner.Name("", g.opts.profile)
@@ -210,7 +211,7 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	case !r.ID.IsValid():
 		c.session.receiveNotification(r, nil)
 	default:
-		if err := c.session.requests().admit(ctx, newRequest(c.exchange, r, nil)); err != nil {
+		if err := c.session.requests.admit(ctx, newRequest(c.exchange, r, nil)); err != nil {
 			return c.session.endError(err)
 		}
 	}

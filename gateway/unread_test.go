@@ -457,7 +457,7 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 func TestNotification_that_is_too_long(t *testing.T) {
 	c := openRaw(t, Transport(newClient(t))).conn.(*connection)
 	call := newRequest(c.exchange, numbered("tools/call", "")(0), nil)
-	c.session.requests().byID = map[jsonrpc.ID]*request{call.ID: call}
+	c.session.requests.byID = map[jsonrpc.ID]*request{call.ID: call}
 	cancellation := func(bytes int) *jsonrpc.Request {
 		const text = `{"requestId":1,"reason":""}`
 		return &jsonrpc.Request{Method: "notifications/cancelled",

@@ -117,14 +117,14 @@ func definitions[T interface{ definition() json.RawMessage }](items []T) []json.
 const badEntry = `{"name":12,"inputSchema":{"type":"object"}}`
 
 // list returns one page of one of the four lists.
-func (s *server) list(r *request) ([]byte, *rpcError) {
+func (s *server) list(r *request) ([]byte, *jsonrpc.Error) {
 	member, items := s.catalog.definitions(r.method)
 	first := 0
 	endless := r.faultOf(ActionRepeatCursor)
 	if r.params.Cursor != "" && endless == nil {
 		n, err := strconv.Atoi(r.params.Cursor)
 		if err != nil || n < 0 || n > len(items) {
-			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "cursor " + r.params.Cursor + " was not issued by this server"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor " + r.params.Cursor + " was not issued by this server"}
 		}
 		first = n
 	}
@@ -162,10 +162,8 @@ func (s *server) endlessCursor(text string) string {
 
 // lookUp returns a resource by its URI, or by a template that matches it.
 func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
-	for _, r := range c.resources {
-		if r.URI == uri {
-			return r, true
-		}
+	if i := slices.IndexFunc(c.resources, func(r ResourceDef) bool { return r.URI == uri }); i >= 0 {
+		return c.resources[i], true
 	}
 	for _, t := range c.templates {
 		prefix, _, _ := strings.Cut(t.URITemplate, "{")
@@ -180,14 +178,14 @@ func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
 // 2025-11-25.
 const codeNoResource = -32002
 
-func (s *server) readResource(r *request) ([]byte, *rpcError) {
+func (s *server) readResource(r *request) ([]byte, *jsonrpc.Error) {
 	res, ok := s.catalog.lookUp(r.params.URI)
 	if !ok {
-		code := codeNoResource
+		code := int64(codeNoResource)
 		if r.modern {
 			code = jsonrpc.CodeInvalidParams
 		}
-		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: tools.JSON(map[string]string{"uri": r.params.URI})}
+		return nil, &jsonrpc.Error{Code: code, Message: "resource " + r.params.URI + " is not known", Data: tools.JSON(map[string]string{"uri": r.params.URI})}
 	}
 	result := map[string]any{"contents": []json.RawMessage{res.contents()}}
 	if r.modern {
@@ -210,21 +208,21 @@ func (p PromptDef) fill(args map[string]string) (text, missing string) {
 	return text, ""
 }
 
-func (s *server) getPrompt(r *request) ([]byte, *rpcError) {
+func (s *server) getPrompt(r *request) ([]byte, *jsonrpc.Error) {
 	i := slices.IndexFunc(s.catalog.prompts, func(p PromptDef) bool { return p.Name == r.params.Name })
 	if i < 0 {
-		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + r.params.Name + " is not known"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + r.params.Name + " is not known"}
 	}
 	p := s.catalog.prompts[i]
 	var args map[string]string
 	if len(r.params.Arguments) > 0 {
 		if err := json.Unmarshal(r.params.Arguments, &args); err != nil {
-			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt arguments: " + err.Error()}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "prompt arguments: " + err.Error()}
 		}
 	}
 	text, missing := p.fill(args)
 	if missing != "" {
-		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + p.Name + " needs the argument " + missing}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + p.Name + " needs the argument " + missing}
 	}
 	return members(map[string]any{
 		"description": omitEmpty(p.Description),

@@ -3,6 +3,8 @@ package mcptest
 import (
 	"encoding/json"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
@@ -79,13 +81,10 @@ func (r ResourceDef) definition() json.RawMessage {
 
 // contents returns the resource as resources/read returns it.
 func (r ResourceDef) contents() json.RawMessage {
-	type contents struct {
-		URI      string  `json:"uri"`
-		MIMEType string  `json:"mimeType,omitempty"`
-		Text     *string `json:"text,omitempty"`
-		Blob     []byte  `json:"blob,omitempty"`
-	}
-	c := contents{URI: r.URI, MIMEType: r.MIMEType, Blob: r.Blob}
+	c := struct {
+		mcp.ResourceContents
+		Text *string `json:"text,omitempty"` // even an empty one is there
+	}{ResourceContents: mcp.ResourceContents{URI: r.URI, MIMEType: r.MIMEType, Blob: r.Blob}}
 	if len(r.Blob) == 0 {
 		c.Text = &r.Text
 	}
@@ -117,21 +116,16 @@ type PromptDef struct {
 	Text string `json:"text"`
 }
 
-func (p PromptDef) definition() json.RawMessage {
-	type argument struct {
-		Name     string `json:"name"`
-		Required bool   `json:"required"`
-	}
-	args := make([]argument, 0, len(p.Arguments))
+// listed returns the prompt as prompts/list lists it.
+func (p PromptDef) listed() *mcp.Prompt {
+	listed := &mcp.Prompt{Name: p.Name, Description: p.Description}
 	for _, name := range p.Arguments {
-		args = append(args, argument{name, true})
+		listed.Arguments = append(listed.Arguments, &mcp.PromptArgument{Name: name, Required: true})
 	}
-	return tools.JSON(struct {
-		Name        string     `json:"name"`
-		Description string     `json:"description,omitempty"`
-		Arguments   []argument `json:"arguments,omitempty"`
-	}{p.Name, p.Description, args})
+	return listed
 }
+
+func (p PromptDef) definition() json.RawMessage { return tools.JSON(p.listed()) }
 
 // DefaultResources returns what a script without Resources offers: a text and a blob.
 func DefaultResources() []ResourceDef {

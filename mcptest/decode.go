@@ -35,20 +35,20 @@ type params struct {
 }
 
 // decode reads a message. If it fails, the id is set as far as there is one.
-func (e *envelope) decode(line []byte) *rpcError {
+func (e *envelope) decode(line []byte) *jsonrpc.Error {
 	err := json.Unmarshal(line, e)
 	mistyped := new(json.UnmarshalTypeError)
 	switch {
 	case err == nil && line[0] == '{':
 		return nil
 	case err != nil && !errors.As(err, &mistyped):
-		return &rpcError{Code: jsonrpc.CodeParseError, Message: "cannot read the message: " + err.Error()}
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "cannot read the message: " + err.Error()}
 	case mistyped.Field == "": // also null
-		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the message is not an object"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is not an object"}
 	case mistyped.Field == "method":
-		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "method is not a string"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method is not a string"}
 	case mistyped.Field == "params":
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "params is not an object"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params is not an object"}
 	}
-	return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: strings.TrimPrefix(mistyped.Field, "params.") + " is not a string"}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: strings.TrimPrefix(mistyped.Field, "params.") + " is not a string"}
 }

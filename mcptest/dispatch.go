@@ -1,6 +1,10 @@
 package mcptest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
 
 // waits reports whether handling the request may block, so that it needs a goroutine of
 // its own.
@@ -17,7 +21,7 @@ func (s *server) waits(r *request) bool {
 
 // dispatch handles a request. It returns the members of the result, or the error.
 // answered means that the caller sends no answer.
-func (s *server) dispatch(r *request) (result []byte, failure *rpcError, answered bool) {
+func (s *server) dispatch(r *request) (result []byte, failure *jsonrpc.Error, answered bool) {
 	if failure = s.checkProtocol(r); failure != nil {
 		return nil, failure, false
 	}

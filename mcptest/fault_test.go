@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/test/fixture/junk"
@@ -155,7 +156,7 @@ func TestActionStderr(t *testing.T) {
 func TestActionError(t *testing.T) {
 	withSession(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
 		c.request(1, "resources/read", `{"uri":"mcptest://text"}`)
-		require.Equal(t, &rpcError{Code: -32001, Message: "not today"}, c.answer().Error)
+		require.Equal(t, &jsonrpc.Error{Code: -32001, Message: "not today"}, c.answer().Error)
 		c.call(2, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text, "the fault applies to resources/read only")
 	})

@@ -31,6 +31,11 @@ func anyWaits(faults []*Fault) bool {
 	return slices.ContainsFunc(faults, func(f *Fault) bool { return f.Do == ActionDelay || f.Do == ActionLateAnswer })
 }
 
+// failure is the error of ActionError.
+func (f Fault) failure() *jsonrpc.Error {
+	return &jsonrpc.Error{Code: int64(cmp.Or(f.Code, jsonrpc.CodeInternalError)), Message: cmp.Or(f.Text, "failed as scripted")}
+}
+
 // injectBeforeAnswer injects a fault before a request is handled. It returns false if
 // the request gets no other answer.
 func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
@@ -38,7 +43,7 @@ func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 	case ActionHang:
 		return false
 	case ActionError:
-		s.replyErrorCode(r, cmp.Or(f.Code, jsonrpc.CodeInternalError), cmp.Or(f.Text, "failed as scripted"))
+		s.replyError(r, f.failure())
 		return false
 	case ActionMalformed, ActionOversize, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionHalfLine:
 		r.answerFaults = append(r.answerFaults, f)

@@ -81,7 +81,7 @@ func TestActionRefuseVersion(t *testing.T) {
 	withRawClient(t, one(Fault{At: StageDiscover, Do: ActionRefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
 		e := c.answer().Error
-		require.Equal(t, -32022, e.Code)
+		require.EqualValues(t, -32022, e.Code)
 		require.JSONEq(t, `{"supported":["2027-01-01"],"requested":"2026-07-28"}`, string(e.Data))
 	})
 }

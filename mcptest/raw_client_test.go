@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/test/testutil"
@@ -105,7 +106,7 @@ type testAnswer struct {
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
-	Error  *rpcError
+	Error  *jsonrpc.Error
 	Result json.RawMessage
 
 	ProtocolVersion string

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
@@ -38,13 +40,6 @@ type request struct {
 	resultType string
 	// uncancellable: the request is answered even if the client cancels it.
 	uncancellable bool
-}
-
-// rpcError is the error member of an answer.
-type rpcError struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data,omitempty"`
 }
 
 var modernMark = []byte(mcp.MetaKeyProtocolVersion)
@@ -128,11 +123,7 @@ func (s *server) success(r *request, members []byte) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, r.id, members)
 }
 
-func (s *server) replyErrorCode(r *request, code int, message string) {
-	s.replyError(r, &rpcError{Code: code, Message: message})
-}
-
-func (s *server) replyError(r *request, e *rpcError) {
+func (s *server) replyError(r *request, e *jsonrpc.Error) {
 	s.reply(r, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":%s}`, r.id, tools.JSON(e)))
 }
 
@@ -153,66 +144,44 @@ func notification(method string, params []byte) []byte {
 // inFlight holds the requests that run in goroutines, so that the client can cancel
 // them. Safe for concurrent use.
 type inFlight struct {
-	mu      sync.Mutex
-	cancels map[string]context.CancelFunc
+	cancels sync.Map // context.CancelFunc by id
 }
 
 func (f *inFlight) open(parent context.Context, id json.RawMessage) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.cancels == nil {
-		f.cancels = map[string]context.CancelFunc{}
-	}
-	f.cancels[string(id)] = cancel
+	f.cancels.Store(string(id), cancel)
 	return ctx, func() {
 		cancel()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.cancels, string(id))
+		f.cancels.Delete(string(id))
 	}
 }
 
 func (f *inFlight) cancel(id json.RawMessage) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if cancel := f.cancels[string(id)]; cancel != nil {
-		cancel()
+	if cancel, ok := f.cancels.Load(string(id)); ok {
+		cancel.(context.CancelFunc)()
 	}
 }
 
-// serverRequests are the requests of the server that the client has not answered.
+// serverRequests are the requests of the server that the client has not answered. Safe for concurrent use.
 type serverRequests struct {
-	mu      sync.Mutex
-	next    int
-	pending map[string]chan json.RawMessage
+	count   atomic.Int64
+	pending sync.Map // chan json.RawMessage by id
 }
 
 // register adds a request and returns its id and the channel for its answer.
 func (q *serverRequests) register() (string, <-chan json.RawMessage) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.pending == nil {
-		q.pending = map[string]chan json.RawMessage{}
-	}
-	q.next++
-	id := `"mcptest-` + strconv.Itoa(q.next) + `"`
+	id := `"mcptest-` + strconv.FormatInt(q.count.Add(1), 10) + `"`
 	answer := make(chan json.RawMessage, 1)
-	q.pending[id] = answer
+	q.pending.Store(id, answer)
 	return id, answer
 }
 
 // deliver passes on the client's answer: the result, or the error object.
 func (q *serverRequests) deliver(id, result, failure json.RawMessage) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	waiting := q.pending[string(id)]
-	if waiting == nil {
-		return
-	}
-	delete(q.pending, string(id))
 	if len(result) == 0 {
 		result = failure
 	}
-	waiting <- result
+	if waiting, ok := q.pending.LoadAndDelete(string(id)); ok {
+		waiting.(chan json.RawMessage) <- result
+	}
 }

@@ -1,7 +1,6 @@
 package mcptest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -83,8 +82,7 @@ func addResources(server *mcp.Server, s Script, c *catalog) {
 		if !ok {
 			return nil, mcp.ResourceNotFoundError(r.Params.URI)
 		}
-		contents := &mcp.ResourceContents{URI: res.URI, MIMEType: res.MIMEType, Text: res.Text, Blob: res.Blob}
-		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: res.URI, MIMEType: res.MIMEType, Text: res.Text, Blob: res.Blob}}}, nil
 	}
 	for _, r := range s.Resources {
 		server.AddResource(&mcp.Resource{URI: r.URI, Name: r.Name, MIMEType: r.MIMEType}, read)
@@ -96,11 +94,7 @@ func addResources(server *mcp.Server, s Script, c *catalog) {
 
 func addPrompts(server *mcp.Server, s Script) {
 	for _, p := range s.Prompts {
-		def := &mcp.Prompt{Name: p.Name, Description: p.Description}
-		for _, name := range p.Arguments {
-			def.Arguments = append(def.Arguments, &mcp.PromptArgument{Name: name, Required: true})
-		}
-		server.AddPrompt(def, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		server.AddPrompt(p.listed(), func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			text, missing := p.fill(r.Params.Arguments)
 			if missing != "" {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + p.Name + " needs the argument " + missing}
@@ -146,11 +140,7 @@ func (l *httpIncarnation) injectFault(ctx context.Context, f *Fault) error {
 	defer cancel()
 	switch f.Do {
 	case ActionError:
-		code := f.Code
-		if code == 0 {
-			code = jsonrpc.CodeInternalError
-		}
-		return &jsonrpc.Error{Code: int64(code), Message: cmp.Or(f.Text, "failed as scripted")}
+		return f.failure()
 	case ActionDelay:
 		if backoff.Sleep(ctx, f.Delay) != nil {
 			return ctx.Err()

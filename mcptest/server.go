@@ -71,6 +71,7 @@ func newServer(ctx context.Context, script Script, h host, counter *statedir.Cou
 		in: in, out: &output{out: out}, errs: errs,
 		stopped: make(chan struct{}), plan: newPlan(script.Faults, start),
 		catalog: newCatalog(script.forStart(start)),
+		session: session{subscribed: map[string]bool{}, listening: map[string]listenFilter{}},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s

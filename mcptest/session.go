@@ -56,8 +56,8 @@ func (s *server) newestFirst() []string {
 }
 
 // unsupported returns error -32022, which lists the supported versions.
-func (s *server) unsupported(requested string) *rpcError {
-	return &rpcError{
+func (s *server) unsupported(requested string) *jsonrpc.Error {
+	return &jsonrpc.Error{
 		Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version",
 		Data: tools.JSON(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
 	}
@@ -65,7 +65,7 @@ func (s *server) unsupported(requested string) *rpcError {
 
 // checkProtocol rejects requests that the negotiated version does not allow. A server
 // without a modern version ignores modern _meta.
-func (s *server) checkProtocol(r *request) *rpcError {
+func (s *server) checkProtocol(r *request) *jsonrpc.Error {
 	if !s.speaksModern() {
 		r.modern = false
 	}
@@ -79,25 +79,25 @@ func (s *server) checkProtocol(r *request) *rpcError {
 	case r.method == "server/discover", r.method == "subscriptions/listen", r.method == "ping":
 		return unknownMethod(r.method)
 	case !legacy:
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "missing _meta field " + mcp.MetaKeyProtocolVersion}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "missing _meta field " + mcp.MetaKeyProtocolVersion}
 	}
 	if !s.session.initialized() {
-		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "method " + r.method + " is invalid before initialize"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method " + r.method + " is invalid before initialize"}
 	}
 	return nil
 }
 
-func (s *server) checkModern(r *request) *rpcError {
+func (s *server) checkModern(r *request) *jsonrpc.Error {
 	var meta map[string]json.RawMessage
 	if err := json.Unmarshal(r.params.Meta, &meta); err != nil {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "_meta is not an object"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "_meta is not an object"}
 	}
 	var version string
 	if json.Unmarshal(meta[mcp.MetaKeyProtocolVersion], &version) != nil || !slices.Contains(s.script.Versions, version) {
 		return s.unsupported(version)
 	}
 	if caps := strings.TrimSpace(string(meta[mcp.MetaKeyClientCapabilities])); !strings.HasPrefix(caps, "{") {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "missing or invalid _meta field " + mcp.MetaKeyClientCapabilities}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "missing or invalid _meta field " + mcp.MetaKeyClientCapabilities}
 	}
 	switch r.method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
@@ -106,8 +106,8 @@ func (s *server) checkModern(r *request) *rpcError {
 	return nil
 }
 
-func unknownMethod(method string) *rpcError {
-	return &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "method " + method + " is not known"}
+func unknownMethod(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method " + method + " is not known"}
 }
 
 // capabilities returns the capabilities that the server declares in an era.
@@ -135,7 +135,7 @@ func (s *server) capabilities(modern bool) map[string]any {
 	return caps
 }
 
-func (s *server) initialize(r *request) ([]byte, *rpcError) {
+func (s *server) initialize(r *request) ([]byte, *jsonrpc.Error) {
 	versions := s.legacyVersions()
 	if len(versions) == 0 {
 		return nil, s.unsupported(r.params.Version)
@@ -158,7 +158,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 	}), nil
 }
 
-func (s *server) discover(r *request) ([]byte, *rpcError) {
+func (s *server) discover(r *request) ([]byte, *jsonrpc.Error) {
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		e := s.unsupported(version20260728)
 		e.Data = tools.JSON(mcp.UnsupportedProtocolVersionData{

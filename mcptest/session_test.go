@@ -15,7 +15,7 @@ func TestSession_before_initialize_only_ping(t *testing.T) {
 	withRawClient(t, Script{}, func(c *rawClient) {
 		c.requirePing(1)
 		c.request(2, "tools/list", "{}")
-		require.Equal(t, -32600, c.answer().Error.Code)
+		require.EqualValues(t, -32600, c.answer().Error.Code)
 		c.initialize()
 		c.request(3, "tools/list", "{}")
 		c.result()
@@ -38,11 +38,11 @@ func TestSession_modern_without_handshake(t *testing.T) {
 			"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "mcptest", "version": "1.0.0"}}
 		}`, string(c.result().Result))
 		c.request(3, "ping", modernParams(""))
-		require.Equal(t, -32601, c.answer().Error.Code)
+		require.EqualValues(t, -32601, c.answer().Error.Code)
 		c.request(4, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)
-		require.Equal(t, -32602, c.answer().Error.Code, "client capabilities are missing")
+		require.EqualValues(t, -32602, c.answer().Error.Code, "client capabilities are missing")
 		c.request(5, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}`)
-		require.Equal(t, -32022, c.answer().Error.Code)
+		require.EqualValues(t, -32022, c.answer().Error.Code)
 	})
 }
 
@@ -50,19 +50,19 @@ func TestSession_modern_only_rejects_initialize(t *testing.T) {
 	withRawClient(t, Script{Versions: []string{version20260728}}, func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		e := c.answer().Error
-		require.Equal(t, -32022, e.Code)
+		require.EqualValues(t, -32022, e.Code)
 		require.JSONEq(t, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`, string(e.Data))
 		c.request(2, "ping", "{}")
-		require.Equal(t, -32601, c.answer().Error.Code)
+		require.EqualValues(t, -32601, c.answer().Error.Code)
 		c.request(3, "tools/list", "{}")
-		require.Equal(t, -32602, c.answer().Error.Code)
+		require.EqualValues(t, -32602, c.answer().Error.Code)
 	})
 }
 
 func TestSession_legacy_only_rejects_discover(t *testing.T) {
 	withRawClient(t, Script{Versions: []string{version20241105, version20250618}}, func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
-		require.Equal(t, -32601, c.answer().Error.Code)
+		require.EqualValues(t, -32601, c.answer().Error.Code)
 		c.request(2, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		require.Equal(t, version20250618, c.result().ProtocolVersion, "the newest version of the script")
 		c.request(3, "initialize", `{"protocolVersion":"2024-11-05"}`)
@@ -76,7 +76,7 @@ func TestScript_capabilities_left_out(t *testing.T) {
 		require.Contains(t, string(c.result().Result), `"capabilities":{"logging":{}}`)
 		for id, method := range []string{"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/get"} {
 			c.request(id, method, "{}")
-			require.Equal(t, -32601, c.answer().Error.Code, method)
+			require.EqualValues(t, -32601, c.answer().Error.Code, method)
 		}
 	})
 }
@@ -84,10 +84,10 @@ func TestScript_capabilities_left_out(t *testing.T) {
 func TestSession_rejects_unreadable_messages(t *testing.T) {
 	withRawClient(t, Script{}, func(c *rawClient) {
 		c.send("hello?")
-		require.Equal(t, -32700, c.answer().Error.Code)
+		require.EqualValues(t, -32700, c.answer().Error.Code)
 		c.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}`)
 		a := c.answer()
-		require.Equal(t, -32602, a.Error.Code)
+		require.EqualValues(t, -32602, a.Error.Code)
 		require.JSONEq(t, "5", string(a.ID))
 		c.send("")
 		c.requirePing(6)
@@ -114,7 +114,7 @@ func TestSession_subscriptions_and_log_level(t *testing.T) {
 		require.Contains(t, string(c.answer().Params), "sent")
 		c.result()
 		c.request(7, "logging/setLevel", `{"level":"loud"}`)
-		require.Equal(t, -32602, c.answer().Error.Code)
+		require.EqualValues(t, -32602, c.answer().Error.Code)
 	})
 }
 

@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -13,9 +14,9 @@ import (
 // levels are the log levels, lowest first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-func (s *server) setLevel(r *request) ([]byte, *rpcError) {
+func (s *server) setLevel(r *request) ([]byte, *jsonrpc.Error) {
 	if !slices.Contains(levels, r.params.Level) {
-		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "log level " + r.params.Level + " is not known"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "log level " + r.params.Level + " is not known"}
 	}
 	s.session.mu.Lock()
 	s.session.level = r.params.Level
@@ -23,12 +24,9 @@ func (s *server) setLevel(r *request) ([]byte, *rpcError) {
 	return nil, nil
 }
 
-func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
+func (s *server) subscribe(r *request, on bool) ([]byte, *jsonrpc.Error) {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	if s.session.subscribed == nil {
-		s.session.subscribed = map[string]bool{}
-	}
 	if on {
 		s.session.subscribed[r.params.URI] = true
 	} else {
@@ -46,16 +44,13 @@ type listenFilter struct {
 // openListen acknowledges subscriptions/listen, which stays open until the client
 // cancels it. It has no answer, because a cancelled request is not answered. It runs in
 // the goroutine that reads stdin, so that it precedes the next request.
-func (s *server) openListen(r *request) *rpcError {
+func (s *server) openListen(r *request) *jsonrpc.Error {
 	var want *listenFilter
 	if err := json.Unmarshal(r.params.Notifications, &want); err != nil || want == nil {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: notifications is missing or no object"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: notifications is missing or no object"}
 	}
 	id := string(r.id)
 	s.session.mu.Lock()
-	if s.session.listening == nil {
-		s.session.listening = map[string]listenFilter{}
-	}
 	want.TaskIDs = s.watchTasks(want.TaskIDs)
 	s.session.listening[id] = *want
 	s.session.mu.Unlock()
@@ -97,9 +92,7 @@ func (s *server) notifyChanged(method string, wants func(listenFilter) bool, par
 	}
 	for _, id := range listeners {
 		body := map[string]any{"_meta": subscriptionID(id)}
-		for k, v := range params {
-			body[k] = v
-		}
+		maps.Copy(body, params)
 		s.notify(method, tools.JSON(body))
 	}
 }

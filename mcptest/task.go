@@ -78,23 +78,12 @@ type taskRecord struct {
 
 // offersTasks reports whether a tool of the script answers with a task.
 func (s *server) offersTasks() bool {
-	for _, t := range s.script.Tools {
-		if t.Task != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.script.Tools, func(t ToolDef) bool { return t.Task != nil })
 }
 
 // makesTask reports whether the call is to be answered with a task.
 func (r *request) makesTask(def *TaskDef) bool {
-	if def == nil {
-		return false
-	}
-	if r.modern {
-		return declaresTasks(r.params.Meta)
-	}
-	return len(r.params.Task) > 0
+	return def != nil && (r.modern && declaresTasks(r.params.Meta) || !r.modern && len(r.params.Task) > 0)
 }
 
 // declaresTasks reports whether the client declares the extension.
@@ -112,12 +101,12 @@ func declaresTasks(meta json.RawMessage) bool {
 }
 
 // makeTask keeps the result of a call as a task, and returns the members of the answer.
-func (s *server) makeTask(r *request, def *TaskDef, result tools.Result) ([]byte, *rpcError) {
+func (s *server) makeTask(r *request, def *TaskDef, result tools.Result) ([]byte, *jsonrpc.Error) {
 	now := time.Now()
 	t := &taskRecord{ID: "task-" + rand.Text(), Created: now, Due: now.Add(def.Takes), Def: *def,
 		Result: json.RawMessage("{" + string(result.Members()) + "}"), Responses: map[string]json.RawMessage{}}
 	if err := s.saveTask(t); err != nil {
-		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
 	if r.resultType = "task"; def.Notify && !r.modern {
 		s.announceEnd(t)
@@ -140,14 +129,14 @@ func (s *server) saveTask(t *taskRecord) error {
 // errNoTask is the error of a request about a task that the server does not know.
 var errNoTask = errors.New("Failed to retrieve task: Task not found")
 
-func (s *server) loadTask(id string) (*taskRecord, *rpcError) {
+func (s *server) loadTask(id string) (*taskRecord, *jsonrpc.Error) {
 	text := s.counter.Task(id)
 	if kept, ok := s.tasks.Load(id); ok {
 		text = kept.([]byte)
 	}
 	t := new(taskRecord)
 	if json.Unmarshal(text, t) != nil {
-		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%v: %s", errNoTask, id)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%v: %s", errNoTask, id)}
 	}
 	return t, nil
 }
@@ -197,7 +186,7 @@ func (t *taskRecord) fields(now time.Time, modern bool) map[string]any {
 }
 
 // aboutTask handles the requests about tasks.
-func (s *server) aboutTask(r *request) ([]byte, *rpcError) {
+func (s *server) aboutTask(r *request) ([]byte, *jsonrpc.Error) {
 	if !s.offersTasks() {
 		return nil, unknownMethod(r.method)
 	}
@@ -233,7 +222,7 @@ func (t *taskRecord) detailed(now time.Time, modern bool) map[string]any {
 	case status == task.Completed:
 		m["result"] = t.Result
 	case status == task.Failed:
-		m["error"] = rpcError{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
+		m["error"] = jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
 	}
 	return m
 }
@@ -256,7 +245,7 @@ func (t *taskRecord) take(responses json.RawMessage) {
 }
 
 // changeTask changes a task, and tells those who want to hear of it.
-func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *rpcError) {
+func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *jsonrpc.Error) {
 	s.taskMu.Lock()
 	defer s.taskMu.Unlock()
 	t, failure := s.loadTask(id)
@@ -266,7 +255,7 @@ func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *
 	before := t.status(time.Now())
 	change(t)
 	if err := s.saveTask(t); err != nil {
-		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
 	if now := t.status(time.Now()); t.Def.Notify && now != before {
 		s.announceTask(t)
@@ -277,7 +266,7 @@ func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *
 
 // taskResult waits until the task has ended, and returns its result (2025-11-25). Meanwhile it
 // sends what the task asks for; an error is no answer.
-func (s *server) taskResult(r *request) ([]byte, *rpcError) {
+func (s *server) taskResult(r *request) ([]byte, *jsonrpc.Error) {
 	for {
 		t, failure := s.loadTask(r.params.TaskID)
 		if failure != nil {
@@ -287,14 +276,14 @@ func (s *server) taskResult(r *request) ([]byte, *rpcError) {
 		case task.Completed:
 			return t.Result[1 : len(t.Result)-1], nil
 		case task.Failed:
-			return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
 		case task.InputRequired:
 			for key, request := range t.open() {
 				select {
 				case response := <-s.SendRequest(relatedRequest(t.ID, request)):
-					var failure rpcError
+					var failure jsonrpc.Error
 					if json.Unmarshal(response, &failure) == nil && failure.Code != 0 { // it is asked again
-						return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: "the client did not answer: " + failure.Message}
+						return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client did not answer: " + failure.Message}
 					}
 					text := tools.JSON(map[string]json.RawMessage{key: response})
 					if _, failure := s.changeTask(t.ID, func(t *taskRecord) { t.take(text) }); failure != nil {
@@ -309,7 +298,7 @@ func (s *server) taskResult(r *request) ([]byte, *rpcError) {
 				return nil, nil
 			}
 		case task.Cancelled:
-			return nil, &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the task was cancelled"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the task was cancelled"}
 		}
 	}
 }

@@ -71,18 +71,16 @@ func fixedAnswer(r tools.Result) tools.Tool {
 }
 
 // callTool handles tools/call on a pair of streams.
-func (s *server) callTool(r *request) (result []byte, failure *rpcError, answered bool) {
+func (s *server) callTool(r *request) (result []byte, failure *jsonrpc.Error, answered bool) {
 	def, ok := s.catalog.tool(r.params.Name)
 	if !ok {
-		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "tool " + r.params.Name + " is not known"}, false
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "tool " + r.params.Name + " is not known"}, false
 	}
 	a := behaviourOf(def).Run(&tools.Call{
 		Context: r.ctx, Tool: def.Name, Arguments: r.params.Arguments, Meta: r.params.Meta, Server: s, Streams: s,
 		Modern: r.modern, InputResponses: r.params.Responses, RequestState: r.params.State,
 	})
-	if a.Err != nil {
-		failure = &rpcError{Code: int(a.Err.Code), Message: a.Err.Message}
-	}
+	failure = a.Err
 	switch {
 	case len(a.InputRequests) > 0:
 		r.resultType = "input_required"
@@ -90,7 +88,7 @@ func (s *server) callTool(r *request) (result []byte, failure *rpcError, answere
 		result, failure = s.makeTask(r, def.Task, a)
 		return result, failure, false
 	case !r.modern && def.Task != nil && !def.Task.Optional:
-		return nil, &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "tool " + def.Name + " requires a task"}, false
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "tool " + def.Name + " requires a task"}, false
 	}
 	return a.Members(), failure, a.NoAnswer
 }

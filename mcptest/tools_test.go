@@ -32,9 +32,9 @@ func TestDefaultTools(t *testing.T) {
 		c.call(7, "fork", `{}`)
 		require.True(t, c.result().IsError, "there is no process to fork")
 		c.call(8, "nonesuch", `{}`)
-		require.Equal(t, -32602, c.answer().Error.Code)
+		require.EqualValues(t, -32602, c.answer().Error.Code)
 		c.call(9, "echo", `{"text":12}`)
-		require.Equal(t, -32602, c.answer().Error.Code)
+		require.EqualValues(t, -32602, c.answer().Error.Code)
 	})
 }
 
@@ -125,7 +125,7 @@ func TestScript_Tools(t *testing.T) {
 		require.Equal(t, []string{`"safe_count"`, `"tool_0000"`}, names)
 		require.Empty(t, next)
 		c.request(3, "tools/list", `{"cursor":"invented"}`)
-		require.Equal(t, -32602, c.answer().Error.Code)
+		require.EqualValues(t, -32602, c.answer().Error.Code)
 		c.call(4, "fixed", `{}`)
 		a := c.result()
 		require.Equal(t, "always", a.Text)

@@ -21,11 +21,8 @@ import (
 type settings struct {
 	seed  int64
 	storm time.Duration
-	pace  time.Duration
-	http  string   // address of the page; empty without one
-	files []string // configuration files; none means the servers of the demo
-
-	noColor bool
+	pace  time.Duration // between steps, so that the output can be read
+	http  string        // address of the page; empty without one
 }
 
 // demo is one run of the program. Its fields belong to the goroutine of run, except
@@ -107,7 +104,7 @@ func (d *demo) finish() int {
 	d.close()
 	if len(d.failures) == 0 {
 		d.p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", d.checks)
-		d.p.printLine(dim, "next  go run ./cmd/demo --config .mcp.json      the same with your own servers")
+		d.p.printLine(dim, "next  go run ./cmd/mcpvisor chaos      faults for copies of your own servers")
 		return 0
 	}
 	for _, failure := range d.failures {
@@ -126,7 +123,7 @@ func (d *demo) close() {
 	d.check("closing is bounded", err)
 	started := d.servers.close()
 	alive := slices.DeleteFunc(slices.Clone(started), func(pid int) bool { return !mcptest.Alive(pid) })
-	d.expect("no process is left", len(alive) == 0 && len(started) >= len(serverNames), "%v of %d are alive", alive, len(started))
+	d.expect("no process is left", len(alive) == 0 && len(started) >= len(d.servers.specs), "%v of %d are alive", alive, len(started))
 	if err == nil {
 		<-d.events.done
 		d.check("no goroutine is left", checkGoroutines(d.goroutines))
@@ -140,13 +137,12 @@ func (d *demo) startServers(ctx context.Context) error {
 	d.p.printLine(bold, "6 MCP servers: 5 processes (this binary, executed again), one over HTTP · seed %d", d.seed)
 	d.p.printLine(dim, "every line is measured, and checked at the end")
 	d.p.printLine(plainText, "")
-	specs := d.servers.specs()
 	start := time.Now()
-	if err := d.client.Register(ctx, specs...); err != nil {
+	if err := d.client.Register(ctx, d.servers.specs...); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	for _, spec := range specs {
+	for _, spec := range d.servers.specs {
 		if err := d.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
 			return err
 		}
@@ -169,7 +165,7 @@ func (d *demo) calls(ctx context.Context) error {
 		{"calc/ad", map[string]any{"a": 1}, mcpvisor.ErrUnknownTool},
 		{"calc/div", map[string]any{"a": 1, "b": 0}, nil},
 	} {
-		if err := d.pause(ctx); err != nil {
+		if err := backoff.Sleep(ctx, d.pace); err != nil {
 			return err
 		}
 		if err := d.call(ctx, c.tool, c.args); !errors.Is(err, c.want) {
@@ -209,6 +205,3 @@ func text(res *mcp.CallToolResult) string {
 	}
 	return "(no text)"
 }
-
-// pause waits between steps, so that the output can be read.
-func (d *demo) pause(ctx context.Context) error { return backoff.Sleep(ctx, d.pace) }

@@ -1,8 +1,6 @@
 // Command demo runs six MCP servers that crash, hang, exit and forget, and checks everything
 // that it prints. It needs neither network nor configuration: the servers are this binary,
 // executed again, and one is served over HTTP on a loopback port.
-//
-// With --config FILE it kills, stops and restarts copies of the servers of the user, and calls no tool.
 package main
 
 import (
@@ -29,17 +27,13 @@ func main() {
 	p := newPrinter(os.Stdout)
 	p.width = 80
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
-		p.color = !s.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		p.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(fd); err == nil {
 			p.width = width
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	if s.files != nil {
-		code = runOwn(ctx, p, s)
-	} else {
-		code = run(ctx, p, s)
-	}
+	code = run(ctx, p, s)
 	stop()
 	os.Exit(code)
 }
@@ -50,7 +44,6 @@ func parseFlags(args []string, out, errs io.Writer) (s settings, code int, done 
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // it prints the usage after each error
 	flags.Int64Var(&s.seed, "seed", time.Now().UnixNano()%1_000_000, "seed of the storm; a failure prints it")
-	flags.BoolVar(&s.noColor, "no-color", false, "no colours")
 	flags.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
 	flags.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
 	flags.BoolFunc("http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted", func(text string) error {
@@ -63,8 +56,6 @@ func parseFlags(args []string, out, errs io.Writer) (s settings, code int, done 
 		s.http = text
 		return nil
 	})
-	flags.Func("config", "kill copies of your own servers instead, those of a configuration `file` such as .mcp.json, and call no tool; servers behind WebSockets are left out; may be repeated",
-		func(file string) error { s.files = append(s.files, file); return nil })
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(out, "go run ./cmd/demo runs six servers that crash, and checks what follows. Flags:")
@@ -76,13 +67,10 @@ func parseFlags(args []string, out, errs io.Writer) (s settings, code int, done 
 	if s.http == defaultAddress && len(extra) == 1 { // --http address
 		s.http, extra = extra[0], nil
 	}
-	switch {
-	case err != nil:
-	case len(extra) > 0:
+	if err == nil && len(extra) > 0 {
 		err = fmt.Errorf("unexpected argument %q", extra[0])
-	case s.files != nil && s.http != "":
-		err = errors.New("--config and --http do not go together; mcpvisor run --http shows your own servers on the page")
-	default:
+	}
+	if err == nil {
 		return s, 0, false
 	}
 	fmt.Fprintf(errs, "demo: %v; go run ./cmd/demo -help shows the flags\n", err)

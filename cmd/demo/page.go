@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -49,10 +48,6 @@ func (d *demo) runWithPage(ctx context.Context, l net.Listener) error {
 	handler.Close()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	ended := server.Shutdown(ending)
-	if ended != nil {
-		ended = errors.Join(ended, server.Close())
-	}
-	d.check("the page ends", ended)
+	d.check("the page ends", server.Shutdown(ending))
 	return err
 }

@@ -31,23 +31,21 @@ type printer struct {
 	start time.Time
 	color bool
 	width int // of the lines; 0 if they are not wrapped
-	// nameWidth is the width of the column of servers.
-	nameWidth int
 }
 
 const (
-	maxNameWidth = 20 // of the column of servers
-	minRoom      = 14 // how wide a text is at least, in the narrowest terminal
+	nameWidth = 6  // of the column of servers
+	minRoom   = 14 // how wide a text is at least, in the narrowest terminal
 )
 
-func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now(), nameWidth: 6} }
+func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now()} }
 
 // printFact prints the time, what happened, to which server, and details.
 func (p *printer) printFact(color, verb, server, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, verb := fmt.Sprintf("%5.1fs", time.Since(p.start).Seconds()), fmt.Sprintf("%-6s", verb)
-	server = fmt.Sprintf(" %-*s ", p.nameWidth, server)
+	server = fmt.Sprintf(" %-*s ", nameWidth, server)
 	p.print(at+"  "+verb+server, p.colorize(dim, at)+"  "+p.colorize(color, verb)+server, plainText, fmt.Sprintf(format, args...))
 }
 
@@ -70,7 +68,7 @@ func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	row := func(color, last string, columns ...any) {
-		head := fmt.Sprintf("%s %-*s %-8v %-8v %-5v %-10v %-7v ", append([]any{columns[0], p.nameWidth}, columns[1:]...)...)
+		head := fmt.Sprintf("%s %-*s %-8v %-8v %-5v %-10v %-7v ", append([]any{columns[0], nameWidth}, columns[1:]...)...)
 		p.print(head, p.colorize(color, head), color, last)
 	}
 	fmt.Fprintln(p.out)
@@ -87,10 +85,8 @@ func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 		switch s.State {
 		case supervisor.StateReady:
 			glyph, color = "●", green
-		case supervisor.StateEvicted, supervisor.StateUnauthorized:
+		case supervisor.StateEvicted:
 			glyph, color = "✗", red
-		case supervisor.StateParked:
-			glyph = "◌"
 		default:
 		}
 		row(color, s.Policy, glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid)

@@ -119,10 +119,7 @@ func (d *demo) summary(all []callRecord, kills int) {
 		}
 	}
 	slices.Sort(times)
-	p95 := time.Duration(0)
-	if len(times) > 0 {
-		p95 = times[len(times)*95/100]
-	}
+	p95 := slices.Concat(times, []time.Duration{0})[len(times)*95/100] // 0 without a time
 	d.p.printFact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, roundedDuration(p95))
 	d.expect("the storm made calls and kills", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
 	d.expect("no call hung", longest.took <= tooLong, "%q on %s took %v", longest.key, longest.server, longest.took)

@@ -28,8 +28,6 @@ type Options struct {
 	// with a required parameter whose value cannot be derived is left out: it needs a default, a
 	// constant, an enumeration or examples, or to be a boolean or a number.
 	Tools []ToolCall
-	// ListsOnly reads the lists instead of calling a tool that Tools does not name.
-	ListsOnly bool
 	// Flood is how many calls a flood makes at once. Default 64, at most 1,000.
 	Flood int
 	// CallTimeout bounds each call. Default 5 s.

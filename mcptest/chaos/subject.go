@@ -169,13 +169,11 @@ func (v *subject) start(ctx context.Context) {
 	if v.misnamed = checkListed(ctx, v.s.c, v.name, v.tools); v.misnamed != nil {
 		return
 	}
-	if len(v.tools) == 0 && !v.s.opts.ListsOnly {
+	if len(v.tools) == 0 {
 		if v.tools = readOnlyTools(v.s.c, v.name); len(v.tools) == 0 {
 			v.notes = append(v.notes, "no tool was called: none says that it is read-only and takes arguments that can be derived; name one, with its arguments")
+			v.refresh(ctx)
 		}
-	}
-	if len(v.tools) == 0 {
-		v.refresh(ctx)
 	}
 	v.checkUnasked(ctx)
 }

@@ -91,28 +91,18 @@ func (s *Store) add(by, tool string, text []byte) (id string, ok bool) {
 		s.dropLocked(principal, o, 1)
 	}
 	for s.bytes > s.bound {
-		s.dropLocked(s.mostLocked(principal, len(text)))
+		most := owner.Largest(s.of, func(other string, of *results) int {
+			if other == principal { // its newest text does not count
+				return of.bytes - len(text)
+			}
+			return of.bytes
+		})
+		s.dropLocked(most, s.of[most], 1)
 	}
 	if s.expiry == nil {
 		s.expiry = time.AfterFunc(s.ttl, s.expire)
 	}
 	return id, true
-}
-
-// mostLocked returns the principal whose oldest text is dropped: the one that keeps most, so that it does
-// not displace the texts of others. The newest text of principal, of n bytes, does not count.
-func (s *Store) mostLocked(principal string, n int) (name string, o *results, drop int) {
-	most := 0
-	for other, of := range s.of {
-		held := of.bytes
-		if other == principal {
-			held -= n
-		}
-		if held > most {
-			name, o, most = other, of, held
-		}
-	}
-	return name, o, 1
 }
 
 // dropLocked drops the n oldest texts of a principal.

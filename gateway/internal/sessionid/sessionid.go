@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/owner"
 	"github.com/mcpvisor/mcpvisor/internal/ownfile"
 )
 
@@ -173,7 +175,7 @@ func readKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the session key: %w", err)
 	}
-	if owner, known := ownfile.OwnerOf(info); !info.Mode().IsRegular() || known && owner != os.Geteuid() && owner != 0 {
+	if uid, known := ownfile.OwnerOf(info); !info.Mode().IsRegular() || known && uid != os.Geteuid() && uid != 0 {
 		return nil, fmt.Errorf("the session key %s is not a file of this user; delete it, and a new one is made", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
@@ -234,17 +236,8 @@ func (e *Ended) makeRoom() {
 	if e.count < e.most {
 		return
 	}
-	var largest string
-	for principal, ended := range e.of {
-		if len(ended) > len(e.of[largest]) {
-			largest = principal
-		}
-	}
-	expiries := make([]time.Time, 0, len(e.of[largest]))
-	for _, expiry := range e.of[largest] {
-		expiries = append(expiries, expiry)
-	}
-	slices.SortFunc(expiries, time.Time.Compare)
+	largest := owner.Largest(e.of, func(_ string, ended map[[nonceBytes]byte]time.Time) int { return len(ended) })
+	expiries := slices.SortedFunc(maps.Values(e.of[largest]), time.Time.Compare)
 	last := expiries[len(expiries)/10]
 	e.forget(func(principal string, expiry time.Time) bool { return principal == largest && !expiry.After(last) })
 }

@@ -159,6 +159,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		}
 		own := *o
 		own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
+		if own.guarded.responses = o.Continuation.InputResponses; own.guarded.responses == nil && !isFirst(o.Continuation) {
+			own.guarded.responses = json.RawMessage("{}")
+		}
 		o = &own
 		if view, offered, err = c.permit(ctx, view, name, o.guarded); err != nil {
 			return response{}, err

@@ -27,6 +27,7 @@ type guardedCall struct {
 	start  int
 	// principal makes the call, with a client that says the name client.
 	principal, client string
+	responses         json.RawMessage // of a further round; nil in the first one
 
 	permit mcpvisor.Permit
 	gen    uint64 // of the registration that permit is for
@@ -77,7 +78,7 @@ func (c *Client) askGuard(ctx context.Context, v *actors.View, name string, g *g
 	if g.gen != v.Gen { // another server, of the same name
 		g.gen, g.permit = v.Gen, mcpvisor.Permit{}
 	}
-	call := mcpvisor.GuardedCall{Principal: g.principal, Client: g.client, Server: v.Name, Tool: name, Earlier: g.permit}
+	call := mcpvisor.GuardedCall{Principal: g.principal, Client: g.client, Server: v.Name, Tool: name, InputResponses: g.responses, Earlier: g.permit}
 	if call.Arguments, err = g.arguments(v, name); err != nil {
 		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}

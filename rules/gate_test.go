@@ -68,6 +68,7 @@ func TestGate_an_approval_is_bound_to_the_call(t *testing.T) {
 		for _, change := range []func(*mcpvisor.GuardedCall){
 			func(c *mcpvisor.GuardedCall) { c.Arguments = json.RawMessage(`{"a":2}`) },
 			func(c *mcpvisor.GuardedCall) { c.Arguments = json.RawMessage(`{"a": 1}`) },
+			func(c *mcpvisor.GuardedCall) { c.InputResponses = json.RawMessage(`{}`) },
 			func(c *mcpvisor.GuardedCall) { c.Principal = "ci2" },
 			func(c *mcpvisor.GuardedCall) { c.Tool = "write2" },
 			func(c *mcpvisor.GuardedCall) { c.Server, c.Tool = "f", "swrite" },

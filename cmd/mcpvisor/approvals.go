@@ -29,7 +29,11 @@ func (cmd *approvalsCmd) Run(inv *invocation, c *servers.Set) error {
 	}
 	rows := make([][]any, 0, len(open.Approvals))
 	for _, a := range open.Approvals {
-		rows = append(rows, []any{a.ID, cmp.Or(a.Client, "-"), cmp.Or(a.Principal, "-"), mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
+		arguments := string(a.Arguments)
+		if a.InputResponses != nil {
+			arguments += " answers " + string(a.InputResponses)
+		}
+		rows = append(rows, []any{a.ID, cmp.Or(a.Client, "-"), cmp.Or(a.Principal, "-"), mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(arguments)})
 	}
 	return inv.Table("ID\tCLIENT\tPRINCIPAL\tTOOL\tLEFT\tASKED BY\tARGUMENTS", rows)
 }

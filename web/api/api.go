@@ -466,6 +466,9 @@ type Approval struct {
 	Tool   string `json:"tool"`
 	// Arguments are those that will be sent, without secrets of the configuration.
 	Arguments json.RawMessage `json:"arguments"`
+	// InputResponses are the answers that a further round of the call carries, by the keys of what its server required, without
+	// secrets of the configuration; left out in the first round.
+	InputResponses json.RawMessage `json:"inputResponses,omitempty"`
 	// Rule says which rule asks.
 	Rule string `json:"rule"`
 	// Asked and Expires are when the call began to wait, and when it is refused without a decision.

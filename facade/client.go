@@ -77,7 +77,8 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	validator   validator // used with opts.validation only
+	detached    detachedTasks // empty without WithEndedCalls
+	validator   validator     // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
 	writes      *journalWrites

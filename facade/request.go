@@ -222,6 +222,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 	if o.TaskRelay != nil {
 		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
+			q.task = detachedTask{o.TaskRelay.Server, o.TaskRelay.ID, o.TaskRelay.Origin}
 			q.answered(v, result)
 		}
 		return response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}, err
@@ -236,6 +237,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 		return response{}, err
 	case o.detached:
 		c.openTasks.add(f)
+		q.task = detachedTask{f.server, f.id(), f.origin.String()}
 		q.answered(v, result)
 		return response{task: f}, nil
 	}
@@ -261,6 +263,7 @@ type tracked struct {
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
+	task      detachedTask // the call returns before the end of this one; zero: of none
 	// meta is that of WithMeta, for the observer; nil without one. It is a pointer, because most calls have none.
 	meta *json.RawMessage
 	// observation is nil without an observer.
@@ -317,7 +320,11 @@ func (q *tracked) end(c *Client, err error) error {
 	}
 	c.rt.RecordCall(q.view, &q.record, q.listed)
 	if c.opts.ended != nil {
-		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments})
+		call := monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments, Task: q.task.id != ""}
+		if call.Task {
+			c.detached.add(q.task, call)
+		}
+		c.opts.ended(call)
 	}
 	return err
 }

@@ -56,6 +56,9 @@ type EndedCall struct {
 	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
 	// shared, and must not be changed.
 	Arguments json.RawMessage
+	// Task: the server works on the call as a task, and the call has returned before. A caller that learns of the end of the
+	// task has it reported as a call of tasks/result that began when this one did.
+	Task bool
 }
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,

@@ -149,6 +149,18 @@ func TestWriter(t *testing.T) {
 		require.Equal(t, "push", found[0].Target, name)
 		require.Equal(t, time.Second, found[0].Took)
 	}
+	tasks := filepath.Join(t.TempDir(), "tasks")
+	w = open(t, tasks, records.Options{})
+	task := call("git", "push", "")
+	task.Task = true
+	w.Call(task)
+	task.Task, task.Method, task.Took = false, "tasks/result", time.Minute
+	w.Call(task)
+	require.NoError(t, w.Close())
+	both := read(t, tasks, records.Query{Tool: "push"})
+	require.Len(t, both, 2)
+	require.Contains(t, both[0].Text, "continues as a task")
+	require.Equal(t, time.Minute, both[1].Took)
 	require.Empty(t, read(t, dir, records.Query{Since: time.Now().Add(time.Hour)}))
 	require.Len(t, read(t, dir, records.Query{Client: "host 1"}), 2)
 	found := read(t, dir, records.Query{Text: "IT Crashed", MaxArguments: 1})

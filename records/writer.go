@@ -65,6 +65,9 @@ func (w *Writer) Call(call monitor.EndedCall) {
 	if r.Outcome == "" {
 		r.Outcome = mcpvisor.OutcomeAnswered
 	}
+	if call.Task {
+		r.Text = "it continues as a task, whose end is a call of tasks/result"
+	}
 	w.Add(r)
 }
 

@@ -113,12 +113,12 @@ var endedContext = func() context.Context {
 
 // recheck decides about a request that has waited for its turn, in which it is in the way of others: what the guard cannot say at
 // once is errAskAgain. What was listed and permitted before the wait may be so no longer.
-func (c *Client) recheck(v *actors.View, method, target string, g *guardedCall) error {
+func (c *Client) recheck(v *actors.View, method, target string, params json.RawMessage, g *guardedCall) error {
 	now := c.rt.Snapshot().Server(v.Name)
 	if now == nil || now.Gen != v.Gen { // its session ends
 		return nil
 	}
-	if err := c.checkListed(now, method, target); err != nil || g == nil {
+	if err := c.checkListed(now, method, target, params); err != nil || g == nil {
 		return err
 	}
 	_, err := c.askGuard(endedContext, now, target, g)

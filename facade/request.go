@@ -50,7 +50,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
-	if err = c.checkListed(view, r.Method, r.Target); err != nil {
+	if err = c.checkListed(view, r.Method, r.Target, r.Params); err != nil {
 		return response{}, err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
@@ -134,8 +134,8 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		}
 		r.Began = time.Now()
 		if o.guarded != nil || c.opts.guard != nil {
-			v, method, target, g := v, r.Method, r.Target, o.guarded
-			r.Waited = func() error { return c.recheck(v, method, target, g) }
+			v, method, target, params, g := v, r.Method, r.Target, r.Params, o.guarded
+			r.Waited = func() error { return c.recheck(v, method, target, params, g) }
 		}
 		raw, spent, err := c.rt.Request(ctx, v, *r, o.Timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
@@ -181,7 +181,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			}
 		}
 		v = next
-		if err := c.checkListed(v, r.Method, r.Target); err != nil { // the next incarnation may offer something else
+		if err := c.checkListed(v, r.Method, r.Target, r.Params); err != nil { // the next incarnation may offer something else
 			return response{}, err
 		}
 		if o.guarded != nil {
@@ -193,13 +193,20 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	}
 }
 
-// checkListed refuses a request for a tool that a server does not list, or for a prompt that is withheld.
-func (c *Client) checkListed(v *actors.View, method, target string) (err error) {
+// checkListed refuses a request for a tool that a server does not list, for a prompt that is withheld, and for completions of
+// a prompt or resource template that is.
+func (c *Client) checkListed(v *actors.View, method, target string, params json.RawMessage) (err error) {
+	prompt, template := target, ""
 	switch method {
 	case "tools/call":
 		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, target), target)
+	case "completion/complete":
+		ref := jsonscan.Member(params, "ref")
+		prompt, _ = jsonscan.ReadString(jsonscan.Member(ref, "name")) // it is a string, or missing
+		template, _ = jsonscan.ReadString(jsonscan.Member(ref, "uri"))
+		fallthrough
 	case "prompts/get":
-		if text := v.Catalog.WithheldPrompt(target); text != "" {
+		if text := v.Catalog.Withheld(prompt, template); text != "" {
 			return withheld(v.Name, mcpvisor.KindDenied, text)
 		}
 	}

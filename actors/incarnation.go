@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,8 +202,16 @@ type limiter struct {
 	waiting atomic.Int64  // len(queue), for goroutines that do not hold mu
 	closing chan struct{} // closed by close
 
-	mu    sync.Mutex
-	queue waitqueue.Queue[transport.InFlight] // guarded by mu
+	mu     sync.Mutex
+	queue  waitqueue.Queue[*queuedCall] // guarded by mu
+	lastID int64                        // of a call in the queue; guarded by mu
+}
+
+// queuedCall is a call in the queue of a limiter, whose mu guards it.
+type queuedCall struct {
+	transport.InFlight
+	waiter   *waitqueue.Waiter[*queuedCall]
+	canceled bool // by an operator
 }
 
 // oneLostCall is one call in the high half of counts.
@@ -281,7 +288,7 @@ func (l *limiter) lostCalls() int {
 func (l *limiter) admitWaiting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue.Admit(func(transport.InFlight) bool {
+	l.queue.Admit(func(*queuedCall) bool {
 		if !l.increment() {
 			return false
 		}
@@ -291,21 +298,42 @@ func (l *limiter) admitWaiting() {
 }
 
 // waitingCalls returns the calls in the queue, the next one first.
-func (l *limiter) waitingCalls() []transport.InFlight {
+func (l *limiter) waitingCalls() (all []transport.InFlight) {
 	if l.waiting.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(l.queue.All())
+	for call := range l.queue.All() {
+		all = append(all, call.InFlight)
+	}
+	return all
+}
+
+// cancel ends a call in the queue for an operator. It reports false if no call in it has the id.
+func (l *limiter) cancel(id int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for call := range l.queue.All() {
+		if call.ID == id {
+			call.canceled = true
+			l.waiting.Add(-1)
+			return l.queue.Refuse(call.waiter)
+		}
+	}
+	return false
 }
 
 // acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
-// full and no client has more calls in it, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
+// full and no client has more calls in it, KindTimeout after timeout (0: unbounded), KindCanceled with ctx and by cancel, and
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
+	queued := &queuedCall{InFlight: call}
 	l.mu.Lock()
-	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), call)
+	l.lastID++
+	queued.ID = l.lastID
+	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), queued)
+	queued.waiter = waiter
 	if int64(l.queue.Len()) > l.maxQueued && !isClosed(l.closing) {
 		l.queue.RefuseLast()
 	} else {
@@ -324,6 +352,10 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	case <-waiter.Admitted():
 		return nil
 	case <-waiter.Refused():
+		if queued.canceled {
+			e.Kind, e.Cause = mcpvisor.KindCanceled, transport.ErrByOperator
+			return e
+		}
 		e.Kind, e.RetryAfter, e.Hint = mcpvisor.KindOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
 		return e
 	case <-ctx.Done():

@@ -52,7 +52,7 @@ func (c relayed) CancelCall(call monitor.CallInFlight) error {
 }
 
 // errNotInFlight is the cause of a call that an operator cannot cancel.
-var errNotInFlight = errors.New("the call has ended, or it waits and cannot be canceled; look at the calls in flight again")
+var errNotInFlight = errors.New("the call has ended, or cannot be canceled here; look at the calls in flight again")
 
 // History returns a view of what has happened so far, which the client keeps within bounds. It copies nothing, stays
 // current, and works after Close.

@@ -77,8 +77,8 @@ type CallInFlight struct {
 	Began time.Time `json:"began"`
 	// Queued: it waits behind Limits.MaxInFlight, and nothing was sent.
 	Queued bool `json:"queued,omitempty"`
-	// ID is that of its request in the session of the incarnation; 0 if it cannot be canceled: it waits, or its server is
-	// on another node of a fleet.
+	// ID names it among the requests of the incarnation that wait, or that do not; 0 if it cannot be canceled: its caller is
+	// this client itself, or it was sent to a server on another node of a fleet.
 	ID int64 `json:"id,omitempty"`
 }
 

@@ -435,7 +435,7 @@ type TaskRequest struct {
 // CancelAnswer is the answer to POST api/tasks/cancel and POST api/calls/cancel: the server was asked to cancel the task or
 // call, and decides whether it does.
 type CancelAnswer struct {
-	// Asked is false if the call had ended, so that nothing was sent.
+	// Asked is false if the call had ended, or was queued, so that nothing was sent.
 	Asked bool `json:"asked"`
 }
 

@@ -597,7 +597,7 @@ async function cancelCall(path, call) {
 	answer("busy", "The server is asked to cancel the call …");
 	const got = await post(path, call).catch((error) => ({ error }));
 	if (got.error) answer("bad", "The call is not canceled: " + got.error.message);
-	else if (path === "calls/cancel") answer("good", "The call ends, unless its answer has just come. Its server was notified, which it need not heed.", 8);
+	else if (path === "calls/cancel") answer("good", got.asked ? "The call ends, unless its answer has just come. If its server works on it, that was notified, which it need not heed." : "The call ends. Nothing of it was sent.", 8);
 	else answer("good", got.asked ? "The server was asked to cancel the call." : "The call has ended, or its server has no such task.", 8);
 	poll();
 }

@@ -498,7 +498,7 @@ async function askStop(sure, name) {
 	answer("busy", "Stop of " + name + " is under way …");
 	const got = await operate(name, "stop");
 	if (got.error) answer("bad", "The stop of " + name + " failed: " + got.error.message);
-	else answer("good", name + " is stopped.", 15);
+	else answer("good", name + " is stopped. A reload leaves it stopped: only Start runs it again.", 15);
 	refresh();
 }
 

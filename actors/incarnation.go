@@ -203,15 +203,14 @@ type limiter struct {
 	closing chan struct{} // closed by close
 
 	mu     sync.Mutex
-	queue  waitqueue.Queue[*queuedCall] // guarded by mu
-	lastID int64                        // of a call in the queue; guarded by mu
+	queue  waitqueue.Queue[queuedCall] // guarded by mu
+	lastID int64                       // of a call in the queue; guarded by mu
 }
 
-// queuedCall is a call in the queue of a limiter, whose mu guards it.
+// queuedCall is a call in the queue of a limiter. cancel ends its wait.
 type queuedCall struct {
 	transport.InFlight
-	waiter   *waitqueue.Waiter[*queuedCall]
-	canceled bool // by an operator
+	cancel context.CancelCauseFunc
 }
 
 // oneLostCall is one call in the high half of counts.
@@ -288,7 +287,7 @@ func (l *limiter) lostCalls() int {
 func (l *limiter) admitWaiting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue.Admit(func(*queuedCall) bool {
+	l.queue.Admit(func(queuedCall) bool {
 		if !l.increment() {
 			return false
 		}
@@ -316,9 +315,8 @@ func (l *limiter) cancel(id int64) bool {
 	defer l.mu.Unlock()
 	for call := range l.queue.All() {
 		if call.ID == id {
-			call.canceled = true
-			l.waiting.Add(-1)
-			return l.queue.Refuse(call.waiter)
+			call.cancel(transport.ErrByOperator)
+			return true
 		}
 	}
 	return false
@@ -328,12 +326,12 @@ func (l *limiter) cancel(id int64) bool {
 // full and no client has more calls in it, KindTimeout after timeout (0: unbounded), KindCanceled with ctx and by cancel, and
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
-	queued := &queuedCall{InFlight: call}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	l.mu.Lock()
 	l.lastID++
-	queued.ID = l.lastID
-	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), queued)
-	queued.waiter = waiter
+	call.ID = l.lastID
+	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), queuedCall{call, cancel})
 	if int64(l.queue.Len()) > l.maxQueued && !isClosed(l.closing) {
 		l.queue.RefuseLast()
 	} else {
@@ -350,12 +348,11 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
 	select {
 	case <-waiter.Admitted():
-		return nil
-	case <-waiter.Refused():
-		if queued.canceled {
-			e.Kind, e.Cause = mcpvisor.KindCanceled, transport.ErrByOperator
-			return e
+		if context.Cause(ctx) != transport.ErrByOperator {
+			return nil
 		}
+		e.Kind, e.Cause = mcpvisor.KindCanceled, transport.ErrByOperator // it was canceled before
+	case <-waiter.Refused():
 		e.Kind, e.RetryAfter, e.Hint = mcpvisor.KindOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
 		return e
 	case <-ctx.Done():

@@ -77,8 +77,7 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	detached    detachedTasks // empty without WithEndedCalls
-	validator   validator     // used with opts.validation only
+	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
 	writes      *journalWrites

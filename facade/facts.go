@@ -110,8 +110,8 @@ func (c *Client) Stats() monitor.ClientStats { return c.rt.Stats() }
 
 // WithEndedCalls calls f with each request of a caller that has ended, those that were refused included, in the goroutine of
 // the caller: what f waits for delays the caller. f must be safe for concurrent use; a panic in it is that of the caller.
-// arguments says that f gets the arguments of tool calls, which costs a copy of them. A call that has returned as a task is reported
-// again when the task has ended; see [monitor.EndedCall].Task. Calls that the journal answers, and
+// arguments says that f gets the arguments of tool calls, which costs a copy of them. The end of a task is reported, too; see
+// [monitor.EndedCall].Task. Calls that the journal answers, and
 // those of servers that are not registered, are left out. Package records keeps the calls in files. Default, and for nil:
 // none, which costs nothing.
 func WithEndedCalls(f func(monitor.EndedCall), arguments bool) Option {

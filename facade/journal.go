@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,7 +21,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/canonical"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -134,10 +132,6 @@ func (c *Client) resumeTask(ctx context.Context, key mcpvisor.JournalKey, opts [
 	o.detached = true
 	if t.follow, err = k.resume(o); err != nil {
 		return nil, err
-	}
-	if e := &k.entry; c.opts.ended != nil && !slices.ContainsFunc(c.Tasks(), func(open mcpvisor.OpenTask) bool { return open.JournalKey() == key }) {
-		c.detached.add(detachedTask{e.Server, e.TaskID, t.follow.origin.String()}, monitor.EndedCall{Principal: shownName(key.Principal),
-			CallRecord: monitor.CallRecord{Server: e.Server, Method: "tools/call", Target: e.Tool, Began: e.Began}})
 	}
 	return t, nil
 }

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,7 +230,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 	if o.TaskRelay != nil {
 		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
-			q.task = detachedTask{o.TaskRelay.Server, o.TaskRelay.ID, o.TaskRelay.Origin}
+			q.task = taskName(v.Name, o.TaskRelay.ID, o.TaskRelay.Origin)
 			q.answered(v, result)
 		}
 		return response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}, err
@@ -244,7 +245,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 		return response{}, err
 	case o.detached:
 		c.openTasks.add(f)
-		q.task = detachedTask{f.server, f.id(), f.origin.String()}
+		q.task = taskName(v.Name, f.id(), f.origin.String())
 		q.answered(v, result)
 		return response{task: f}, nil
 	}
@@ -270,7 +271,7 @@ type tracked struct {
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
-	task      detachedTask // the call returns before the end of this one; zero: of none
+	task      string // by taskName: the call returns before the end of this one; empty: of none
 	// meta is that of WithMeta, for the observer; nil without one. It is a pointer, because most calls have none.
 	meta *json.RawMessage
 	// observation is nil without an observer.
@@ -317,23 +318,23 @@ func (q *tracked) end(c *Client, err error) error {
 	var failure *mcpvisor.Error
 	if err != nil {
 		failure = asError(err)
-		q.record.Kind, q.record.Outcome, q.record.Error = failure.Kind, failure.Outcome, recordedText(failure)
-		if failure.Epoch != 0 {
-			q.record.Epoch = failure.Epoch
-		}
+		q.fail(failure)
 	}
 	if q.observation != nil {
 		q.endObservation(failure)
 	}
 	c.rt.RecordCall(q.view, &q.record, q.listed)
 	if c.opts.ended != nil {
-		call := monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments, Task: q.task.id != ""}
-		if call.Task {
-			c.detached.add(q.task, call)
-		}
-		c.opts.ended(call)
+		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments, Task: q.task})
 	}
 	return err
+}
+
+// fail notes the error of the request; nil for none.
+func (q *tracked) fail(e *mcpvisor.Error) {
+	if e != nil {
+		q.record.Kind, q.record.Outcome, q.record.Error, q.record.Epoch = e.Kind, e.Outcome, recordedText(e), cmp.Or(e.Epoch, q.record.Epoch)
+	}
 }
 
 // asError returns the error of ours in err.

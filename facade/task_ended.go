@@ -2,68 +2,27 @@ package facade
 
 import (
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
-// detachedTasks are the tasks of calls that have returned before the tasks ended: WithEndedCalls reports the end, too, once,
-// when a caller learns of it. The zero value is empty. Safe for concurrent use.
-type detachedTasks struct {
-	mu  sync.Mutex
-	all map[detachedTask]monitor.EndedCall // the calls; guarded by mu
-}
-
-// detachedTask names one: origin is taskOrigin.String.
-type detachedTask struct{ server, id, origin string }
-
-// maxDetachedTasks bounds them: a caller may never ask again.
-const maxDetachedTasks = 4096
-
-func (d *detachedTasks) add(t detachedTask, call monitor.EndedCall) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.all == nil {
-		d.all = map[detachedTask]monitor.EndedCall{}
-	}
-	if len(d.all) >= maxDetachedTasks {
-		var oldest detachedTask
-		for other, c := range d.all {
-			if oldest.id == "" || c.Began.Before(d.all[oldest].Began) {
-				oldest = other
-			}
-		}
-		delete(d.all, oldest)
-	}
-	call.Task, call.Arguments = false, nil
-	d.all[t] = call
-}
-
-func (d *detachedTasks) take(t detachedTask) (call monitor.EndedCall, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	call, ok = d.all[t]
-	delete(d.all, t)
-	return call, ok
+// taskName names a task for monitor.EndedCall.Task, without its id, which is a secret.
+func taskName(server, id, origin string) string {
+	return digest([]byte(server + "\n" + id + "\n" + origin))
 }
 
 // reportEnd reports the end of the task, unless the call is reported with it.
 func (f *follower) reportEnd(result json.RawMessage, err error) {
-	if f.origin == nil {
+	if f.origin == nil || !f.o.detached || f.c.opts.ended == nil {
 		return
 	}
-	call, ok := f.c.detached.take(detachedTask{f.server, f.id(), f.origin.String()})
-	if !ok {
-		return
-	}
-	q := tracked{record: call.CallRecord}
+	q := tracked{record: monitor.CallRecord{Server: f.server, Gen: f.view.Gen, Method: "tools/call", Target: f.tool}}
 	q.answered(f.view, result)
-	q.record.Method, q.record.Gen, q.record.Took = "tasks/result", f.view.Gen, time.Since(call.Began)
-	if e := asErrorOrNil(err); e != nil {
-		q.record.Kind, q.record.Outcome, q.record.Error = e.Kind, e.Outcome, recordedText(e)
+	if q.record.Method = "tasks/result"; f.o.keyed != nil {
+		q.record.Began, q.record.Took = f.began, time.Since(f.began)
 	}
+	q.fail(asErrorOrNil(err))
 	q.record.Error = shownName(hideText(q.record.Error, f.id()))
-	call.CallRecord = q.record
-	f.c.opts.ended(call)
+	f.c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(f.o.Key.Principal), Task: taskName(f.server, f.id(), f.origin.String())})
 }

@@ -56,9 +56,9 @@ type EndedCall struct {
 	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
 	// shared, and must not be changed.
 	Arguments json.RawMessage
-	// Task: the server works on the call as a task, and the call has returned before. A caller that learns of the end of the
-	// task has it reported as a call of tasks/result that began when this one did.
-	Task bool
+	// Task names the task that the server works on, if the call has returned before its end. Each time that a caller learns
+	// of this, the end is reported as a call of tasks/result with the same Task, which has Target and Began if the call had a key.
+	Task string
 }
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,

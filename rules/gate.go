@@ -32,7 +32,7 @@ type Question struct {
 	Arguments json.RawMessage `json:"arguments"`
 	// InputResponses are those of [mcpvisor.GuardedCall], for a further round of a call. Do not change them.
 	InputResponses json.RawMessage `json:"inputResponses,omitempty"`
-	// Rule says which rule asks, as in "rule 2 (.mcp.json:12)".
+	// Rule says which rule asks, as in "rule 2 (.mcp.json:12)", and that it asks about a further round.
 	Rule string `json:"rule"`
 	// Asked and Expires are when the question was asked, and when the call is refused without an answer.
 	Asked   time.Time `json:"asked"`
@@ -189,6 +189,9 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	now := time.Now()
 	q := Question{ID: hex.EncodeToString(id[:]), Principal: call.Principal, Client: call.Client, Server: call.Server, Tool: call.Tool,
 		Arguments: bytes.Clone(call.Arguments), InputResponses: bytes.Clone(call.InputResponses), Rule: rule, Asked: now.Round(0), Expires: now.Add(g.options.Wait).Round(0)}
+	if q.InputResponses != nil {
+		q.Rule += ", for a further round, with the answers of the client,"
+	}
 	asked, cancel := context.WithTimeout(ctx, g.options.Wait)
 	defer cancel()
 	principal := call.Principal

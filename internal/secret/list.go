@@ -134,27 +134,21 @@ func inBase64(s string) (forms []string) {
 	return forms
 }
 
-// asNumber returns what programs make of a secret of digits that they read as a number, such as 1.234567e+06 of 1234567.
-// It is a form of that secret only if it has as many bytes as a secret has at least.
+// asNumber returns what programs make of a secret of digits that they read as a number, such as 1.234567e+06 of 1234567, unless
+// that is shorter than any secret.
 func asNumber(s string) (forms []string) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || strings.Trim(s, "0123456789.") != "" {
 		return nil
 	}
-	add := func(form string) {
-		if len(form) >= MinLength {
-			forms = append(forms, form)
-		}
-	}
-	add(strconv.FormatFloat(f, 'f', -1, 64))
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
 	n, _ := strconv.Atoi(exponent) // it is a number
+	forms = append(forms, strconv.FormatFloat(f, 'f', -1, 64))
 	for _, format := range []string{"%se%d", "%se%+d", "%se%+03d", "%se%02d"} {
 		form := fmt.Sprintf(format, mantissa, n)
-		add(form)
-		add(strings.ToUpper(form))
+		forms = append(forms, form, strings.ToUpper(form))
 	}
-	return forms
+	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < MinLength })
 }
 
 // isUnescaped reports whether a secret has no character that JSON, HTML or a URL escapes.

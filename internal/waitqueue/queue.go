@@ -41,7 +41,7 @@ type Waiter[T any] struct {
 // Admitted is closed when the waiter is admitted.
 func (w *Waiter[T]) Admitted() <-chan struct{} { return w.admitted }
 
-// Refused is closed when Refuse or RefuseLast refuses the waiter.
+// Refused is closed when RefuseLast refuses the waiter.
 func (w *Waiter[T]) Refused() <-chan struct{} { return w.refused }
 
 // Len is how many waiters are in the queue.
@@ -79,17 +79,10 @@ func (q *Queue[T]) AddFor(client any, v T) *Waiter[T] {
 // that fills the queue takes no room from others.
 func (q *Queue[T]) RefuseLast() {
 	if last := q.waiters.Back(); last != nil {
-		q.Refuse(last.Value.(*Waiter[T]))
-	}
-}
-
-// Refuse removes a waiter and tells it so. It reports false if the waiter was admitted, refused or removed before.
-func (q *Queue[T]) Refuse(w *Waiter[T]) bool {
-	removed := q.Remove(w)
-	if removed {
+		w := last.Value.(*Waiter[T])
+		q.Remove(w)
 		close(w.refused)
 	}
-	return removed
 }
 
 // ClientKey is the key of a context's client, for contexts that are not made by WithClient.

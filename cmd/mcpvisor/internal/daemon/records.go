@@ -69,9 +69,6 @@ func (k *keptRecords) decided(q rules.Question, refused error) {
 	}
 	r := records.Record{Kind: records.KindApproval, Server: q.Server, Method: "tools/call", Target: q.Tool, Client: q.Client, Principal: q.Principal, Arguments: q.Arguments,
 		Text: mcpvisor.Qualify(q.Server, q.Tool) + " was approved, as " + q.Rule + " asks"}
-	if q.InputResponses != nil {
-		r.Text += ", in a further round with answers of the client"
-	}
 	if refused != nil {
 		r.ErrorKind, r.Text = mcpvisor.KindDenied, refused.Error()
 	}

@@ -190,7 +190,7 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	q := Question{ID: hex.EncodeToString(id[:]), Principal: call.Principal, Client: call.Client, Server: call.Server, Tool: call.Tool,
 		Arguments: bytes.Clone(call.Arguments), InputResponses: bytes.Clone(call.InputResponses), Rule: rule, Asked: now.Round(0), Expires: now.Add(g.options.Wait).Round(0)}
 	if q.InputResponses != nil {
-		q.Rule += ", for a further round, with the answers of the client,"
+		q.Rule += " (a further round)"
 	}
 	asked, cancel := context.WithTimeout(ctx, g.options.Wait)
 	defer cancel()

@@ -45,6 +45,7 @@ func TestGate_an_approval_is_bound_to_the_call(t *testing.T) {
 		g := gate(t, func(_ context.Context, q rules.Question) (rules.Decision, error) {
 			asked++
 			q.Arguments[0] = 'x' // a copy
+			require.Equal(t, q.InputResponses != nil, strings.HasSuffix(q.Rule, " (a further round)"))
 			return rules.Decision{Approve: true}, nil
 		}, rules.Options{Valid: time.Minute, Decided: func(q rules.Question, refused error) {
 			require.NoError(t, refused)

@@ -48,7 +48,7 @@ type Finding struct {
 type CallGuard interface {
 	// CheckCall is asked about a call before the journal notes it and before anything is sent, and again before each further
 	// attempt to send it. An error refuses the call with ErrDenied: it says why, and what to do, and is fit for a language
-	// model. One that is an *Error with KindOverloaded refuses it for its RetryAfter, with ErrOverloaded. CheckCall
+	// model. One that is an *Error with ErrOverloaded refuses it for its RetryAfter, with ErrOverloaded. CheckCall
 	// may take long, such as until a person has decided, and must return when ctx ends. Several goroutines call it at the same
 	// time. A panic refuses the call.
 	CheckCall(ctx context.Context, call GuardedCall) (Permit, error)

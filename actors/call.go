@@ -85,10 +85,10 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	switch e = inc.ownError(err); {
 	case ended(e) && e.Outcome == mcpvisor.OutcomeNotSent:
 		// Nothing was sent, so the call was not lost with the session.
-		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
+		e.Kind, e.RetryAfter = mcpvisor.ErrUnavailable, startingRetryAfter
 	case ended(e):
 		lost = true
-	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
+	case e.Kind == mcpvisor.ErrTimeout && e.Hint == "":
 		e.Hint = timeoutHint(r, spent)
 	}
 	return raw, spent, e
@@ -96,7 +96,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 
 // ended reports whether the session ended during a call.
 func ended(e *mcpvisor.Error) bool {
-	return e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded
+	return e.Kind == mcpvisor.ErrCrashed || e.Kind == mcpvisor.ErrEnded
 }
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were
@@ -128,7 +128,7 @@ func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total tim
 
 // Unavailable explains why a server accepts no calls now, and when a call may succeed.
 func (v *View) Unavailable() *mcpvisor.Error {
-	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	if v.Cause != nil {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
 	}
@@ -138,7 +138,7 @@ func (v *View) Unavailable() *mcpvisor.Error {
 	}
 	switch v.State {
 	case supervisor.StateEvicted:
-		e.Kind, e.Hint = mcpvisor.KindEvicted, "fix the server, then call Restart or register it again"
+		e.Kind, e.Hint = mcpvisor.ErrEvicted, "fix the server, then call Restart or register it again"
 		switch {
 		case v.Cause != nil && v.Cause.Kind == supervisor.CauseFenced:
 			e.Hint = fencedHint
@@ -148,7 +148,7 @@ func (v *View) Unavailable() *mcpvisor.Error {
 			e.Hint = "given up " + display.AfterRestarts(v.Attempt, v.Spec.Policy.MaxAttempts) + "; " + e.Hint
 		}
 	case supervisor.StateUnauthorized:
-		e.Kind, e.Hint = mcpvisor.KindAuthRequired, "set credentials, then unregister it and register it again"
+		e.Kind, e.Hint = mcpvisor.ErrAuthRequired, "set credentials, then unregister it and register it again"
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}
@@ -159,7 +159,7 @@ func (v *View) Unavailable() *mcpvisor.Error {
 	case supervisor.StateWaiting:
 		e.RetryAfter, e.Cause = startingRetryAfter, v.waitsError()
 	case supervisor.StateStopping, supervisor.StateUnregistered:
-		e.Kind, e.Cause = mcpvisor.KindClosed, errors.New("the server is being unregistered")
+		e.Kind, e.Cause = mcpvisor.ErrClosed, errors.New("the server is being unregistered")
 	case supervisor.StateBackoff, supervisor.StateParked:
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
 	default:
@@ -204,7 +204,7 @@ func (rt *Runtime) Ping(ctx context.Context, v *View) error {
 	}
 	e := v.current.ownError(err)
 	if errors.Is(context.Cause(ctx), errPingOverdue) {
-		e.Kind, e.Cause, e.Hint = mcpvisor.KindTimeout, nil, fmt.Sprintf("no answer within Probe.Timeout (%v)", v.Spec.Probe.Timeout)
+		e.Kind, e.Cause, e.Hint = mcpvisor.ErrTimeout, nil, fmt.Sprintf("no answer within Probe.Timeout (%v)", v.Spec.Probe.Timeout)
 	}
 	return e
 }
@@ -236,7 +236,7 @@ func (rt *Runtime) AwaitSettled(ctx context.Context, name string) error {
 }
 
 // Wake is AwaitReady that waits for one start of a server at rest: if that fails, it returns the view as it is then. The
-// timeout ends the wait with KindTimeout; 0 means only ctx does.
+// timeout ends the wait with ErrTimeout; 0 means only ctx does.
 func (rt *Runtime) Wake(ctx context.Context, name string, timeout time.Duration) (*View, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -259,7 +259,7 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, eno
 		case v == nil && s.closed:
 			return nil, ClosedError(name)
 		case v == nil:
-			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
+			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil && !v.current.rested.Load():
 			return v, nil
 		case enough(v):
@@ -287,9 +287,9 @@ func (rt *Runtime) awaitReady(ctx context.Context, name string, wanted bool, eno
 			if v.State == supervisor.StateWaiting {
 				hint += ": " + e.Cause.Error()
 			}
-			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), hint
+			e.Kind, e.Cause, e.Hint = mcpvisor.ErrCanceled, context.Cause(ctx), hint
 			if e.Cause == errWakeOverdue {
-				e.Kind = mcpvisor.KindTimeout
+				e.Kind = mcpvisor.ErrTimeout
 			}
 			return nil, e
 		}
@@ -343,7 +343,7 @@ func (rt *Runtime) RecordCall(v *View, record *monitor.CallRecord, listed bool) 
 	}
 	record.Target = shownTarget(record.Method, record.Target)
 	rt.calls.recent.Add(record)
-	if record.Kind == mcpvisor.KindTimeout {
+	if record.Kind == mcpvisor.ErrTimeout {
 		rt.logTimeout(*record)
 	}
 	if record.Outcome == mcpvisor.OutcomeUnknown {

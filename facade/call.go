@@ -239,7 +239,7 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, e
 	case !v.Spec.Tools.Allows(name):
 		return t, hiddenTool(v.Name)
 	case v.Catalog != nil && v.Catalog.WithheldTools[name] != "":
-		return t, withheld(v.Name, mcpvisor.KindUnknownTool, v.Catalog.WithheldTools[name])
+		return t, withheld(v.Name, mcpvisor.ErrUnknownTool, v.Catalog.WithheldTools[name])
 	case v.Catalog != nil:
 		e := unknownTool(c.rt.Snapshot(), tool)
 		if s := v.Status().Session; s != nil && (s.Capabilities == nil || s.Capabilities.Tools == nil) {
@@ -342,7 +342,7 @@ type toolArguments struct {
 }
 
 // append appends the arguments as a JSON object; none give an empty object. The error is
-// of KindInvalid.
+// of ErrInvalid.
 func (a toolArguments) append(b []byte) ([]byte, error) {
 	switch v := a.value.(type) {
 	case nil:
@@ -395,5 +395,5 @@ func checkArguments(raw json.RawMessage) (json.RawMessage, error) {
 
 // invalidRequest is the error of a request that cannot be sent as given.
 func invalidRequest(err error) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }

@@ -80,7 +80,7 @@ func (c *Client) askGuard(ctx context.Context, v *actors.View, name string, g *g
 	}
 	call := mcpvisor.GuardedCall{Principal: g.principal, Client: g.client, Server: v.Name, Tool: name, InputResponses: g.responses, Earlier: g.permit}
 	if call.Arguments, err = g.arguments(v, name); err != nil {
-		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	if offered != nil {
 		call.Definition = offered.Definition
@@ -90,15 +90,15 @@ func (c *Client) askGuard(ctx context.Context, v *actors.View, name string, g *g
 		g.permit = permit
 		return offered, nil
 	}
-	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-	if later := (*mcpvisor.Error)(nil); errors.As(err, &later) && later.Kind == mcpvisor.KindOverloaded {
+	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	if later := (*mcpvisor.Error)(nil); errors.As(err, &later) && later.Kind == mcpvisor.ErrOverloaded {
 		e.Kind, e.RetryAfter, e.Cause = later.Kind, later.RetryAfter, later.Cause
 	}
 	return nil, e
 }
 
 func canceledBeforeSent(ctx context.Context, v *actors.View) error {
-	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
 }
 
 // errAskAgain is the cause of a call that was not sent because the guard needs time to decide about it again.
@@ -123,7 +123,7 @@ func (c *Client) recheck(v *actors.View, method, target string, params json.RawM
 	}
 	_, err := c.askGuard(endedContext, now, target, g)
 	if errors.Is(err, context.Canceled) {
-		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errAskAgain}
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errAskAgain}
 	}
 	return err
 }

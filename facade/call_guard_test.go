@@ -87,7 +87,7 @@ func TestWithCallGuard_call(t *testing.T) {
 	require.Equal(t, "same", seen[1].Tool)
 	require.Equal(t, `{}`, string(seen[1].Arguments))
 	require.Empty(t, seen[1].Principal+seen[1].Client)
-	text := textOf(t, c.ErrorForModel("s/x", &mcpvisor.Error{Kind: mcpvisor.KindDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("rule 3 denies it")}))
+	text := textOf(t, c.ErrorForModel("s/x", &mcpvisor.Error{Kind: mcpvisor.ErrDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("rule 3 denies it")}))
 	require.Equal(t, "The call of s/x was not permitted: rule 3 denies it", text)
 }
 

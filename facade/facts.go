@@ -48,7 +48,7 @@ func (c relayed) CancelCall(call monitor.CallInFlight) error {
 	if canceled {
 		return nil
 	}
-	return &mcpvisor.Error{Server: call.Server, Op: "cancel " + mcpvisor.Qualify(call.Server, call.Target), Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotInFlight}
+	return &mcpvisor.Error{Server: call.Server, Op: "cancel " + mcpvisor.Qualify(call.Server, call.Target), Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotInFlight}
 }
 
 // errNotInFlight is the cause of a call that an operator cannot cancel.

@@ -35,7 +35,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	ctx = c.begin(ctx, q, view, r.Method, r.Target, r.Method == "prompts/get" && view.Catalog.HasPrompt(r.Target))
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	q.record.Client, q.principal = o.ClientName, o.Principal
 	if o.HasKey && o.err == nil {
@@ -108,7 +108,7 @@ func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 	if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.Timeout); idle > 0 || total > 0 {
 		return nil
 	}
-	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid,
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrInvalid,
 		Outcome: mcpvisor.OutcomeNotSent, Cause: errUnbounded, Hint: "set one of the three"}
 }
 
@@ -168,7 +168,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return response{}, err
 		}
 		if waitErr != nil {
-			if e.Kind == mcpvisor.KindClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
+			if e.Kind == mcpvisor.ErrClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
 				return response{}, err
 			}
 			return response{}, waitErr
@@ -208,7 +208,7 @@ func (c *Client) checkListed(v *actors.View, method, target string, params json.
 		fallthrough
 	case "prompts/get":
 		if text := v.Catalog.Withheld(prompt, template); text != "" {
-			return withheld(v.Name, mcpvisor.KindDenied, text)
+			return withheld(v.Name, mcpvisor.ErrDenied, text)
 		}
 	}
 	return err
@@ -220,7 +220,7 @@ func isTemporary(k mcpvisor.ErrorKind) bool {
 	switch k {
 	default:
 		return false
-	case mcpvisor.KindUnavailable, mcpvisor.KindClosed, mcpvisor.KindCrashed, mcpvisor.KindEnded, mcpvisor.KindOverloaded:
+	case mcpvisor.ErrUnavailable, mcpvisor.ErrClosed, mcpvisor.ErrCrashed, mcpvisor.ErrEnded, mcpvisor.ErrOverloaded:
 		return true
 	}
 }
@@ -341,7 +341,7 @@ func (q *tracked) fail(e *mcpvisor.Error) {
 func asError(err error) *mcpvisor.Error {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
-		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+		return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
 	return e
 }
@@ -354,7 +354,7 @@ var errCallbackPanicked = errors.New("a function of the caller panicked during t
 func (q *tracked) abandon() {
 	if q.view != nil && !q.ended {
 		_ = q.end(q.c, &mcpvisor.Error{Server: q.view.Name, Gen: q.view.Gen, Epoch: q.view.Epoch,
-			Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errCallbackPanicked})
+			Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errCallbackPanicked})
 	}
 }
 

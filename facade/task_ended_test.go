@@ -99,7 +99,7 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 		_, err = task.Wait(t.Context())
 		require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		end := ended.requireTask(t)
-		require.Equal(t, mcpvisor.KindRPC, end.Kind)
+		require.Equal(t, mcpvisor.ErrRPC, end.Kind)
 		require.Contains(t, end.Error, "the disk is full")
 	})
 	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
@@ -111,7 +111,7 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 			require.NoError(t, err)
 			task, err := relay.Of(c).TaskOf(taken.Server, taken.ID, relay.WithTaskOrigin(taken.Origin))
 			require.NoError(t, err)
-			want := mcpvisor.KindCanceled
+			want := mcpvisor.ErrCanceled
 			if cancel {
 				require.NoError(t, task.Cancel(t.Context()))
 				_, err = relay.Ask(t.Context(), task)
@@ -120,7 +120,7 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 				if spec.HTTP != nil { // the server lives on
 					break
 				}
-				want = mcpvisor.KindCrashed
+				want = mcpvisor.ErrCrashed
 				require.NoError(t, c.Restart(t.Context(), "s"))
 				require.NoError(t, c.WaitReady(t.Context(), "s"))
 				task, err = relay.Of(c).TaskOf(taken.Server, taken.ID, relay.WithTaskOrigin(taken.Origin))

@@ -82,7 +82,7 @@ func (c *Client) newFollower(v *actors.View, r *transport.Request, o *callOption
 
 // unreadableTask is the error of an answer about a task that makes no sense.
 func unreadableTask(err error) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: &senselessAnswer{err},
+	return &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: &senselessAnswer{err},
 		Hint: "the server is at fault; report it to its authors"}
 }
 
@@ -109,8 +109,8 @@ func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) 
 func (f *follower) finish(err error) error {
 	e := *asError(err)
 	e.Server, e.Gen, e.Epoch = f.view.Name, f.view.Gen, f.view.Epoch
-	givenUp := !f.final && f.o.keyed == nil && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout)
-	if givenUp || e.Kind == mcpvisor.KindInputRequired {
+	givenUp := !f.final && f.o.keyed == nil && (e.Kind == mcpvisor.ErrCanceled || e.Kind == mcpvisor.ErrTimeout)
+	if givenUp || e.Kind == mcpvisor.ErrInputRequired {
 		f.c.cancelTask(f)
 	}
 	return &e
@@ -126,7 +126,7 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 		own := *asError(err)
 		own.Cause = hideID(own.Cause, f.id())
 		err = &own
-		f.final = f.final || own.Kind == mcpvisor.KindInputRequired && !f.o.detached
+		f.final = f.final || own.Kind == mcpvisor.ErrInputRequired && !f.o.detached
 	}
 	if k := f.o.keyed; k != nil && (err == nil || f.final) {
 		if raw, known := k.taskEnded(f.view, got.raw, err); known { // another handle of the task was told first
@@ -146,7 +146,7 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 
 // sessionEnded reports whether the session ended during a request.
 func sessionEnded(e *mcpvisor.Error) bool {
-	return e.Kind == mcpvisor.KindCrashed || e.Kind == mcpvisor.KindEnded
+	return e.Kind == mcpvisor.ErrCrashed || e.Kind == mcpvisor.ErrEnded
 }
 
 // poll is run without the journal.
@@ -251,10 +251,10 @@ func (f *follower) contextError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	e := &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	if e.Cause == errTaskOverdue {
 		_, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.Timeout)
-		e.Kind, e.Cause = mcpvisor.KindTimeout, nil
+		e.Kind, e.Cause = mcpvisor.ErrTimeout, nil
 		e.Hint = fmt.Sprintf("the server made a task of the call, which has not ended within Timeouts.CallTotal (%v); StartTask waits longer", total)
 	}
 	return e
@@ -291,12 +291,12 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		if e.Cause != nil {
 			text = e.Cause.Error()
 		}
-		if e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
-			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %s", text)}
+		if e.Kind == mcpvisor.ErrClosed || e.Kind == mcpvisor.ErrUnknownServer {
+			return &mcpvisor.Error{Kind: mcpvisor.ErrClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server was removed while it worked on the call as a task: %s", text)}
 		}
 		why = "has not come back: " + text
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server ended while it worked on the call as a task, and " + why)}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server ended while it worked on the call as a task, and " + why)}
 }
 
 // errNotBack is the cause of a context that ends because the server did not come back.
@@ -395,7 +395,7 @@ func errTaskCanceled(message string) *mcpvisor.Error {
 	if message != "" {
 		message = ": " + message
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server has canceled the task" + message)}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server has canceled the task" + message)}
 }
 
 // request sends a request about the task to the incarnation that has it.
@@ -433,21 +433,21 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return f.contextError(ctx)
-	case sessionEnded(e), e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindClosed):
+	case sessionEnded(e), e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.ErrUnavailable || e.Kind == mcpvisor.ErrClosed):
 		f.lost, f.early, f.hasResult = true, nil, false
 		return nil
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):
 		return f.gone(e)
 	case errors.As(err, new(*senselessAnswer)):
 		return e
-	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
+	case e.Kind == mcpvisor.ErrOverloaded: // by other calls of this client
 		_ = backoff.Sleep(ctx, max(e.RetryAfter, task.MinPoll)) // poll looks at ctx
 		return nil
 	case isOutage(err) && !f.overdue():
 		return f.retry(ctx, e)
 	case isRPC && f.lost && f.failures >= maxTaskFailures: // some servers have no code for what they do not know
 		return f.notSurvived(e)
-	case e.Kind == mcpvisor.KindTimeout, e.Kind == mcpvisor.KindAuthRequired, f.failures >= maxTaskFailures:
+	case e.Kind == mcpvisor.ErrTimeout, e.Kind == mcpvisor.ErrAuthRequired, f.failures >= maxTaskFailures:
 		own := *e
 		own.Outcome = mcpvisor.OutcomeUnknown
 		return &own
@@ -481,7 +481,7 @@ func isOutage(err error) bool {
 
 // notSurvived is the error of a task that the next incarnation does not know.
 func (f *follower) notSurvived(e *mcpvisor.Error) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown,
 		Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}
 }
 
@@ -492,11 +492,11 @@ func (f *follower) gone(e *mcpvisor.Error) error {
 		return f.notSurvived(e)
 	}
 	if f.task.TTL > 0 && time.Since(f.began) > f.task.TTL {
-		return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown,
+		return &mcpvisor.Error{Kind: mcpvisor.ErrRPC, Outcome: mcpvisor.OutcomeUnknown,
 			Cause: fmt.Errorf("the server kept the task of the call for %v only: %w", f.task.TTL, e.Cause)}
 	}
 	// Over HTTP a server may be restarted without a sign of it.
-	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown,
 		Cause: fmt.Errorf("the server no longer knows the task of the call, so the task did not survive: %w", e.Cause)}
 }
 
@@ -552,11 +552,11 @@ func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.S
 	raw, err := f.request(ctx, "tasks/result", task.Params(f.id()), share)
 	if err != nil {
 		e := asError(err)
-		if ended == task.Failed && e.Kind == mcpvisor.KindRPC && e.Outcome == mcpvisor.OutcomeAnswered {
+		if ended == task.Failed && e.Kind == mcpvisor.ErrRPC && e.Outcome == mcpvisor.OutcomeAnswered {
 			f.final = true
 			return response{}, false, e
 		}
-		if e.Kind == mcpvisor.KindRPC {
+		if e.Kind == mcpvisor.ErrRPC {
 			if f.refusals++; f.refusals > maxTaskFailures { // tasks/get, in between, succeeds
 				own := *e
 				own.Outcome = mcpvisor.OutcomeUnknown

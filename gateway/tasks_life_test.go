@@ -129,7 +129,7 @@ func TestTasks_survive_the_server(t *testing.T) {
 					require.Len(t, job, 2)
 					require.Equal(t, "tasks/result", job[1].Method)
 					require.Equal(t, job[0].Client, job[1].Client)
-					require.Equal(t, !durable, job[1].ErrorKind == mcpvisor.KindCrashed)
+					require.Equal(t, !durable, job[1].ErrorKind == mcpvisor.ErrCrashed)
 					require.Equal(t, durable, job[1].Took >= takes)
 				})
 			}

@@ -116,7 +116,7 @@ func TestWriter(t *testing.T) {
 	require.ErrorContains(t, err, "another process writes there")
 	w.Call(call("fs", "read", `{"b": 1, "a": 2}`))
 	failed := call("git", "push", `{}`)
-	failed.Kind, failed.Outcome, failed.Error, failed.Took, failed.Principal = mcpvisor.KindCrashed, mcpvisor.OutcomeUnknown, "it crashed", time.Second, "bob"
+	failed.Kind, failed.Outcome, failed.Error, failed.Took, failed.Principal = mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "it crashed", time.Second, "bob"
 	w.Call(failed)
 	w.Event(mcpvisor.Event{Kind: mcpvisor.EventChanged, Server: "fs", Time: time.Now(), Change: &mcpvisor.Change{Tools: mcpvisor.Delta{Added: []string{"fs/new"}}}})
 	w.Event(mcpvisor.Event{Kind: mcpvisor.EventLog, Server: "fs", Log: &mcpvisor.LogMessage{}})
@@ -154,7 +154,7 @@ func TestWriter(t *testing.T) {
 	task := call("git", "push", "")
 	task.Task, task.Principal, task.Began = "t1", "ann", time.Now().Add(-time.Minute)
 	w.Call(task)
-	end := monitor.EndedCall{CallRecord: monitor.CallRecord{Server: "git", Method: "tasks/result", Kind: mcpvisor.KindRPC}, Task: "t1"}
+	end := monitor.EndedCall{CallRecord: monitor.CallRecord{Server: "git", Method: "tasks/result", Kind: mcpvisor.ErrRPC}, Task: "t1"}
 	w.Call(end)
 	w.Call(end)     // the caller asks again
 	end.Task = "t2" // of another run
@@ -166,7 +166,7 @@ func TestWriter(t *testing.T) {
 	require.Len(t, both, 2)
 	require.Contains(t, both[0].Text, "continues as a task")
 	require.GreaterOrEqual(t, both[1].Took, time.Minute)
-	require.Equal(t, []any{"ann", "host 1", mcpvisor.KindRPC}, []any{both[1].Principal, both[1].Client, both[1].ErrorKind})
+	require.Equal(t, []any{"ann", "host 1", mcpvisor.ErrRPC}, []any{both[1].Principal, both[1].Client, both[1].ErrorKind})
 	resumed := read(t, tasks, records.Query{Tool: "pull"})
 	require.Len(t, resumed, 1)
 	require.Equal(t, time.Second, resumed[0].Took)

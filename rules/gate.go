@@ -128,7 +128,7 @@ func (g *Gate) CheckCall(ctx context.Context, call mcpvisor.GuardedCall) (mcpvis
 		}
 		if rule.PerMinute > 0 {
 			if after := s.limits[number-1].take(call.Principal, time.Now()); after > 0 {
-				return mcpvisor.Permit{}, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: after,
+				return mcpvisor.Permit{}, &mcpvisor.Error{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: after,
 					Cause: fmt.Errorf("%s lets a client make %d calls a minute", describe(rule, number), rule.PerMinute)}
 			}
 		}

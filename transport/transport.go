@@ -162,7 +162,7 @@ func (Base) RedactJSON(raw json.RawMessage) json.RawMessage { return raw }
 
 // AnswerInputs implements [Session]: the host has no handlers.
 func (Base) AnswerInputs(context.Context, *Caller, json.RawMessage) (json.RawMessage, error) {
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.ErrInputRequired, Outcome: mcpvisor.OutcomeUnknown}
 }
 
 // Stateless implements [Session]: a restart is seen.
@@ -219,7 +219,7 @@ type Request struct {
 	Began, RoundBegan time.Time
 	// Timeout bounds the time without progress, in addition to the context; 0 means no
 	// limit. One timer of the session serves all requests, so the timeout may come a few
-	// milliseconds late. The error has KindTimeout.
+	// milliseconds late. The error has ErrTimeout.
 	Timeout time.Duration
 	// TotalTimeout bounds the request as a whole, whatever progress it makes; 0 means no
 	// limit.
@@ -343,7 +343,7 @@ func ProbeMethod(era mcpvisor.Era) string {
 // there was no answer.
 func Probe(ctx context.Context, s Session) error {
 	_, err := s.Request(ctx, Request{Method: ProbeMethod(s.Info().Era)})
-	if e, ok := errors.AsType[*mcpvisor.Error](err); ok && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindRPC) {
+	if e, ok := errors.AsType[*mcpvisor.Error](err); ok && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.ErrRPC) {
 		return nil
 	}
 	return err

@@ -63,9 +63,9 @@ func (h *Handler) postAuthorize(w http.ResponseWriter, r *http.Request) {
 	if request.Redirect != "" {
 		err = h.client.FinishAuthorization(r.Context(), name, request.Redirect)
 	} else if s, ok := h.client.ServerStatus(name); !ok {
-		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer}
+		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrUnknownServer}
 	} else if s.State != supervisor.StateUnauthorized || s.LastCause == nil || !errors.As(s.LastCause, &required) || required.URL == "" {
-		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Cause: errNoAuthorization}
+		err = &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrInvalid, Cause: errNoAuthorization}
 	} else if err = h.client.Restart(r.Context(), name); err == nil { // the URL may be used up or too old: the next start has one that is not
 		ctx, cancel := context.WithTimeout(r.Context(), authorizeWait)
 		defer cancel()
@@ -157,7 +157,7 @@ func refuseBody(w http.ResponseWriter, err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		status = http.StatusRequestTimeout
 	}
-	writeError(w, status, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Message: "the body is not a call: " + display.Shorten(err.Error(), 1<<10)})
+	writeError(w, status, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Message: "the body is not a call: " + display.Shorten(err.Error(), 1<<10)})
 }
 
 // writeResult writes a [api.CallAnswer]. The result is written as it came, without a copy. If too
@@ -165,7 +165,7 @@ func refuseBody(w http.ResponseWriter, err error) {
 func (h *Handler) writeResult(w http.ResponseWriter, tool string, result json.RawMessage, took time.Duration) {
 	if len(result) > jsonanswer.SmallBytes {
 		if !h.answers.Take(len(result)) {
-			writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
+			writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.ErrOverloaded, Outcome: mcpvisor.OutcomeAnswered,
 				Message: fmt.Sprintf("%s has run, and its result of %d bytes was dropped, because large answers for other readers are in memory", tool, len(result))})
 			return
 		}
@@ -192,19 +192,19 @@ func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 
 func statusOf(kind mcpvisor.ErrorKind) int {
 	switch kind {
-	case mcpvisor.KindUnknownServer, mcpvisor.KindUnknownTool:
+	case mcpvisor.ErrUnknownServer, mcpvisor.ErrUnknownTool:
 		return http.StatusNotFound
-	case mcpvisor.KindInvalid:
+	case mcpvisor.ErrInvalid:
 		return http.StatusBadRequest
-	case mcpvisor.KindDenied:
+	case mcpvisor.ErrDenied:
 		return http.StatusForbidden
-	case mcpvisor.KindOverloaded:
+	case mcpvisor.ErrOverloaded:
 		return http.StatusTooManyRequests
-	case mcpvisor.KindTimeout:
+	case mcpvisor.ErrTimeout:
 		return http.StatusGatewayTimeout
-	case mcpvisor.KindExists:
+	case mcpvisor.ErrExists:
 		return http.StatusConflict
-	case mcpvisor.KindUnavailable, mcpvisor.KindEvicted, mcpvisor.KindStart, mcpvisor.KindAuthRequired, mcpvisor.KindClosed, mcpvisor.KindCanceled, mcpvisor.KindJournal:
+	case mcpvisor.ErrUnavailable, mcpvisor.ErrEvicted, mcpvisor.ErrStart, mcpvisor.ErrAuthRequired, mcpvisor.ErrClosed, mcpvisor.ErrCanceled, mcpvisor.ErrJournal:
 		return http.StatusServiceUnavailable
 	default:
 	}

@@ -62,7 +62,7 @@ func (h *Handler) postApproval(w http.ResponseWriter, r *http.Request) {
 		err = h.opts.program.Decide(request.ID, request.Approve, request.Reason)
 	}
 	if err != nil {
-		writeError(w, http.StatusNotFound, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: err.Error()})
+		writeError(w, http.StatusNotFound, api.ErrorDetail{Kind: mcpvisor.ErrInvalid, Message: err.Error()})
 		return
 	}
 	writeJSON(w, http.StatusOK, api.DecisionAnswer{ID: request.ID, Approved: request.Approve})

@@ -46,7 +46,7 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	// is longer than 1,024 bytes).
 	TaskOf(server, id string, opts ...facade.CallOption) (*facade.Task, error)
 
-	// CancelCall ends a call that Client.CallsInFlight lists, for an operator: its caller gets an error with KindCanceled that
+	// CancelCall ends a call that Client.CallsInFlight lists, for an operator: its caller gets an error with ErrCanceled that
 	// says so. If it was sent, its server is notified, which need not heed that. ErrInvalid: the call has ended, or has no ID.
 	CancelCall(call monitor.CallInFlight) error
 

@@ -71,7 +71,7 @@ func (s *RequestSender) checkTask(r *transport.Request, result json.RawMessage, 
 		if s.Modern && s.Tasks || !s.Modern && r.AsTask {
 			return result, transport.ErrTask
 		}
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Hint: hintServerFault, Cause: errUnexpectedTask}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Hint: hintServerFault, Cause: errUnexpectedTask}
 	case r.Method == "tasks/get" && s.Modern:
 		if t, err := task.Read(result); err == nil && t.Status == task.Failed && len(t.Failure) > 0 {
 			e := jsonrpc.ServerError(t.Failure)

@@ -162,7 +162,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 			err = errors.New("the server requests input and does not say which")
 		case err == nil && len(required.requests) == 0:
 			if empty++; empty > MaxEmptyRounds {
-				return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered,
+				return nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeAnswered,
 					Cause: fmt.Errorf("the server deferred the request %d times", empty)}
 			}
 		default:
@@ -300,5 +300,5 @@ func decodeParams(params []byte, p mcp.Params) (mcp.Params, error) {
 
 // inputError returns the error of a request whose input could not be supplied.
 func inputError(err error, hint string) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err, Hint: hint}
+	return &mcpvisor.Error{Kind: mcpvisor.ErrInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err, Hint: hint}
 }

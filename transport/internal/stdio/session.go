@@ -73,7 +73,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	if cause := s.Cause(); cause != nil {
 		return nil, transport.DeathError(cause, mcpvisor.OutcomeNotSent)
 	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
 // AnswerInputs implements [transport.Session].
@@ -81,7 +81,7 @@ func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, re
 	if o := s.open.Load(); o != nil {
 		return o.sender.AnswerInputs(ctx, caller, requests)
 	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
 // RedactJSON implements [transport.Session].

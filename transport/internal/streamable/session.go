@@ -153,7 +153,7 @@ func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, re
 	if a := s.server.agreed.Load(); a != nil {
 		return a.sender.AnswerInputs(ctx, caller, requests)
 	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
 // Stateless implements [transport.Session].

@@ -210,7 +210,7 @@ func (c *Set) UnknownServer(name string, others ...string) error {
 			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)
 		}
 	}
-	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.ErrUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
 }
 
 func (o *Opener) serverNames() (names []string, err error) {

@@ -26,11 +26,11 @@ func oneLine(m *model) string { return strings.Join(strings.Fields(text(m)), " "
 func TestCalls_one(t *testing.T) {
 	f := outage()
 	f.calls.Recent = []monitor.CallRecord{
-		{Seq: 1, Server: "files", Target: "pay", Method: "tools/call", Epoch: 3, Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
+		{Seq: 1, Server: "files", Target: "pay", Method: "tools/call", Epoch: 3, Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent},
 		{Seq: 2, Server: "files", Target: "read", Method: "tools/call", Began: *ago(time.Second), Took: 4 * time.Millisecond, ToolError: true, Client: "claude \x1b[2J 2.1", ResultBytes: 70},
 	}
-	f.calls.Unknown = []monitor.CallRecord{{Seq: 3, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown},
-		{Seq: 4, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
+	f.calls.Unknown = []monitor.CallRecord{{Seq: 3, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown},
+		{Seq: 4, Server: "files", Target: "charge", Began: clock, Kind: mcpvisor.ErrCrashed, Outcome: mcpvisor.OutcomeUnknown}}
 	m := shown(t, f, 80, 30, "c")
 	for _, want := range [][]string{
 		{"▸      40s files/read", "method tools/call outcome not ended: in flight for 40s began 11:59:20"},
@@ -136,7 +136,7 @@ func TestEvents_of_one_server(t *testing.T) {
 // What is known of a call includes why it failed.
 func TestCalls_why(t *testing.T) {
 	f := outage()
-	f.calls = api.Calls{Recent: []monitor.CallRecord{{Seq: 1, Server: "files", Target: "read", Began: clock, Kind: mcpvisor.KindCrashed, Error: "no space \x1b[2J left"}}}
+	f.calls = api.Calls{Recent: []monitor.CallRecord{{Seq: 1, Server: "files", Target: "read", Began: clock, Kind: mcpvisor.ErrCrashed, Error: "no space \x1b[2J left"}}}
 	m := shown(t, f, 80, 24, "c", "enter")
 	require.Contains(t, oneLine(m), "error crashed why no space")
 	require.NotContains(t, m.View().Content, "\x1b[2J")

@@ -66,6 +66,10 @@ type GuardedCall struct {
 	Server, Tool string
 	// Arguments are the bytes of the object that will be sent. Do not change them, and keep them only as a copy.
 	Arguments json.RawMessage
+	// InputResponses are the answers that a further round of the call carries (2026-07-28), an object by the keys of what the
+	// server required; nil in the first round. What holds for Arguments holds for them. Answers that handlers give while the call
+	// is in flight are part of it: CheckCall is not asked about them.
+	InputResponses json.RawMessage
 	// Definition is the tool as it is listed now; nil if the lists of the server are not known. Do not change it.
 	Definition *mcp.Tool
 	// Earlier is what CheckCall has returned for the last attempt to send this call; zero for the first one.

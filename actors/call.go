@@ -571,7 +571,9 @@ func (s *Snapshot) CancelCall(call monitor.CallInFlight) bool {
 		for _, c := range inc.appendInFlight(nil) {
 			if began := c.Began; began.Equal(call.Began) {
 				c.Began = call.Began // equal times can differ in their zones
-				if c == call {
+				if c == call && c.Queued {
+					return inc.limiter.cancel(c.ID)
+				} else if c == call {
 					return inc.session.CancelRequest(c.ID)
 				}
 			}

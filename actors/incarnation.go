@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,8 +202,15 @@ type limiter struct {
 	waiting atomic.Int64  // len(queue), for goroutines that do not hold mu
 	closing chan struct{} // closed by close
 
-	mu    sync.Mutex
-	queue waitqueue.Queue[transport.InFlight] // guarded by mu
+	mu     sync.Mutex
+	queue  waitqueue.Queue[queuedCall] // guarded by mu
+	lastID int64                       // of a call in the queue; guarded by mu
+}
+
+// queuedCall is a call in the queue of a limiter. cancel ends its wait.
+type queuedCall struct {
+	transport.InFlight
+	cancel context.CancelCauseFunc
 }
 
 // oneLostCall is one call in the high half of counts.
@@ -281,7 +287,7 @@ func (l *limiter) lostCalls() int {
 func (l *limiter) admitWaiting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue.Admit(func(transport.InFlight) bool {
+	l.queue.Admit(func(queuedCall) bool {
 		if !l.increment() {
 			return false
 		}
@@ -291,21 +297,41 @@ func (l *limiter) admitWaiting() {
 }
 
 // waitingCalls returns the calls in the queue, the next one first.
-func (l *limiter) waitingCalls() []transport.InFlight {
+func (l *limiter) waitingCalls() (all []transport.InFlight) {
 	if l.waiting.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(l.queue.All())
+	for call := range l.queue.All() {
+		all = append(all, call.InFlight)
+	}
+	return all
+}
+
+// cancel ends a call in the queue for an operator. It reports false if no call in it has the id.
+func (l *limiter) cancel(id int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for call := range l.queue.All() {
+		if call.ID == id {
+			call.cancel(transport.ErrByOperator)
+			return true
+		}
+	}
+	return false
 }
 
 // acquire waits until the call is admitted. It fails with ErrOverloaded if the queue is
-// full and no client has more calls in it, ErrTimeout after timeout (0: unbounded), ErrCanceled with ctx, and
+// full and no client has more calls in it, ErrTimeout after timeout (0: unbounded), ErrCanceled with ctx and by cancel, and
 // ErrUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	l.mu.Lock()
-	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), call)
+	l.lastID++
+	call.ID = l.lastID
+	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), queuedCall{call, cancel})
 	if int64(l.queue.Len()) > l.maxQueued && !isClosed(l.closing) {
 		l.queue.RefuseLast()
 	} else {
@@ -322,7 +348,10 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
 	select {
 	case <-waiter.Admitted():
-		return nil
+		if context.Cause(ctx) != transport.ErrByOperator {
+			return nil
+		}
+		e.Kind, e.Cause = mcpvisor.ErrCanceled, transport.ErrByOperator // it was canceled before
 	case <-waiter.Refused():
 		e.Kind, e.RetryAfter, e.Hint = mcpvisor.ErrOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
 		return e

@@ -241,10 +241,11 @@ func (rt *Runtime) requestReconcile(ctx context.Context, v *View, request subscr
 		request.Reply = reply
 		return &reconcileSubscriptions{request: request}
 	})
-	if e := (*mcpvisor.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != mcpvisor.ErrCanceled {
-		return nil // the next incarnation applies it
+	e := (*mcpvisor.Error)(nil)
+	if v.current.session.Cause() == nil || !errors.As(err, &e) || e.Kind == mcpvisor.ErrCanceled {
+		return err
 	}
-	return err
+	return nil // the next incarnation applies it
 }
 
 // notifyPorts lets the incarnations of a view compare the desired state with what they

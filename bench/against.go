@@ -50,24 +50,19 @@ func against(ctx context.Context, commit string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(tree, "pairdriver"), 0o755); err != nil {
-		return err
-	}
-	if err := command(ctx, tree, "tar", "-xf", archive); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(tree, "pairdriver/main.go"), source, 0o644); err != nil {
-		return err
-	}
 	before, now := filepath.Join(dir, "before"), filepath.Join(dir, "now")
-	if err := command(ctx, tree, "go", "build", "-o", before, "./pairdriver"); err != nil {
-		return err
-	}
-	if err := command(ctx, filepath.Join(root, "bench"), "go", "build", "-o", now, "./pairdriver"); err != nil {
-		return err
-	}
-	for _, kind := range []string{"", " raw"} {
-		if err := compareWith(ctx, commit, before, now, kind); err != nil {
+	for _, step := range []func() error{
+		func() error { return os.MkdirAll(filepath.Join(tree, "pairdriver"), 0o755) },
+		func() error { return command(ctx, tree, "tar", "-xf", archive) },
+		func() error { return os.WriteFile(filepath.Join(tree, "pairdriver/main.go"), source, 0o644) },
+		func() error { return command(ctx, tree, "go", "build", "-o", before, "./pairdriver") },
+		func() error {
+			return command(ctx, filepath.Join(root, "bench"), "go", "build", "-o", now, "./pairdriver")
+		},
+		func() error { return compareWith(ctx, commit, before, now, "") },
+		func() error { return compareWith(ctx, commit, before, now, " raw") },
+	} {
+		if err := step(); err != nil {
 			return err
 		}
 	}

@@ -67,15 +67,19 @@ func compareClients(ctx context.Context) error {
 // reportFirstClient makes and closes one client in a process of its own: the first client
 // of a process also makes what all its clients share.
 func reportFirstClient(ctx context.Context) bool {
-	m, err := timed(func() error {
+	return report(timed(func() error {
 		c, err := facade.New()
 		if err != nil {
 			return err
 		}
 		return c.Close(ctx)
-	})
+	}))
+}
+
+// report prints what runSelf decodes, and ends this program if there is none.
+func report[T any](v T, err error) bool {
 	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(m)
+		err = json.NewEncoder(os.Stdout).Encode(v)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

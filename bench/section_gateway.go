@@ -29,16 +29,7 @@ const npmProxy = "../test/real/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs"
 // process of its own, and one client calls all of them over HTTP. "no gateway" is that client
 // and the fast server over HTTP.
 func compareGateways(ctx context.Context) error {
-	if err := compareGatewayCalls(ctx); err != nil {
-		return err
-	}
-	if err := compareGatewayPipe(ctx); err != nil {
-		return err
-	}
-	if err := measureGatewayList(); err != nil {
-		return err
-	}
-	return compareGatewaySessions()
+	return errors.Join(compareGatewayCalls(ctx), compareGatewayPipe(ctx), measureGatewayList(), compareGatewaySessions())
 }
 
 func compareGatewayCalls(ctx context.Context) error {

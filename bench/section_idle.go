@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -81,16 +80,9 @@ func reportIdle(ctx context.Context) bool {
 	if err == nil {
 		err = connect(idleServers)
 	}
-	if err == nil {
-		after := settledCost()
-		err = json.NewEncoder(os.Stdout).Encode(idleReport{after.Heap - before.Heap, after.Stacks - before.Stacks, after.RSS - before.RSS, after.Goroutines - before.Goroutines})
-	}
+	after := settledCost()
 	closeAll()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	return true
+	return report(idleReport{after.Heap - before.Heap, after.Stacks - before.Stacks, after.RSS - before.RSS, after.Goroutines - before.Goroutines}, err)
 }
 
 // newIdleClient makes one of the clients. connect connects it to n servers more.

@@ -28,6 +28,7 @@ type guardedCall struct {
 	start  int
 	// principal makes the call, with a client that says the name client.
 	principal, client string
+	responses         json.RawMessage // of a further round; nil in the first one
 
 	permit mcpvisor.Permit
 	gen    uint64 // of the registration that permit is for
@@ -54,7 +55,10 @@ func (c *Client) guardCall(ctx context.Context, v *actors.View, name string, o *
 		return nil, nil, nil, v.Unavailable()
 	}
 	own := *o
-	own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName}
+	own.guarded = &guardedCall{params: params, start: start, principal: o.Principal, client: o.ClientName, responses: o.Continuation.InputResponses}
+	if own.guarded.responses == nil && !isFirst(&o.Continuation) {
+		own.guarded.responses = json.RawMessage("{}")
+	}
 	v, offered, err := c.permit(ctx, v, name, own.guarded)
 	return &own, v, offered, err
 }
@@ -90,7 +94,7 @@ func (c *Client) askGuard(ctx context.Context, v *actors.View, name string, g *g
 	if g.gen != v.Gen { // another server, of the same name
 		g.gen, g.permit = v.Gen, mcpvisor.Permit{}
 	}
-	call := mcpvisor.GuardedCall{Principal: g.principal, Client: g.client, Server: v.Name, Tool: name, Earlier: g.permit}
+	call := mcpvisor.GuardedCall{Principal: g.principal, Client: g.client, Server: v.Name, Tool: name, InputResponses: g.responses, Earlier: g.permit}
 	if call.Arguments, err = g.arguments(v, name); err != nil {
 		return nil, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
@@ -125,12 +129,12 @@ var endedContext = func() context.Context {
 
 // recheck decides about a request that has waited for its turn, in which it is in the way of others: what the guard cannot say at
 // once is errAskAgain. What was listed and permitted before the wait may be so no longer.
-func (c *Client) recheck(v *actors.View, method, target string, g *guardedCall) error {
+func (c *Client) recheck(v *actors.View, method, target string, params json.RawMessage, g *guardedCall) error {
 	now := c.rt.Snapshot().Server(v.Name)
 	if now == nil || now.Gen != v.Gen { // its session ends
 		return nil
 	}
-	if err := c.checkListed(now, method, target); err != nil || g == nil {
+	if err := c.checkListed(now, method, target, params); err != nil || g == nil {
 		return err
 	}
 	_, err := c.askGuard(endedContext, now, target, g)

@@ -1,6 +1,7 @@
 package facade_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/facade/relay"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 type callGuardFunc func(ctx context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error)
@@ -87,6 +89,29 @@ func TestWithCallGuard_call(t *testing.T) {
 	require.Empty(t, seen[1].Principal+seen[1].Client)
 	text := textOf(t, c.ErrorForModel("s/x", &mcpvisor.Error{Kind: mcpvisor.ErrDenied, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("rule 3 denies it")}))
 	require.Equal(t, "The call of s/x was not permitted: rule 3 denies it", text)
+}
+
+// Each round of a call that the caller makes is a call for the guard, which sees its answers.
+func TestWithCallGuard_rounds(t *testing.T) {
+	var seen []string
+	c := registered(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
+		facade.WithCallGuard(callGuardFunc(func(_ context.Context, call mcpvisor.GuardedCall) (mcpvisor.Permit, error) {
+			seen = append(seen, string(call.InputResponses))
+			return call.Earlier, nil
+		})))
+	args := json.RawMessage(`{"method":"elicitation/create","rounds":2,"params":` + wantsText + `}`)
+	meta := facade.WithMeta(json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`))
+	answers := `{"consult":{"action":"accept","content":{"name":"x","level":1}}}`
+	next := relay.Continuation{}
+	for range 3 {
+		got, err := c.CallToolRaw(t.Context(), "s/consult", args, meta, relay.WithRelay(next))
+		require.NoError(t, err)
+		required, _ := relay.ReadInputRequired(got)
+		next = relay.Continuation{RequestState: bytes.Clone(required.RequestState), InputResponses: json.RawMessage(answers)}
+	}
+	require.Equal(t, []string{"", answers, answers}, seen)
+	_, _ = c.CallToolRaw(t.Context(), "s/consult", args, meta, relay.WithRelay(relay.Continuation{RequestState: json.RawMessage(`"s"`)}))
+	require.Equal(t, "{}", seen[3])
 }
 
 // The guard is asked again before a call is sent that could not be sent before, and what it says then counts.

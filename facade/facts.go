@@ -52,7 +52,7 @@ func (c relayed) CancelCall(call monitor.CallInFlight) error {
 }
 
 // errNotInFlight is the cause of a call that an operator cannot cancel.
-var errNotInFlight = errors.New("the call has ended, or it waits and cannot be canceled; look at the calls in flight again")
+var errNotInFlight = errors.New("the call has ended, or cannot be canceled here; look at the calls in flight again")
 
 // History returns a view of what has happened so far, which the client keeps within bounds. It copies nothing, stays
 // current, and works after Close.
@@ -110,7 +110,8 @@ func (c *Client) Stats() monitor.ClientStats { return c.rt.Stats() }
 
 // WithEndedCalls calls f with each request of a caller that has ended, those that were refused included, in the goroutine of
 // the caller: what f waits for delays the caller. f must be safe for concurrent use; a panic in it is that of the caller.
-// arguments says that f gets the arguments of tool calls, which costs a copy of them. Calls that the journal answers, and
+// arguments says that f gets the arguments of tool calls, which costs a copy of them. The end of a task is reported, too; see
+// [monitor.EndedCall].Task. Calls that the journal answers, and
 // those of servers that are not registered, are left out. Package records keeps the calls in files. Default, and for nil:
 // none, which costs nothing.
 func WithEndedCalls(f func(monitor.EndedCall), arguments bool) Option {

@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -174,7 +176,7 @@ func TestCallsInFlight(t *testing.T) {
 		require.False(t, both[0].Queued)
 		require.True(t, both[1].Queued)
 		require.Equal(t, "hang", both[1].Target)
-		require.Zero(t, both[1].ID)
+		require.NotZero(t, both[1].ID)
 		cancel()
 		wg.Wait()
 		require.Empty(t, c.CallsInFlight())
@@ -197,17 +199,26 @@ func TestCancelCall(t *testing.T) {
 			for _, change := range []func(*monitor.CallInFlight){
 				func(c *monitor.CallInFlight) { c.Server = "other" }, func(c *monitor.CallInFlight) { c.Gen++ }, func(c *monitor.CallInFlight) { c.Epoch++ },
 				func(c *monitor.CallInFlight) { c.ID++ }, func(c *monitor.CallInFlight) { c.Target = "echo" }, func(c *monitor.CallInFlight) { c.Began = c.Began.Add(1) },
-				func(c *monitor.CallInFlight) { *c = both[1] },
+				func(c *monitor.CallInFlight) { c.Queued = true }, func(c *monitor.CallInFlight) { *c = both[1]; c.ID++ },
 			} {
 				other := both[0]
 				change(&other)
 				require.ErrorIs(t, relay.Of(c).CancelCall(other), mcpvisor.ErrInvalid)
 			}
 			require.Len(t, c.CallsInFlight(), 2)
+			require.NoError(t, relay.Of(c).CancelCall(both[1]))
+			err := <-queued
+			require.ErrorContains(t, err, "an operator canceled the call")
+			require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+			requireOutcome(t, err, mcpvisor.OutcomeNotSent)
+			require.ErrorIs(t, relay.Of(c).CancelCall(both[1]), mcpvisor.ErrInvalid, "it has ended")
+			require.Contains(t, textOf(t, c.ErrorForModel("s/echo", err)), "an operator canceled the call of s/echo.")
+			go func() { _, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}); queued <- err }()
+			require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 2 }, 20*time.Second, time.Millisecond)
 			sent := both[0]
 			sent.Began = sent.Began.UTC().Round(0) // as from JSON
 			require.NoError(t, relay.Of(c).CancelCall(sent))
-			err := <-ended
+			err = <-ended
 			require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "an operator canceled the call")
@@ -223,6 +234,33 @@ func TestCancelCall(t *testing.T) {
 		}
 		status, _ := c.ServerStatus("s")
 		require.EqualValues(t, 1, status.Epoch)
+	})
+}
+
+// An operator ends a call that waits for input of its caller, whichever way the server has asked for it.
+func TestCancelCall_that_waits_for_input(t *testing.T) {
+	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := registered(t, spec, everythingDeclared)
+		asked, ended := make(chan struct{}), make(chan error, 1)
+		handlers := facade.WithCallHandlers(&facade.CallHandlers{Elicitation: func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			close(asked)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		go func() {
+			_, err := c.CallToolRaw(t.Context(), "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`), handlers)
+			ended <- err
+		}()
+		<-asked
+		calls := c.CallsInFlight()
+		require.Len(t, calls, 1)
+		require.NoError(t, relay.Of(c).CancelCall(calls[0]))
+		err := <-ended
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		require.ErrorContains(t, err, "an operator canceled the call")
+		require.Empty(t, c.CallsInFlight())
+		_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
 	})
 }
 

@@ -73,6 +73,9 @@ func (s *turning) server() *mcpvisor.InMemory {
 		case "prompts/get":
 			s.calls.Add(1)
 			return `{"messages":[]}`
+		case "completion/complete":
+			s.calls.Add(1)
+			return `{"completion":{"values":["v"]}}`
 		}
 		return ""
 	})
@@ -171,6 +174,8 @@ func TestWithCatalogGuard(t *testing.T) {
 			require.NoError(t, c.WaitReady(ctx, "s"))
 			require.Len(t, c.Tools(), 2)
 			require.Contains(t, view(c), "be kind")
+			_, err := c.Complete(ctx, "s", facade.CompletionRequest{Template: "a://{x}", Argument: "x"})
+			require.NoError(t, err)
 		})
 	}
 }
@@ -188,6 +193,11 @@ func requireWithheld(t *testing.T, s *turning, c *facade.Client, findings int) {
 	_, err = c.GetPrompt(t.Context(), "s/p", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrDenied)
 	require.ErrorContains(t, err, "p was not approved")
+	for _, r := range []facade.CompletionRequest{{Prompt: "p", Argument: "a"}, {Template: "a://{x}", Argument: "x"}} {
+		_, err = c.Complete(t.Context(), "s", r)
+		require.ErrorIs(t, err, mcpvisor.ErrDenied)
+		require.ErrorContains(t, err, "was not approved")
+	}
 	require.Equal(t, before, s.calls.Load(), "nothing of it was sent")
 	_, err = c.CallTool(t.Context(), "s/same", nil)
 	require.NoError(t, err)

@@ -182,7 +182,7 @@ func (c *Client) lockKey(ctx context.Context, key mcpvisor.JournalKey) (*keyedCa
 // not registered, missing says so, and is the error of a call that was not made before.
 func (c *Client) beginKeyed(ctx context.Context, q *tracked, v *actors.View, tool, name string, args toolArguments, o *callOptions, share *budget.Share, missing error) (answered bool, err error) {
 	if missing != nil {
-		ok := false
+		var ok bool
 		if v, name, ok = unregistered(tool, missing); !ok {
 			return false, missing
 		}

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return err
 	}
-	if err = c.checkListed(view, r.Method, r.Target); err != nil {
+	if err = c.checkListed(view, r.Method, r.Target, r.Params); err != nil {
 		return err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
@@ -157,8 +158,8 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 
 // recheckLater is for [transport.Request.Waited].
 func (c *Client) recheckLater(v *actors.View, r *transport.Request, g *guardedCall) func() error {
-	method, target := r.Method, r.Target
-	return func() error { return c.recheck(v, method, target, g) }
+	method, target, params := r.Method, r.Target, r.Params
+	return func() error { return c.recheck(v, method, target, params, g) }
 }
 
 // nextAttempt waits until a request that failed with err is worth another attempt, for [Client.sendWhenReady], and returns the
@@ -196,7 +197,7 @@ func (c *Client) nextAttempt(ctx context.Context, v *actors.View, r *transport.R
 			next = now
 		}
 	}
-	if err := c.checkListed(next, r.Method, r.Target); err != nil { // the next incarnation may offer something else
+	if err := c.checkListed(next, r.Method, r.Target, r.Params); err != nil { // the next incarnation may offer something else
 		return nil, err
 	}
 	if o.guarded != nil {
@@ -206,13 +207,20 @@ func (c *Client) nextAttempt(ctx context.Context, v *actors.View, r *transport.R
 	return next, nil
 }
 
-// checkListed refuses a request for a tool that a server does not list, or for a prompt that is withheld.
-func (c *Client) checkListed(v *actors.View, method, target string) (err error) {
+// checkListed refuses a request for a tool that a server does not list, for a prompt that is withheld, and for completions of
+// a prompt or resource template that is.
+func (c *Client) checkListed(v *actors.View, method, target string, params json.RawMessage) (err error) {
+	prompt, template := target, ""
 	switch method {
 	case "tools/call":
 		_, err = c.checkTool(v, mcpvisor.Qualify(v.Name, target), target)
+	case "completion/complete":
+		ref := jsonscan.Member(params, "ref")
+		prompt, _ = jsonscan.ReadString(jsonscan.Member(ref, "name")) // it is a string, or missing
+		template, _ = jsonscan.ReadString(jsonscan.Member(ref, "uri"))
+		fallthrough
 	case "prompts/get":
-		if text := v.Catalog.WithheldPrompt(target); text != "" {
+		if text := v.Catalog.Withheld(prompt, template); text != "" {
 			return withheld(v.Name, mcpvisor.ErrDenied, text)
 		}
 	}
@@ -236,6 +244,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 	if o.TaskRelay != nil {
 		err := relayTask(o.TaskRelay, v, result)
 		if err == nil {
+			q.task = taskName(v.Name, o.TaskRelay.ID, o.TaskRelay.Origin)
 			q.answered(v, result)
 		}
 		q.response = response{raw: result, view: v, began: r.Began, timeout: o.Timeout, share: r.Held}
@@ -251,6 +260,7 @@ func (c *Client) continueAsTask(ctx context.Context, q *tracked, v *actors.View,
 		return err
 	case o.detached:
 		c.openTasks.add(f)
+		q.task = taskName(v.Name, f.id(), f.origin.String())
 		q.answered(v, result)
 		q.response = response{task: f}
 		return nil
@@ -280,6 +290,7 @@ type tracked struct {
 	// principal is that of the key. arguments are for WithEndedCalls; nil if they are not wanted.
 	principal string
 	arguments json.RawMessage
+	task      string // by taskName: the call returns before the end of this one; empty: of none
 	// meta is that of WithMeta, for the observer; nil without one. It is a pointer, because most calls have none.
 	meta *json.RawMessage
 	// observation is nil without an observer.
@@ -327,19 +338,23 @@ func (q *tracked) end(c *Client, err error) error {
 	var failure *mcpvisor.Error
 	if err != nil {
 		failure = asError(err)
-		q.record.Kind, q.record.Outcome, q.record.Error = failure.Kind, failure.Outcome, recordedText(failure)
-		if failure.Epoch != 0 {
-			q.record.Epoch = failure.Epoch
-		}
+		q.fail(failure)
 	}
 	if q.observation != nil {
 		q.endObservation(failure)
 	}
 	c.rt.RecordCall(q.view, &q.record, q.listed)
 	if c.opts.ended != nil {
-		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments})
+		c.opts.ended(monitor.EndedCall{CallRecord: q.record, Principal: shownName(q.principal), Arguments: q.arguments, Task: q.task})
 	}
 	return err
+}
+
+// fail notes the error of the request; nil for none.
+func (q *tracked) fail(e *mcpvisor.Error) {
+	if e != nil {
+		q.record.Kind, q.record.Outcome, q.record.Error, q.record.Epoch = e.Kind, e.Outcome, recordedText(e), cmp.Or(e.Epoch, q.record.Epoch)
+	}
 }
 
 // asError returns the error of ours in err.

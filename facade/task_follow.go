@@ -135,8 +135,12 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 			err = nil
 		}
 	}
-	if err != nil && sessionEnded(asError(err)) && (f.final || f.o.keyed == nil) {
+	lost := err != nil && sessionEnded(asError(err))
+	if lost && (f.final || f.o.keyed == nil) {
 		f.c.rt.TaskLost(f.view, f.tool)
+	}
+	if err == nil || f.final || lost {
+		f.reportEnd(got.raw, err)
 	}
 	return got, err
 }
@@ -366,8 +370,7 @@ func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, 
 	switch t.Status {
 	case task.Cancelled:
 		f.final = true
-		return response{}, false, &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown,
-			Cause: fmt.Errorf("the server has canceled the task%s", reason(t.Message))}
+		return response{}, false, errTaskCanceled(t.Message)
 	case task.Completed, task.Failed:
 		if legacy {
 			return f.fetch(ctx, t.Status, share)
@@ -388,12 +391,12 @@ func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, 
 	return response{}, false, err
 }
 
-// reason returns the message of a task as a part of a sentence.
-func reason(message string) string {
-	if message == "" {
-		return ""
+// errTaskCanceled is the error of a task that the server has canceled, with this message.
+func errTaskCanceled(message string) *mcpvisor.Error {
+	if message != "" {
+		message = ": " + message
 	}
-	return ": " + message
+	return &mcpvisor.Error{Kind: mcpvisor.ErrCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server has canceled the task" + message)}
 }
 
 // request sends a request about the task to the incarnation that has it.

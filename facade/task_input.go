@@ -301,11 +301,10 @@ func (in *taskInputs) handled(a taskAnswer) error {
 		for _, key := range a.keys {
 			delete(in.asked, key)
 		}
-		e := asError(a.err)
-		if e.Kind != mcpvisor.ErrInputRequired || a.late() {
+		own := *asError(a.err)
+		if final := own.Kind == mcpvisor.ErrInputRequired && !a.late(); !final {
 			return nil
 		}
-		own := *e
 		own.Outcome = mcpvisor.OutcomeUnknown // the tool has begun
 		return &own
 	}

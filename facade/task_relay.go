@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/relayhook"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // When a server makes a task of a call, a host that calls for its own clients, such as a gateway, hands the task
@@ -73,8 +76,16 @@ func (relayFunctions) AskTask(ctx context.Context, t *Task) (answer relayhook.Ta
 func (f *follower) askOnce(ctx context.Context) (t task.Task, answer relayhook.TaskAnswer, err error) {
 	raw, err := f.request(ctx, "tasks/get", task.Params(f.id()), nil)
 	t, failed, err := f.read(raw, err)
-	if failed != nil {
+	switch code, isRPC := transport.ErrorCode(err); {
+	case failed != nil:
 		raw = f.view.Redact(raw) // as an error is
+		f.reportEnd(nil, failed)
+	case isRPC && code == sdkrpc.CodeInvalidParams:
+		f.reportEnd(nil, f.gone(asError(err)))
+	case err == nil && t.Status == task.Cancelled:
+		f.reportEnd(nil, errTaskCanceled(t.Message))
+	case err == nil && t.Status.Final() && f.view.Modern(): // otherwise tasks/result has the end
+		f.reportEnd(t.Result, nil)
 	}
 	if err == nil && !(t.Status.Final() && f.view.Modern()) { // before 2026-07-28 it has its result still
 		f.view.TaskAsked(t.ID)

@@ -2,13 +2,20 @@ package gateway
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	rawtest "github.com/mcpvisor/mcpvisor/test/raw"
 )
 
@@ -77,4 +84,74 @@ func TestHandler_principals_in_turn(t *testing.T) {
 	}
 	step <- struct{}{}
 	all.Wait()
+}
+
+// A principal that floods a server delays 99 of 100 calls of another one by no more than such a call takes, whether the server works
+// on one call at a time or on several. In virtual time, the waits of the gateway are all that counts.
+func TestHandler_flood_and_p99(t *testing.T) {
+	const takes, flooding, samples = 10 * time.Millisecond, 64, 200
+	for _, atOnce := range []int{1, 2, 4, 16} {
+		synctest.Test(t, func(t *testing.T) {
+			c, err := facade.New()
+			require.NoError(t, err)
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraLegacy,
+				Limits: mcpvisor.Limits{MaxInFlight: atOnce}}))
+			flood, quiet := NewToken(), NewToken()
+			h := Handler(c, WithTokens(Token{Principal: "flood", SHA256: HashToken(flood)}, Token{Principal: "quiet", SHA256: HashToken(quiet)}))
+			post := func(token, session, body string) *httptest.ResponseRecorder {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+				for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token, sessionHeader: session} {
+					r.Header.Set(name, value)
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				return w
+			}
+			open := func(token string) func(id int) time.Duration {
+				session := post(token, "", initializeRequest("2025-11-25")).Header().Get(sessionHeader)
+				return func(id int) time.Duration {
+					began := time.Now()
+					answer := post(token, session, toolCallOf(id, "s__sleep", fmt.Sprintf(`{"ms":%d}`, takes.Milliseconds())))
+					require.Contains(t, answer.Body.String(), `"result"`)
+					return time.Since(began)
+				}
+			}
+			call := open(quiet)
+			p99 := func() time.Duration {
+				var took []time.Duration
+				for i := range samples {
+					took = append(took, call(i+2))
+					time.Sleep(time.Duration(i%37) * time.Millisecond)
+				}
+				slices.Sort(took)
+				return took[samples*99/100]
+			}
+			alone := p99()
+			stop := make(chan struct{})
+			var all sync.WaitGroup
+			for range 2 {
+				call := open(flood)
+				for i := range flooding / 2 {
+					all.Go(func() {
+						for id := i + 2; ; id += flooding {
+							select {
+							case <-stop:
+								return
+							default:
+								call(id)
+							}
+						}
+					})
+				}
+			}
+			time.Sleep(takes)
+			beside := p99()
+			close(stop)
+			all.Wait()
+			t.Logf("%d at once: %v alone, %v beside a flood: %.2f ×", atOnce, alone, beside, float64(beside)/float64(alone))
+			require.LessOrEqual(t, beside, 2*alone, "%d at once", atOnce)
+			h.Close()
+			require.NoError(t, c.Close(t.Context()))
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/records"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -87,7 +89,7 @@ func TestTasks_ids(t *testing.T) {
 }
 
 // The next incarnation of the server is asked for the task, without another call. A server that has
-// forgotten it does not know it.
+// forgotten it does not know it. Either end is recorded.
 func TestTasks_survive_the_server(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -99,12 +101,15 @@ func TestTasks_survive_the_server(t *testing.T) {
 					}
 					script := mcptest.Script{Versions: []string{version}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
 						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Poll: 20 * time.Millisecond, Durable: durable}})}
-					c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
+					kept := filepath.Join(t.TempDir(), "records")
+					writer, err := records.Open(kept, records.Options{})
+					require.NoError(t, err)
+					c := newClientWith(t, []facade.Option{facade.WithEndedCalls(writer.Call, false)}, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
 					_, url := serveHTTP(t, c)
 					p := follower(t, url, modern)
 					id := p.begin("x")
 					before, _ := c.ServerStatus("s")
-					_, err := c.CallTool(t.Context(), "s/crash", nil)
+					_, err = c.CallTool(t.Context(), "s/crash", nil)
 					require.Error(t, err)
 					if durable {
 						require.Contains(t, string(p.outcome(id)), `"executions":1`)
@@ -118,6 +123,14 @@ func TestTasks_survive_the_server(t *testing.T) {
 						return after.Epoch != before.Epoch
 					})
 					require.Equal(t, map[string]int{"x": 1}, mcptest.Executions(dir))
+					require.NoError(t, writer.Close())
+					var job []records.Record
+					require.NoError(t, records.Read(kept, records.Query{Tool: "job"}, func(r records.Record) error { job = append(job, r); return nil }))
+					require.Len(t, job, 2)
+					require.Equal(t, "tasks/result", job[1].Method)
+					require.Equal(t, job[0].Client, job[1].Client)
+					require.Equal(t, !durable, job[1].ErrorKind == mcpvisor.ErrCrashed)
+					require.Equal(t, durable, job[1].Took >= takes)
 				})
 			}
 		}

@@ -56,6 +56,9 @@ type EndedCall struct {
 	// Arguments are those of a tool call, if they were asked for and are the JSON of an object. They are not masked, may be
 	// shared, and must not be changed.
 	Arguments json.RawMessage
+	// Task names the task that the server works on, if the call has returned before its end. Each time that a caller learns
+	// of this, the end is reported as a call of tasks/result with the same Task, which has Target and Began if the call had a key.
+	Task string
 }
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,
@@ -74,8 +77,8 @@ type CallInFlight struct {
 	Began time.Time `json:"began"`
 	// Queued: it waits behind Limits.MaxInFlight, and nothing was sent.
 	Queued bool `json:"queued,omitempty"`
-	// ID is that of its request in the session of the incarnation; 0 if it cannot be canceled: it waits, or its server is
-	// on another node of a fleet.
+	// ID names it among the requests of the incarnation that wait, or that do not; 0 if it cannot be canceled: its caller is
+	// this client itself, or it was sent to a server on another node of a fleet.
 	ID int64 `json:"id,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -32,13 +33,15 @@ func (a *Availability) Share() (share float64, ok bool) {
 	return a.Ready.Seconds() / max(all.Seconds(), 1e-9), all > 0
 }
 
-// condition is what events say of a server: ready, down although it should be ready, or at rest.
+// condition is what events say of a server: ready, down although it should be ready, the same before it was ready for the
+// first time, or at rest.
 type condition string
 
 const (
-	conditionRest  condition = ""
-	conditionReady condition = "ready"
-	conditionDown  condition = "down"
+	conditionRest     condition = ""
+	conditionReady    condition = "ready"
+	conditionDown     condition = "down"
+	conditionStarting condition = "starting"
 )
 
 // after is the condition after an event.
@@ -46,12 +49,17 @@ func (c condition) after(kind mcpvisor.EventKind) condition {
 	switch kind {
 	case mcpvisor.EventReady:
 		return conditionReady
-	case mcpvisor.EventDown, mcpvisor.EventStartFailed:
-		return conditionDown
-	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
-		if c != conditionReady { // else of a standby, or of a registration that was taken over
+	case mcpvisor.EventDown:
+		if c != conditionStarting {
 			return conditionDown
 		}
+	case mcpvisor.EventStartFailed:
+		if c == conditionReady {
+			return conditionDown
+		}
+		return cmp.Or(c, conditionStarting)
+	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+		return cmp.Or(c, conditionStarting) // a ready one has a standby, or its registration was taken over
 	case mcpvisor.EventAsleep, mcpvisor.EventStopped, mcpvisor.EventWaiting, mcpvisor.EventUnregistered:
 		return conditionRest
 	default:
@@ -103,7 +111,7 @@ func ReadAvailability(dir string, since, until time.Time) (_ []Availability, beg
 			switch s.condition {
 			case conditionReady:
 				s.Ready += at.Sub(from)
-			case conditionDown:
+			case conditionDown, conditionStarting:
 				s.Down += at.Sub(from)
 			default:
 			}
@@ -129,7 +137,7 @@ func ReadAvailability(dir string, since, until time.Time) (_ []Availability, beg
 			before := conditions{}
 			_ = json.Unmarshal(r.Details, &before) // none if it has none
 			for name, c := range before {
-				all[name] = &server{Availability{Server: name}, c, first, true}
+				all[name] = &server{Availability{Server: name}, c, first, c != conditionStarting}
 			}
 		}
 		if r.Kind == KindStart || r.Kind == KindGap {

@@ -90,11 +90,15 @@ func TestReadAvailability_of_a_part(t *testing.T) {
 		event("lost", mcpvisor.EventDown)
 		event("gone", mcpvisor.EventReady)
 		event("gone", mcpvisor.EventUnregistered)
+		event("new", mcpvisor.EventRegistered)
+		event("new", mcpvisor.EventStartFailed)
 		for range 40 { // a minute each
 			c := call("b", "read", `{"a":"`+strings.Repeat("a", 1<<19)+`"}`)
 			w.Call(c)
 			time.Sleep(time.Minute)
 		}
+		event("new", mcpvisor.EventReady)
+		event("lost", mcpvisor.EventReady)
 		event("a", mcpvisor.EventDown)
 		time.Sleep(time.Minute)
 		event("a", mcpvisor.EventReady)
@@ -105,12 +109,13 @@ func TestReadAvailability_of_a_part(t *testing.T) {
 		all, first, err := records.ReadAvailability(dir, began, time.Time{})
 		require.NoError(t, err)
 		require.True(t, first.After(began.Add(5*time.Minute)), "%v", first)
-		require.Len(t, all, 3)
+		require.Len(t, all, 4)
 		span := began.Add(41 * time.Minute).Sub(first)
 		require.Equal(t, time.Minute, all[0].Down)
 		require.Equal(t, span-time.Minute, all[0].Ready)
 		require.Equal(t, 1, all[0].Restarts)
-		require.Equal(t, []records.Availability{{Server: "lost", Down: span}, {Server: "quiet", Ready: span}}, all[1:])
+		require.Equal(t, []records.Availability{{Server: "lost", Ready: time.Minute, Down: span - time.Minute, Restarts: 1},
+			{Server: "new", Ready: time.Minute, Down: span - time.Minute}, {Server: "quiet", Ready: span}}, all[1:], "the start of new is its first one")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/filelock"
 	"github.com/mcpvisor/mcpvisor/internal/ownfile"
+	"github.com/mcpvisor/mcpvisor/monitor"
 )
 
 // Open opens a directory to append records to it, and makes it if it does not exist, for this user only. What a crash has left
@@ -35,7 +36,7 @@ func Open(dir string, options Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the records in %s: %w", dir, err)
 	}
-	w := &Writer{dir: dir, options: options, unlock: unlock, wake: make(chan struct{}, 1), ended: make(chan struct{}), reserved: reservedBytes, servers: conditions{}}
+	w := &Writer{dir: dir, options: options, unlock: unlock, wake: make(chan struct{}, 1), ended: make(chan struct{}), reserved: reservedBytes, servers: conditions{}, tasks: map[string]monitor.EndedCall{}}
 	w.room = sync.NewCond(&w.mu)
 	if err := w.recover(); err != nil {
 		if w.file != nil {

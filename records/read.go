@@ -41,7 +41,7 @@ func (q *Query) matches(r *Record) bool {
 	if q.Kinds != nil {
 		kind = slices.Contains(q.Kinds, r.Kind)
 	}
-	return kind && (q.Events == nil || slices.Contains(q.Events, r.Event)) && !r.Time.Before(q.Since) && (q.Server == "" || q.Server == r.Server) && (q.Tool == "" || q.Tool == r.Target && r.Method == "tools/call") &&
+	return kind && (q.Events == nil || slices.Contains(q.Events, r.Event)) && !r.Time.Before(q.Since) && (q.Server == "" || q.Server == r.Server) && (q.Tool == "" || q.Tool == r.Target && (r.Method == "tools/call" || r.Method == "tasks/result")) &&
 		(q.Client == "" || q.Client == r.Client || strings.HasPrefix(r.Client, q.Client+" ")) && (q.Principal == "" || q.Principal == r.Principal) && (q.Outcome == "" || q.Outcome == r.Outcome)
 }
 

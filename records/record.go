@@ -33,8 +33,8 @@ const (
 	KindGap Kind = "gap"
 	// KindRepair: Lost bytes at the end, of lines that were not written whole, were cut off after a crash.
 	KindRepair Kind = "repair"
-	// KindSegment is the first line of each file. FileVersion and Previous are set, and Details has the servers that are ready or
-	// down then.
+	// KindSegment is the first line of each file. FileVersion and Previous are set, and Details has the servers that are ready, or
+	// should be, then.
 	KindSegment Kind = "segment"
 )
 

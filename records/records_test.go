@@ -149,6 +149,28 @@ func TestWriter(t *testing.T) {
 		require.Equal(t, "push", found[0].Target, name)
 		require.Equal(t, time.Second, found[0].Took)
 	}
+	tasks := filepath.Join(t.TempDir(), "tasks")
+	w = open(t, tasks, records.Options{})
+	task := call("git", "push", "")
+	task.Task, task.Principal, task.Began = "t1", "ann", time.Now().Add(-time.Minute)
+	w.Call(task)
+	end := monitor.EndedCall{CallRecord: monitor.CallRecord{Server: "git", Method: "tasks/result", Kind: mcpvisor.ErrRPC}, Task: "t1"}
+	w.Call(end)
+	w.Call(end)     // the caller asks again
+	end.Task = "t2" // of another run
+	w.Call(end)
+	end.Target, end.Began, end.Took = "pull", time.Now(), time.Second // with a key
+	w.Call(end)
+	require.NoError(t, w.Close())
+	both := read(t, tasks, records.Query{Tool: "push"})
+	require.Len(t, both, 2)
+	require.Contains(t, both[0].Text, "continues as a task")
+	require.GreaterOrEqual(t, both[1].Took, time.Minute)
+	require.Equal(t, []any{"ann", "host 1", mcpvisor.ErrRPC}, []any{both[1].Principal, both[1].Client, both[1].ErrorKind})
+	resumed := read(t, tasks, records.Query{Tool: "pull"})
+	require.Len(t, resumed, 1)
+	require.Equal(t, time.Second, resumed[0].Took)
+	require.Len(t, read(t, tasks, records.Query{Kinds: []records.Kind{records.KindCall}}), 3)
 	require.Empty(t, read(t, dir, records.Query{Since: time.Now().Add(time.Hour)}))
 	require.Len(t, read(t, dir, records.Query{Client: "host 1"}), 2)
 	found := read(t, dir, records.Query{Text: "IT Crashed", MaxArguments: 1})

@@ -33,9 +33,11 @@ type Writer struct {
 	queue   []entry    // guarded by mu
 	queued  int        // guarded by mu: bytes of what is in queue
 	dropped uint64     // guarded by mu: since the last gap record
-	closing bool       // guarded by mu
-	stats   Stats      // guarded by mu
-	err     error      // guarded by mu: of Close
+	// tasks are calls that continue, by EndedCall.Task; guarded by mu.
+	tasks   map[string]monitor.EndedCall
+	closing bool  // guarded by mu
+	stats   Stats // guarded by mu
+	err     error // guarded by mu: of Close
 
 	// The fields below belong to the goroutine, once it runs.
 
@@ -65,7 +67,36 @@ func (w *Writer) Call(call monitor.EndedCall) {
 	if r.Outcome == "" {
 		r.Outcome = mcpvisor.OutcomeAnswered
 	}
+	if call.Task != "" && !w.task(&r, call) {
+		return
+	}
 	w.Add(r)
+}
+
+// maxTasks bounds the calls that a writer remembers because they continue as tasks: their callers may never ask again.
+const maxTasks = 4096
+
+// task completes the record of a call that continues as a task, or of the end of one. It reports false for an end that is known.
+func (w *Writer) task(r *Record, call monitor.EndedCall) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if call.Method == "tools/call" {
+		r.Text = "it continues as a task, whose end is a call of tasks/result"
+		if len(w.tasks) >= maxTasks {
+			for oldest := range w.tasks { // any: they are many
+				delete(w.tasks, oldest)
+				break
+			}
+		}
+		call.Arguments = nil
+		w.tasks[call.Task] = call
+		return true
+	}
+	made, known := w.tasks[call.Task]
+	if delete(w.tasks, call.Task); known {
+		r.Target, r.Client, r.Principal, r.Took = made.Target, made.Client, made.Principal, r.Time.Sub(made.Began)
+	}
+	return known || !call.Began.IsZero()
 }
 
 // Event adds an event. Log messages of servers and updates of resources are not kept: their number is up to the servers.

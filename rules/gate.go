@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -29,7 +30,9 @@ type Question struct {
 	Tool      string `json:"tool"`
 	// Arguments are the bytes that will be sent. Do not change them.
 	Arguments json.RawMessage `json:"arguments"`
-	// Rule says which rule asks, as in "rule 2 (.mcp.json:12)".
+	// InputResponses are those of [mcpvisor.GuardedCall], for a further round of a call. Do not change them.
+	InputResponses json.RawMessage `json:"inputResponses,omitempty"`
+	// Rule says which rule asks, as in "rule 2 (.mcp.json:12)", and that it asks about a further round.
 	Rule string `json:"rule"`
 	// Asked and Expires are when the question was asked, and when the call is refused without an answer.
 	Asked   time.Time `json:"asked"`
@@ -67,8 +70,8 @@ const (
 	defaultWait               = 5 * time.Minute
 	defaultMaxOpen            = 256
 	defaultMaxOpenOfPrincipal = 32
-	// MaxArgumentBytes is the most bytes of arguments that an asker is asked about. A call with more is refused: people do
-	// not read that much.
+	// MaxArgumentBytes is the most bytes of arguments, and of answers in a further round, that an asker is asked about. A
+	// call with more is refused: people do not read that much.
 	MaxArgumentBytes = 64 << 10
 	// maxReasonBytes bounds the reason of a decision.
 	maxReasonBytes = 500
@@ -155,7 +158,7 @@ func name(call *mcpvisor.GuardedCall) string {
 // digestOf is the digest of what a rule has let pass: a call that was only counted is not approved.
 func digestOf(call *mcpvisor.GuardedCall, by Action) (sum [32]byte) {
 	h := sha256.New()
-	for _, text := range []string{string(by), call.Principal, call.Server, call.Tool, fmt.Sprint(hintsOf(call.Definition))} {
+	for _, text := range []string{string(by), call.Principal, call.Server, call.Tool, fmt.Sprint(hintsOf(call.Definition)), string(call.InputResponses)} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
 		h.Write(length[:])
@@ -171,11 +174,12 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	refused := func(format string, args ...any) error {
 		return fmt.Errorf("%s asks before calls of %s are sent, and "+format, append([]any{rule, name(call)}, args...)...)
 	}
+	shown := len(call.Arguments) + len(call.InputResponses)
 	switch {
 	case g.ask == nil:
 		return refused("there is no one to ask; in mcpvisor run a person decides on the page or with mcpvisor approvals")
-	case len(call.Arguments) > MaxArgumentBytes:
-		return refused("its arguments have %d bytes, of at most %d that a person is shown; send less at once", len(call.Arguments), MaxArgumentBytes)
+	case shown > MaxArgumentBytes:
+		return refused("its arguments and answers have %d bytes, of at most %d that a person is shown; send less at once", shown, MaxArgumentBytes)
 	}
 	if !g.take(call.Principal) {
 		return refused("%d calls wait for a decision already, or %d of this client; call again when they are decided", g.options.MaxOpen, g.options.MaxOpenOfPrincipal)
@@ -184,7 +188,10 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	_, _ = rand.Read(id[:]) // it never fails
 	now := time.Now()
 	q := Question{ID: hex.EncodeToString(id[:]), Principal: call.Principal, Client: call.Client, Server: call.Server, Tool: call.Tool,
-		Arguments: append(json.RawMessage(nil), call.Arguments...), Rule: rule, Asked: now.Round(0), Expires: now.Add(g.options.Wait).Round(0)}
+		Arguments: bytes.Clone(call.Arguments), InputResponses: bytes.Clone(call.InputResponses), Rule: rule, Asked: now.Round(0), Expires: now.Add(g.options.Wait).Round(0)}
+	if q.InputResponses != nil {
+		q.Rule += " (a further round)"
+	}
 	asked, cancel := context.WithTimeout(ctx, g.options.Wait)
 	defer cancel()
 	principal := call.Principal
@@ -206,7 +213,7 @@ func (g *Gate) approve(ctx context.Context, call *mcpvisor.GuardedCall, rule str
 	}
 	if g.options.Decided != nil {
 		decided := q // the asker may still use q
-		decided.Arguments = call.Arguments
+		decided.Arguments, decided.InputResponses = call.Arguments, call.InputResponses
 		g.options.Decided(decided, err)
 	}
 	return err

@@ -45,6 +45,7 @@ func TestGate_an_approval_is_bound_to_the_call(t *testing.T) {
 		g := gate(t, func(_ context.Context, q rules.Question) (rules.Decision, error) {
 			asked++
 			q.Arguments[0] = 'x' // a copy
+			require.Equal(t, q.InputResponses != nil, strings.HasSuffix(q.Rule, " (a further round)"))
 			return rules.Decision{Approve: true}, nil
 		}, rules.Options{Valid: time.Minute, Decided: func(q rules.Question, refused error) {
 			require.NoError(t, refused)
@@ -68,6 +69,7 @@ func TestGate_an_approval_is_bound_to_the_call(t *testing.T) {
 		for _, change := range []func(*mcpvisor.GuardedCall){
 			func(c *mcpvisor.GuardedCall) { c.Arguments = json.RawMessage(`{"a":2}`) },
 			func(c *mcpvisor.GuardedCall) { c.Arguments = json.RawMessage(`{"a": 1}`) },
+			func(c *mcpvisor.GuardedCall) { c.InputResponses = json.RawMessage(`{}`) },
 			func(c *mcpvisor.GuardedCall) { c.Principal = "ci2" },
 			func(c *mcpvisor.GuardedCall) { c.Tool = "write2" },
 			func(c *mcpvisor.GuardedCall) { c.Server, c.Tool = "f", "swrite" },

@@ -119,7 +119,7 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	LastReceived() time.Time
 	// InFlight returns the requests that have not ended, streams excepted, in no order.
 	InFlight() []InFlight
-	// CancelRequest ends a request of InFlight by its ID as the end of its context does, with [ErrByOperator] as the cause.
+	// CancelRequest ends a request of InFlight, or its wait for input, by its ID as the end of its context does, with [ErrByOperator] as the cause.
 	// It reports false if no such request is in flight.
 	CancelRequest(id int64) bool
 	// Stderr returns the first and the last lines of stderr so far; see

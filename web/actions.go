@@ -227,7 +227,7 @@ func (h *Handler) postCallCancel(w http.ResponseWriter, r *http.Request) {
 		h.writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: true})
+	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: !call.Queued})
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {

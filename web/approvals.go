@@ -23,7 +23,11 @@ func (h *Handler) approvals() []api.Approval {
 	all := h.opts.program.Approvals()
 	for i := range all {
 		a := &all[i]
-		a.Arguments, _ = json.Marshal(h.masked(a.Server, a.Arguments)) // it is JSON already
+		for _, text := range []*json.RawMessage{&a.Arguments, &a.InputResponses} {
+			if *text != nil {
+				*text, _ = json.Marshal(h.masked(a.Server, *text)) // it is JSON already
+			}
+		}
 	}
 	return all
 }

@@ -16,7 +16,8 @@ import (
 )
 
 func TestApprovals(t *testing.T) {
-	open := []api.Approval{{ID: "1a", Server: "fs", Tool: "write", Arguments: json.RawMessage(`{"a":1,"token":"s3cret-s3cret"}`), Rule: "rule 2", Asked: time.Now()}}
+	open := []api.Approval{{ID: "1a", Server: "fs", Tool: "write", Arguments: json.RawMessage(`{"a":1,"token":"s3cret-s3cret"}`), Rule: "rule 2", Asked: time.Now(),
+		InputResponses: json.RawMessage(`{"q1":{"action":"accept","content":{"key":"s3cret-s3cret"}}}`)}}
 	var decided []any
 	program := api.Program{Approvals: func() []api.Approval { return slices.Clone(open) }, Mask: func(server, text string) string {
 		require.Equal(t, "fs", server)
@@ -31,8 +32,10 @@ func TestApprovals(t *testing.T) {
 	_, s := serveOne(t, "fs", web.WithControls(), web.WithProgram(program))
 	_, body := s.do(http.MethodGet, "/api/approvals", "", nil)
 	require.Contains(t, body, `"arguments":{"a":1,"token":"***"}`)
+	require.Contains(t, body, `"inputResponses":{"q1":{"action":"accept","content":{"key":"***"}}}`)
 	_, body = s.do(http.MethodGet, "/api/calls", "", nil)
 	require.Contains(t, body, `"arguments":{"a":1,"token":"***"}`)
+	require.NotContains(t, body, "s3cret")
 	_, body = s.do(http.MethodGet, "/api/status", "", nil)
 	require.Contains(t, body, "1 call of fs/write must be approved or denied")
 	require.NotContains(t, body, "s3cret")

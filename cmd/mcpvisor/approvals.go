@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -29,7 +30,7 @@ func (cmd *approvalsCmd) Run(inv *invocation, c *servers.Set) error {
 	}
 	rows := make([][]any, 0, len(open.Approvals))
 	for _, a := range open.Approvals {
-		rows = append(rows, []any{a.ID, cmp.Or(a.Client, "-"), cmp.Or(a.Principal, "-"), mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(string(a.Arguments))})
+		rows = append(rows, []any{a.ID, cmp.Or(a.Client, "-"), cmp.Or(a.Principal, "-"), mcpvisor.Qualify(a.Server, a.Tool), plaintext.Duration(time.Until(a.Expires)), a.Rule, display.Escaped(strings.TrimSpace(string(a.Arguments) + " " + string(a.InputResponses)))})
 	}
 	return inv.Table("ID\tCLIENT\tPRINCIPAL\tTOOL\tLEFT\tASKED BY\tARGUMENTS", rows)
 }

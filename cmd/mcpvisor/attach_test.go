@@ -523,7 +523,7 @@ func TestRunningReason(t *testing.T) {
 		"waits for its group":                                                 {State: supervisor.StateWaiting},
 		"it starts when it is wanted":                                         {State: supervisor.StateAsleep, LastCause: cause},
 		"its work is done; it starts when it is wanted":                       {State: supervisor.StateResting, LastCause: cause},
-		"mcpvisor start one starts it":                                        {Name: "one", State: supervisor.StateStopped, LastCause: cause},
+		"mcpvisor start one starts it, and a reload does not":                 {Name: "one", State: supervisor.StateStopped, LastCause: cause},
 	} {
 		s.Since = now.Add(-3 * time.Second)
 		require.Equal(t, want, runningReason(s, []mcpvisor.ServerStatus{{Name: "db", State: supervisor.StateStopped}}, now))

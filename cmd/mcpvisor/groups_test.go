@@ -119,7 +119,7 @@ func TestStop_and_start(t *testing.T) {
 	out, _ := b.exits(cli.ExitOK, "stop", "db", "--drain")
 	require.Regexp(t, `^db is stopped after \S+\n$`, out)
 	out, _ = b.exits(cli.ExitOK, "status")
-	require.Regexp(t, `(?m)^db +stopped .*mcpvisor start db starts it$`, out)
+	require.Regexp(t, `(?m)^db +stopped .*mcpvisor start db starts it, and a reload does not$`, out)
 	b.exits(cli.ExitOK, "--wait", "ready", "status")
 	out, _ = b.exits(cli.ExitOK, "tools")
 	require.NotContains(t, out, "db/")

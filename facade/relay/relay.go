@@ -47,7 +47,7 @@ type Methods interface { //nolint:interfacebloat // the methods of one type, whi
 	TaskOf(server, id string, opts ...facade.CallOption) (*facade.Task, error)
 
 	// CancelCall ends a call that Client.CallsInFlight lists, for an operator: its caller gets an error with ErrCanceled that
-	// says so, and the server is notified. A server need not heed that. ErrInvalid: the call has ended, or has no ID.
+	// says so. If it was sent, its server is notified, which need not heed that. ErrInvalid: the call has ended, or has no ID.
 	CancelCall(call monitor.CallInFlight) error
 
 	// CancelTask asks a server to cancel the task that Client.Tasks lists under number. The server

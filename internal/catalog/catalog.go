@@ -22,9 +22,9 @@ type Catalog struct {
 	Version uint64
 	// Hidden is how many tools ServerSpec.Tools hides. Tools does not have them.
 	Hidden int
-	// WithheldTools and WithheldPrompts have the findings about what a guard withholds, by the server's own names. Tools and
-	// Prompts do not have them.
-	WithheldTools, WithheldPrompts map[string]string
+	// WithheldTools, WithheldPrompts and WithheldTemplates have the findings about what a guard withholds, by the server's own
+	// names and URI templates. Tools, Prompts and Templates do not have them.
+	WithheldTools, WithheldPrompts, WithheldTemplates map[string]string
 	// NoInstructions: a guard withholds the instructions of the session.
 	NoInstructions bool
 	// Tokens estimates what Tools cost a language model; see mcpvisor.Tool.TokenEstimate.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,7 +22,7 @@ func (c *Catalog) Guarded(check func(mcpvisor.Offer) ([]mcpvisor.Finding, error)
 	}
 	next := *c
 	next.Warnings = slices.Clone(c.Warnings)
-	next.WithheldTools, next.WithheldPrompts, next.NoInstructions = nil, nil, false
+	next.WithheldTools, next.WithheldPrompts, next.WithheldTemplates, next.NoInstructions = nil, nil, nil, false
 	offer := mcpvisor.Offer{Instructions: instructions}
 	if read&ListTools != 0 {
 		offer.Tools = entries(c.Tools, func(t *mcpvisor.Tool) (string, json.RawMessage) { return t.OriginalName, t.Raw })
@@ -59,18 +60,19 @@ func (c *Catalog) Guarded(check func(mcpvisor.Offer) ([]mcpvisor.Finding, error)
 	_, next.NoInstructions = withheld[[2]string{NameInstructions, ""}]
 	next.Tools, next.WithheldTools = unwithheld(c.Tools, withheld, NameTools, func(t *mcpvisor.Tool) string { return t.OriginalName })
 	next.Prompts, next.WithheldPrompts = unwithheld(c.Prompts, withheld, NamePrompts, func(p *mcpvisor.Prompt) string { return p.OriginalName })
-	next.Templates, _ = unwithheld(c.Templates, withheld, NameTemplates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate })
+	next.Templates, next.WithheldTemplates = unwithheld(c.Templates, withheld, NameTemplates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate })
 	next.index()
 	next.Version = versions.Add(1)
 	return &next
 }
 
-// WithheldPrompt returns the finding about a prompt that a guard withholds; empty if none does. A nil catalog has none.
-func (c *Catalog) WithheldPrompt(name string) string {
+// Withheld returns the finding about a prompt, or a resource template, that a guard withholds; empty if none does. A nil catalog
+// has none.
+func (c *Catalog) Withheld(prompt, template string) string {
 	if c == nil {
 		return ""
 	}
-	return c.WithheldPrompts[name]
+	return cmp.Or(c.WithheldPrompts[prompt], c.WithheldTemplates[template])
 }
 
 // entries makes the list of an offer, which is not nil.

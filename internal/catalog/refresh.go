@@ -51,6 +51,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 		}
 	}
 	if lists&ListResources != 0 {
+		next.WithheldTemplates = fresh.WithheldTemplates
 		change.Resources = delta(&d, c.Resources, fresh.Resources, func(r *mcpvisor.Resource) (string, json.RawMessage) { return r.URI, r.Raw })
 		if !change.Resources.IsZero() {
 			next.Resources = fresh.Resources

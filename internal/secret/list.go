@@ -17,6 +17,7 @@ import (
 	"html"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -97,9 +98,9 @@ func (l *List) addForms(s string) {
 
 // formsOf returns the forms in which text may hold a secret: as it is, as in a JSON string
 // and as in HTML (text may contain a part of either), escaped as in a URL by several
-// libraries, and in base64.
+// libraries, in base64, and as a number.
 func formsOf(s string) []string {
-	forms := append([]string{s}, inBase64(s)...)
+	forms := append(append([]string{s}, inBase64(s)...), asNumber(s)...)
 	if isUnescaped(s) {
 		return forms
 	}
@@ -131,6 +132,23 @@ func inBase64(s string) (forms []string) {
 		}
 	}
 	return forms
+}
+
+// asNumber returns what programs make of a secret of digits that they read as a number, such as 1.234567e+06 of 1234567, unless
+// that is shorter than any secret.
+func asNumber(s string) (forms []string) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || strings.Trim(s, "0123456789.") != "" {
+		return nil
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	n, _ := strconv.Atoi(exponent) // it is a number
+	forms = append(forms, strconv.FormatFloat(f, 'f', -1, 64))
+	for _, format := range []string{"%se%d", "%se%+d", "%se%+03d", "%se%02d"} {
+		form := fmt.Sprintf(format, mantissa, n)
+		forms = append(forms, form, strings.ToUpper(form))
+	}
+	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < MinLength })
 }
 
 // isUnescaped reports whether a secret has no character that JSON, HTML or a URL escapes.

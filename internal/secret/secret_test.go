@@ -197,3 +197,23 @@ func TestList_lines(t *testing.T) {
 		}
 	}
 }
+
+// A secret of digits is masked however a program writes the number, unless that is too short.
+func TestList_numbers(t *testing.T) {
+	for secret, texts := range map[string][]string{
+		"1234567":              {"1234567", "1234567.0", "1.234567e6", "1.234567e+06", "1.234567E6", "1.234567E+06", "1.234567e+6"},
+		"12345600":             {"1.23456e7", "1.23456E+07"},
+		"0123456":              {"123456", "1.23456e+05"},
+		"1234.50":              {"1234.5", "1.2345e3"},
+		"12345678901234567890": {"12345678901234567000", "1.2345678901234567e+19", "1.2345678901234567e19"},
+	} {
+		var l List
+		l.Add(secret)
+		for _, text := range texts {
+			require.Contains(t, l.Replacer().Replace("("+text+")"), Mask, "%s as %s", secret, text)
+		}
+	}
+	var l List
+	l.Add("100000", "abcdef")
+	require.Equal(t, "1e+05 1e5 123456 abcde0", l.Replacer().Replace("1e+05 1e5 123456 abcde0"))
+}

@@ -23,8 +23,9 @@ import (
 // Queue holds waiters in the order in which they are admitted. T is what a waiter asks for. The zero
 // value is empty. Not safe for concurrent use: the mutex of the owner guards it.
 type Queue[T any] struct {
-	waiters list.List // of *Waiter[T], their rounds never fall
-	round   int       // of the last one that was admitted
+	waiters list.List    // of *Waiter[T], their rounds never fall
+	round   int          // of the last one that was admitted
+	served  map[any]bool // the clients of which one was admitted in that round; empty if none waits
 }
 
 // Waiter is one goroutine that waits.
@@ -49,10 +50,13 @@ func (q *Queue[T]) Len() int { return q.waiters.Len() }
 // Add appends a waiter that asks for v. All that it adds are of one client.
 func (q *Queue[T]) Add(v T) *Waiter[T] { return q.AddFor(nil, v) }
 
-// AddFor adds a waiter of a client, a comparable value. In each round one waiter of each client is admitted, so that
-// a client waits for at most one of each other client.
+// AddFor adds a waiter of a client, a comparable value. In each round one waiter of each client is admitted. A client of which
+// none was admitted in this round comes before all others that wait for the next one.
 func (q *Queue[T]) AddFor(client any, v T) *Waiter[T] {
-	w := &Waiter[T]{value: v, client: client, round: q.round + 1, admitted: make(chan struct{}), refused: make(chan struct{})}
+	w := &Waiter[T]{value: v, client: client, round: q.round, admitted: make(chan struct{}), refused: make(chan struct{})}
+	if q.served[client] {
+		w.round++
+	}
 	e := q.waiters.Back()
 	for ; e != nil; e = e.Prev() {
 		if before := e.Value.(*Waiter[T]); before.client == client {
@@ -105,9 +109,17 @@ func (q *Queue[T]) Admit(take func(T) bool) {
 			return
 		}
 		q.waiters.Remove(first)
+		if w.round > q.round {
+			clear(q.served)
+		}
+		if q.served == nil {
+			q.served = map[any]bool{}
+		}
+		q.served[w.client] = true
 		w.place, q.round = nil, w.round
 		close(w.admitted)
 	}
+	clear(q.served)
 }
 
 // All yields what the waiters ask for, in the order in which they are admitted.

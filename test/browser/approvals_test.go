@@ -21,7 +21,7 @@ func TestApprovals(t *testing.T) {
 	var mu sync.Mutex
 	open, decided := []api.Approval{
 		{ID: "1a", Principal: "ci", Server: "files", Tool: "delete_file", Arguments: json.RawMessage("{\"path\":\"a\u202eb\U000e0065\"}"), Rule: "rule 2 (.mcp.json:12)", Asked: time.Now()},
-		{ID: "2b", Client: "editor 2.1", Server: "files", Tool: "write_file", Arguments: json.RawMessage(`{"path":"<b>x</b>"}`), Rule: "rule 3", Asked: time.Now()},
+		{ID: "2b", Client: "editor 2.1", Server: "files", Tool: "write_file", Arguments: json.RawMessage(`{"path":"<b>x</b>"}`), Rule: "rule 3", Asked: time.Now(), InputResponses: json.RawMessage(`{"q1":{"action":"accept"}}`)},
 		{ID: "3c", Server: "files", Tool: "deep", Arguments: json.RawMessage(`{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`), Rule: "rule 4", Asked: time.Now()},
 	}, map[string]bool{}
 	program := api.Program{Approvals: func() []api.Approval {
@@ -39,7 +39,7 @@ func TestApprovals(t *testing.T) {
 		return nil
 	}}
 	p := newPage(t, serve(t, c, nil, web.WithControls(), web.WithProgram(program)).URL, prefix+"/")
-	for _, shown := range []string{"Waiting for a decision", "delete_file", "ci", "editor 2.1", "rule 2 (.mcp.json:12)", `{"path":"a\u202eb\udb40\udc65"}`, `{"path":"<b>x</b>"}`, "This cannot be shown: "} {
+	for _, shown := range []string{"Waiting for a decision", "delete_file", "ci", "editor 2.1", "rule 2 (.mcp.json:12)", `{"path":"a\u202eb\udb40\udc65"}`, `{"path":"<b>x</b>"}`, "with the client’s answers to its server", `{"q1":{"action":"accept"}}`, "This cannot be shown: "} {
 		p.has("#approvals", shown)
 	}
 	for _, look := range looks(t) {

@@ -75,7 +75,7 @@ func TestGroups(t *testing.T) {
 	p.has("#detail .facts", "shop")
 	p.wait(`(document.querySelector("#detail button[data-act=stop]")?.click(), true)`)
 	p.has("#answer", "db is stopped.")
-	p.has("#detail", "An operator has stopped it.")
+	p.has("#detail", "An operator has stopped it. A reload leaves it stopped")
 	require.NoError(t, c.Restart(t.Context(), "after"))
 	eval[bool](p, `(location.hash = "#/s/after", true)`)
 	p.has("#detail .calm", "It waits for db.")

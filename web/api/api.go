@@ -435,7 +435,7 @@ type TaskRequest struct {
 // CancelAnswer is the answer to POST api/tasks/cancel and POST api/calls/cancel: the server was asked to cancel the task or
 // call, and decides whether it does.
 type CancelAnswer struct {
-	// Asked is false if the call had ended, so that nothing was sent.
+	// Asked is false if the call had ended, or was queued, so that nothing was sent.
 	Asked bool `json:"asked"`
 }
 
@@ -466,6 +466,9 @@ type Approval struct {
 	Tool   string `json:"tool"`
 	// Arguments are those that will be sent, without secrets of the configuration.
 	Arguments json.RawMessage `json:"arguments"`
+	// InputResponses are the answers that a further round of the call carries, by the keys of what its server required, without
+	// secrets of the configuration; left out in the first round.
+	InputResponses json.RawMessage `json:"inputResponses,omitempty"`
 	// Rule says which rule asks.
 	Rule string `json:"rule"`
 	// Asked and Expires are when the call began to wait, and when it is refused without a decision.

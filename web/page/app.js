@@ -498,7 +498,7 @@ async function askStop(sure, name) {
 	answer("busy", "Stop of " + name + " is under way …");
 	const got = await operate(name, "stop");
 	if (got.error) answer("bad", "The stop of " + name + " failed: " + got.error.message);
-	else answer("good", name + " is stopped.", 15);
+	else answer("good", name + " is stopped. A reload leaves it stopped: only Start runs it again.", 15);
 	refresh();
 }
 
@@ -597,7 +597,7 @@ async function cancelCall(path, call) {
 	answer("busy", "The server is asked to cancel the call …");
 	const got = await post(path, call).catch((error) => ({ error }));
 	if (got.error) answer("bad", "The call is not canceled: " + got.error.message);
-	else if (path === "calls/cancel") answer("good", "The call ends, unless its answer has just come. Its server was notified, which it need not heed.", 8);
+	else if (path === "calls/cancel") answer("good", got.asked ? "The call ends, unless its answer has just come. If its server works on it, that was notified, which it need not heed." : "The call ends. Nothing of it was sent.", 8);
 	else answer("good", got.asked ? "The server was asked to cancel the call." : "The call has ended, or its server has no such task.", 8);
 	poll();
 }

@@ -18,7 +18,7 @@ function decide(id, word, of) {
 
 function row(a, controls) {
 	const of = a.server + "/" + a.tool;
-	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), h("td", "who", a.client || "–", a.principal ? h("span", "sub", "principal " + a.principal) : null), h("td", "grow whole", h("span", "mono", visible(jsonOf(a.arguments)))), td(age(a.asked)),
+	return h("tr", { key: a.id }, h("td", null, nameOf(a.server), h("span", "mono", "/" + a.tool), h("span", "sub", a.rule)), h("td", "who", a.client || "–", a.principal ? h("span", "sub", "principal " + a.principal) : null), h("td", "grow whole", h("span", "mono", visible(jsonOf(a.arguments))), a.inputResponses ? [h("span", "sub", "with the client’s answers to its server"), h("span", "mono", visible(jsonOf(a.inputResponses)))] : null), td(age(a.asked)),
 		h("td", null, controls ? h("div", "actions", decide(a.id, "Approve", of), decide(a.id, "Deny", of)) : "mcpvisor approve " + a.id));
 }
 

@@ -63,7 +63,7 @@ export function consent(name, url, finish) {
 
 // planned says why a server does not run that has not failed; null for another one.
 function planned(s) {
-	if (s.state === "stopped") return "An operator has stopped it. Only a start by an operator runs it again.";
+	if (s.state === "stopped") return "An operator has stopped it. A reload leaves it stopped: only a start by an operator runs it again.";
 	if (s.waitsFor?.length) return "It waits for " + s.waitsFor.join(", ") + ".";
 	return rests(s) ? (s.lastCause ? s.lastCause.message : "Nothing has wanted it yet; it starts when it is wanted") + "." : null;
 }

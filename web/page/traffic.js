@@ -57,7 +57,7 @@ export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only)).map((t) => ({ ...t, target: t.tool, method: "tools/call", task: true }));
 	el.hidden = !now.length && !tasks.length;
 	const state = (c) => c.task ? [tell("◐", "busy", "task, " + c.state.replaceAll("_", " ")), c.key ? h("span", "tag", "key " + keyOf(c)) : null, c.recovered ? h("span", "tag", "found again " + c.recovered + "×") : null, " ", cancelButton(app, c, "tasks/cancel", { number: c.number }), c.message ? h("span", "sub", c.message) : null]
-		: c.queued ? tell("◷", "warn", "queued") : [tell("◐", "busy", "running"), c.id ? [" ", cancelButton(app, c, "calls/cancel", c)] : null];
+		: [c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running"), c.id ? [" ", cancelButton(app, c, "calls/cancel", c)] : null];
 	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("flight", "Calls in flight", [["Age", (c) => -Date.parse(c.began)], ["Call", callOf], ["Epoch", (c) => c.epoch], ["State", (c) => c.task ? c.state : c.queued ? "queued" : "running"]], [...tasks, ...now],
 		(c) => h("tr", { key: [c.server, c.method, c.target, c.began, c.number].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.task ? "–" : c.epoch), td(h("div", "actions", state(c)))), "None."));
 }

@@ -113,16 +113,33 @@ func (s *RequestSender) checkHandshake(ctx context.Context, list string) {
 // Safe for concurrent use.
 type WaitingCalls struct {
 	mu    sync.Mutex
-	calls map[*transport.InFlight]struct{} // guarded by mu; what they point to does not change
+	calls map[*transport.InFlight]context.CancelCauseFunc // guarded by mu; what the keys point to does not change while they are in it
+	last  int64                                           // how many calls have waited; guarded by mu
 }
 
-func (w *WaitingCalls) add(call *transport.InFlight) {
+// add lists a call, with an id that no request has. cancel ends its wait.
+func (w *WaitingCalls) add(call *transport.InFlight, cancel context.CancelCauseFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
-		w.calls = map[*transport.InFlight]struct{}{}
+		w.calls = map[*transport.InFlight]context.CancelCauseFunc{}
 	}
-	w.calls[call] = struct{}{}
+	w.last++
+	call.ID = jsonrpc.EndID + w.last
+	w.calls[call] = cancel
+}
+
+// Cancel ends the wait of the call with an id for an operator; see CancelRequest of [transport.Session].
+func (w *WaitingCalls) Cancel(id int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for call, cancel := range w.calls {
+		if call.ID == id {
+			cancel(transport.ErrByOperator)
+			return true
+		}
+	}
+	return false
 }
 
 func (w *WaitingCalls) remove(call *transport.InFlight) {

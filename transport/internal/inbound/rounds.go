@@ -140,12 +140,13 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 	send func(context.Context, transport.Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	call := &transport.InFlight{Method: r.Method, Target: r.Target, Began: r.Began}
-	h.Waiting.add(call)
+	inputCtx, cancelInput := context.WithCancelCause(ctx)
+	defer cancelInput(nil)
+	h.Waiting.add(call, cancelInput)
 	defer h.Waiting.remove(call)
-	inputCtx := ctx
 	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
-		inputCtx, cancel = overdue.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
+		inputCtx, cancel = overdue.WithDeadlineCause(inputCtx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
 		defer cancel()
 	}
 	// empty counts the rounds in a row that requested no input.
@@ -175,6 +176,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 			h.pauseBeforeRound(inputCtx, empty)
 		}
 		responses, err := h.answerInputs(inputCtx, h.answererOf(r.Caller), required.requests)
+		h.Waiting.remove(call) // from now on the request table has it
 		switch {
 		case h.lifetime.Cause() != nil:
 			return nil, transport.DeathError(h.lifetime.Cause(), mcpvisor.OutcomeUnknown)
@@ -189,9 +191,8 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		if totalTimeout > 0 {
 			r.TotalTimeout = max(totalTimeout-r.RoundBegan.Sub(began), time.Millisecond)
 		}
-		h.Waiting.remove(call) // the request table has it meanwhile
 		result, err = send(ctx, r)
-		h.Waiting.add(call)
+		h.Waiting.add(call, cancelInput)
 		if err != nil {
 			if e, ok := errors.AsType[*mcpvisor.Error](err); ok && e.Outcome == mcpvisor.OutcomeNotSent {
 				seen := *e

@@ -38,6 +38,7 @@ func TestRedactor_forms_of_a_secret(t *testing.T) {
 		require.NotContains(t, string(r.JSON([]byte(raw))), "ghi", raw)
 	}
 	require.JSONEq(t, `["\u0061"]`, string(r.JSON([]byte(`["\u0061"]`))))
+	require.Equal(t, `{"a":"***","b":"***","c":1.5}`, string(redactor("1234567").JSON([]byte(`{"a":1234567.0,"b":1.234567e+06,"c":1.5}`))))
 
 	r = redactorOfEnv("DATABASE=postgres://me:p%40ssword@host/db")
 	for _, text := range []string{"p@ssword", "p%40ssword"} {

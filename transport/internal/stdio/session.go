@@ -193,7 +193,7 @@ func (s *session) InFlight() []transport.InFlight {
 // CancelRequest implements [transport.Session].
 func (s *session) CancelRequest(id int64) bool {
 	o := s.open.Load()
-	return o != nil && o.conn.table.Cancel(id)
+	return o != nil && (o.sender.Handler.Waiting.Cancel(id) || o.conn.table.Cancel(id))
 }
 
 // LastReceived implements [transport.Session].

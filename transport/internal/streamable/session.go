@@ -175,7 +175,9 @@ func (s *session) InFlight() []transport.InFlight {
 }
 
 // CancelRequest implements [transport.Session].
-func (s *session) CancelRequest(id int64) bool { return s.exchanger.table.requests.Cancel(id) }
+func (s *session) CancelRequest(id int64) bool {
+	return s.receiver.handler.Waiting.Cancel(id) || s.exchanger.table.requests.Cancel(id)
+}
 
 // OnServerRequest implements [transport.Session].
 func (s *session) OnServerRequest(observe transport.ServerRequestObserver) {

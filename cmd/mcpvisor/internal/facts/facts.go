@@ -67,7 +67,7 @@ func Meaning(status *mcpvisor.ServerStatus, clock func(time.Time) string, starte
 	case status.State == supervisor.StateResting:
 		return "its work is done; starts when it is wanted"
 	case status.State == supervisor.StateStopped:
-		return "by an operator; " + starter + " starts it"
+		return "by an operator; " + starter + " starts it, and a reload does not"
 	}
 	return ""
 }

@@ -358,7 +358,7 @@ func WaitsText(s mcpvisor.ServerStatus, all []mcpvisor.ServerStatus) string {
 func RestText(s mcpvisor.ServerStatus) string {
 	switch s.State {
 	case supervisor.StateStopped:
-		return "mcpvisor start " + s.Name + " starts it"
+		return "mcpvisor start " + s.Name + " starts it, and a reload does not"
 	case supervisor.StateResting:
 		return "its work is done; it starts when it is wanted"
 	default:

@@ -210,7 +210,7 @@ func TestStates_at_rest(t *testing.T) {
 	f.status.Groups = []mcpvisor.GroupStatus{{Name: "front", State: "starting", Strategy: supervisor.RestForOne, Members: []string{"app"}}}
 	wide := text(shown(t, f, 180, 40))
 	require.Contains(t, wide, "0 of 4 ready, 3 at rest")
-	for _, row := range []string{`app +◔ waiting .*comes after db web`, `db +■ stopped .*by an operator; u starts it`, `job +◦ resting .*its work is done; starts when it is wanted`, `web +◦ asleep .*starts when it is wanted`} {
+	for _, row := range []string{`app +◔ waiting .*comes after db web`, `db +■ stopped .*by an operator; u starts it, and a reload does not`, `job +◦ resting .*its work is done; starts when it is wanted`, `web +◦ asleep .*starts when it is wanted`} {
 		require.Regexp(t, row, wide)
 	}
 	require.Regexp(t, `\n  front +◐ starting +rest_for_one *\n▸   app +◔ waiting .*\n  db +■ stopped`, wide)

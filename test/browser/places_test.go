@@ -58,6 +58,7 @@ func TestPlaces(t *testing.T) {
 	}
 	p.place("resources")
 	p.has("#lists [data-key=resources]", "mcptest://")
+	p.has("#lists [data-key=resources] .tag", "template")
 	p.has("#lists [data-key=prompts]", "alpha/")
 	title("(1) Resources and prompts · ops")
 

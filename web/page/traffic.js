@@ -145,7 +145,7 @@ export function showLists(el, app) {
 		return h("section", { key: id }, head(title, (fitting.length < items.length ? count(fitting.length) + " of " : "") + count(items.length)), table(id, title, columns, fitting, row, !app.lists ? "Loading…" : items.length ? "No " + noun + " fits the filter." : "No server lists a " + noun + ".", "folds"));
 	};
 	fill(el, list("resources", "Resources", "resource", [["URI", (r) => r.originalName], ["Name", (r) => r.name], ["Server", (r) => r.server]], (r) => h("tr", { key: r.server + " " + r.originalName },
-		h("td", "whole", h("span", "mono", r.originalName), r.description ? h("span", "sub wraps", r.description) : null), td(r.name), td(nameOf(r.server)))),
+		h("td", "whole", h("span", "mono", r.originalName), r.originalName.includes("{") ? h("span", "tag", "template") : null, r.description ? h("span", "sub wraps", r.description) : null), td(r.name), td(nameOf(r.server)))),
 	list("prompts", "Prompts", "prompt", [["Prompt", (p) => p.name], ["Server", (p) => p.server]], (p) => h("tr", { key: p.name },
 		h("td", "whole", h("span", "name", p.name), p.description ? h("span", "sub wraps", p.description) : null), td(nameOf(p.server)))),
 	app.lists?.more ? h("p", "note", count(app.lists.more) + " more are not listed.") : null);

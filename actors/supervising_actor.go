@@ -112,8 +112,15 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *messages.Failed:
 		s.route(c, lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Died:
-		s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+		if s.mayHaveFinished(m) {
+			s.afterFunc(time.Millisecond, m)
+		} else {
+			s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+		}
 	case *messages.Released:
+		if m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady { // that wait is over
+			s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: s.inc.session.Cause()})
+		}
 		s.onReleased(c, m.Epoch)
 	case *messages.TimerDue:
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.Token})
@@ -277,6 +284,12 @@ func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.lostCalls() > 0
 	}
 	s.step(c, in)
+}
+
+// mayHaveFinished reports whether it depends on the calls in flight if a transient server that has exited with 0 has failed:
+// each says at once whether the server may have got it. The wait for that ends with the release of the session.
+func (s *supervisingActor) mayHaveFinished(m *messages.Died) bool {
+	return m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.spec.Transient && lifecycle.Finished(m.Cause) && s.inc.limiter.undecided()
 }
 
 // step feeds the lifecycle, carries out its effects, and reports the outcome.

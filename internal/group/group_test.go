@@ -360,6 +360,33 @@ func TestNested(t *testing.T) {
 	n.step(group.Input{Kind: group.InputParent, Order: group.OrderRenew, Seq: 4}).does("renew x")
 }
 
+// A temporary group that has failed, and a group in it, do not start again by themselves: one that comes after either waits,
+// as for one that is given up.
+func TestAfterAFailedTemporaryGroup(t *testing.T) {
+	once := supervisor.Intensity{Window: time.Minute}
+	for _, first := range []string{"inner", "outer"} {
+		s := newSim(t, []group.Config{
+			{Name: "root", Root: true, Members: []group.Member{{Name: "outer", Group: true, Restart: group.Temporary}, {Name: "h", Group: true}}},
+			{Name: "outer", Members: []group.Member{{Name: "inner", Group: true}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+			{Name: "inner", Members: []group.Member{{Name: "a"}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+			{Name: "h", Members: []group.Member{{Name: "b", After: []string{first}}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+		}, policy, nil)
+		s.begin(nil)
+		s.settle(1000)
+		require.Equal(t, group.StateReady, s.reportOf("h").State)
+		for _, name := range []string{"a", "b"} {
+			s.servers[name].exit(1)
+			s.settle(1000)
+		}
+		require.Equal(t, group.StateFailed, s.reportOf("outer").State)
+		require.Equal(t, group.StateFailed, s.reportOf("inner").State)
+		require.Equal(t, group.StateBlocked, s.reportOf("h").State, "it waits for nothing that comes")
+		s.groups["outer"].step(group.Input{Kind: group.InputRenew})
+		s.settle(1000)
+		require.Equal(t, group.StateReady, s.reportOf("h").State)
+	}
+}
+
 // A server takes each order once, and answers with what it is.
 func TestLinkAndReport(t *testing.T) {
 	life := lifecycle.NewLifecycle(supervisor.Retry(1, time.Second), true, nil)

@@ -104,10 +104,12 @@ func (g *Group) endNext() (busy bool) {
 	return busy
 }
 
-// startNext orders the start of each member that waits and may start, in order.
+// startNext orders the start of each member that waits and may start, in order. It looks again when another member is stuck
+// than before: one before it may come after it.
 func (g *Group) startNext() {
-	up := true
+	up, again := true, false
 	for i, m := range g.members {
+		was := m.stuck
 		m.stuck = false
 		if m.wants() {
 			switch g.gate(i) {
@@ -122,10 +124,13 @@ func (g *Group) startNext() {
 			default:
 			}
 		}
+		again = again || m.stuck != was
 		m.passed = m.passed || m.late || !m.wants() && (m.gone() || rules[m.state()].settled)
 		up = up && m.passed
 	}
-	g.up = g.up || up
+	if g.up = g.up || up; again {
+		g.startNext()
+	}
 }
 
 // wants reports whether the member would start and only the group can let it.

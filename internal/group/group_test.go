@@ -246,6 +246,14 @@ func TestAfter(t *testing.T) {
 	b.step(group.Input{Kind: group.InputOutside, Name: "db", Report: group.Report{State: group.StateReady}}).does("clear a")
 }
 
+// One that comes after a later member, which waits for one that is stopped, waits for that, too.
+func TestAfterALaterMember(t *testing.T) {
+	c := config(supervisor.OneForOne, "a", "b", "c")
+	c.Parallel, c.Members[0].After, c.Members[1].After = true, []string{"b"}, []string{"c"}
+	newBench(t, c, false, 0).add(c).does("clear c").report("c", group.StateStopped).does().in(group.StateBlocked).
+		report("c", group.StateWaiting).does("clear c").in(group.StateStarting)
+}
+
 // Members come and go: one that runs is not restarted, and one that waits takes its place.
 func TestAddAndRemove(t *testing.T) {
 	b := ready(t, config(supervisor.RestForOne, "a", "c"))

@@ -2,6 +2,7 @@ package group_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -71,18 +72,16 @@ func newStorm(t require.TestingT, seed uint64) *storm {
 			}
 			c.Parallel = c.Strategy == supervisor.OneForOne && r.IntN(2) == 0
 		})
-		var lasting []string
+		var names []string
 		for _, c := range w.tree {
 			for _, m := range c.Members {
-				if m.Restart != group.Temporary {
-					lasting = append(lasting, m.Name)
-				}
+				names = append(names, m.Name)
 			}
 		}
 		for i := range w.tree {
 			for j := range w.tree[i].Members {
-				if len(lasting) > 0 && r.IntN(5) == 0 {
-					w.tree[i].Members[j].After = []string{lasting[r.IntN(len(lasting))]}
+				if r.IntN(5) == 0 {
+					w.tree[i].Members[j].After = []string{names[r.IntN(len(names))]}
 				}
 			}
 		}
@@ -277,23 +276,31 @@ func (w *storm) wake() {
 	}
 }
 
-// depend is all that a member comes after by name, and where that is.
+// depend is all that a member comes after by name, and where that is. A temporary member that is gone does not count in its
+// group, but one that waits does.
 func (w *storm) depend(name string, seen map[string]bool) (all []string) {
 	if name == "" || name == "root" || seen[name] {
 		return nil
 	}
 	seen[name] = true
 	all = append(w.depend(w.parent[name], seen), name)
-	for _, a := range w.after(name) {
-		if w.members[a].Restart == group.Temporary && w.parent[a] == w.parent[name] {
-			continue // one that is gone does not count in its group
+	inGroup := func(a string) {
+		if w.members[a].Restart != group.Temporary {
+			all = append(all, w.depend(a, seen)...)
+			return
 		}
-		all = append(all, w.depend(a, seen)...)
+		names := w.depend(a, maps.Clone(seen)) // another path to it may be one by which it counts
+		all = append(all, slices.DeleteFunc(names, func(n string) bool { return n == a })...)
+	}
+	for _, a := range w.after(name) {
+		if w.parent[a] == w.parent[name] {
+			inGroup(a)
+		} else {
+			all = append(all, w.depend(a, seen)...)
+		}
 	}
 	for _, m := range w.configs[name].Members {
-		if m.Restart != group.Temporary {
-			all = append(all, w.depend(m.Name, seen)...)
-		}
+		inGroup(m.Name)
 	}
 	return all
 }

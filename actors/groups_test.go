@@ -444,6 +444,52 @@ func TestSleepBeforeASleepingGroup(t *testing.T) {
 	}
 }
 
+// What runs nothing, and does not start now, keeps what it comes after no longer awake: it is woken for the next start.
+func TestSleepBeforeOneThatIsDown(t *testing.T) {
+	group := mcpvisor.Group{Name: "g", Members: []string{"api"}, Intensity: supervisor.Intensity{Restarts: 1, Window: 3 * time.Hour}, WhenSpent: supervisor.SpentPark, ParkEvery: 2 * time.Hour}
+	for what, row := range map[string]struct {
+		groups []mcpvisor.Group
+		state  supervisor.State
+	}{
+		"parked":                     {nil, supervisor.StateParked},
+		"in a parked group":          {[]mcpvisor.Group{group}, supervisor.StateWaiting},
+		"in a group in a parked one": {[]mcpvisor.Group{{Name: "outer", Members: []string{"g"}, Intensity: group.Intensity, WhenSpent: supervisor.SpentPark, ParkEvery: 2 * time.Hour}, {Name: "g", Members: []string{"api"}, Intensity: group.Intensity}}, supervisor.StateWaiting},
+		"behind a stopped one":       {nil, supervisor.StateWaiting},
+	} {
+		runWithHarness(t, what, func(t *testing.T, h *harness) {
+			require.NoError(t, h.rt.SetGroups(t.Context(), row.groups))
+			for _, name := range []string{"db", "x", "api"} {
+				h.script(name, script{openAfter: time.Second})
+			}
+			db, api := specOf("db"), specOf("api", "db", "x")
+			db.IdleStop, api.Policy = time.Minute, supervisor.Policy{MaxAttempts: 2, Base: time.Second, ParkEvery: 2 * time.Hour}
+			h.register(db)
+			h.register(specOf("x"))
+			h.register(api)
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateReady, h.state("db"), "api runs")
+			if what == "behind a stopped one" {
+				require.NoError(t, h.rt.Stop(t.Context(), "x", false))
+			}
+			for h.state("api") != row.state {
+				require.Equal(t, supervisor.StateReady, h.state("db"), "api starts")
+				if h.state("api") == supervisor.StateReady {
+					h.session("api").Abort(errScripted)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateAsleep, h.state("db"))
+			if what == "behind a stopped one" {
+				require.NoError(t, h.rt.Start(t.Context(), "x"))
+			}
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, supervisor.StateReady, h.state("api"))
+			require.Equal(t, supervisor.StateReady, h.state("db"))
+		})
+	}
+}
+
 // A group whose members all change, and which comes after another one no longer, does not wait for that.
 func TestSetGroupsWithoutAfter(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {

@@ -291,7 +291,8 @@ func (m *manager) mayRest(c actor.Context, msg *restRequest) {
 	}
 }
 
-// isNeeded reports whether a server that comes after another one runs, or waits.
+// isNeeded reports whether a server that comes after another one runs, or is about to. One that is parked, or waits for
+// what does not come by itself, is not: its group wakes the other one for its next start.
 func (m *manager) isNeeded(name string) bool {
 	t := &m.state.tree
 	if t.isEmpty() {
@@ -299,11 +300,24 @@ func (m *manager) isNeeded(name string) bool {
 	}
 	t.order(m)
 	for server, needs := range t.needs {
-		if slices.Contains(needs, name) && m.view(server).comes() {
+		v := m.view(server)
+		if !slices.Contains(needs, name) || !v.comes() || v.State == supervisor.StateParked {
+			continue
+		}
+		if v.State != supervisor.StateWaiting || !t.hasFailed(server) && !slices.ContainsFunc(needs, func(first string) bool {
+			v := m.view(first)
+			return v == nil || !mayReturn(v.State)
+		}) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasFailed reports whether a group around a server or group has failed, and has not started again.
+func (t *tree) hasFailed(name string) bool {
+	i := slices.IndexFunc(t.status, func(s mcpvisor.GroupStatus) bool { return slices.Contains(s.Members, name) })
+	return i >= 0 && (slices.Contains([]string{groupParked, string(group.StateFailed), string(group.StateGivenUp)}, t.status[i].State) || t.hasFailed(t.status[i].Name))
 }
 
 // onGroupReport publishes how a group stands.
@@ -323,10 +337,12 @@ func (m *manager) onGroupReport(msg *groupReport) {
 // groupState is the state of a group as users see it.
 func groupState(r group.Report) string {
 	if r.State == group.StateDown {
-		return "parked"
+		return groupParked
 	}
 	return string(r.State)
 }
+
+const groupParked = "parked"
 
 // ErrStopped is the cause of a request to a server that an operator has stopped.
 var ErrStopped = errors.New("an operator has stopped the server; start it first")

@@ -124,7 +124,7 @@ func (p *linePeer) call(ctx context.Context, e event) (string, error) {
 	p.mu.Lock()
 	p.open[e.Plan.ID]++
 	p.mu.Unlock()
-	a, err := p.ask(ctx, "tools/call", fmt.Sprintf(`{"name":"s%d__do","arguments":%s,"_meta":{"progressToken":"of %s"}}`, e.Server, arguments, e.Plan.ID))
+	a, err := p.ask(ctx, "tools/call", fmt.Sprintf(`{"name":"mcp__s%d__do","arguments":%s,"_meta":{"progressToken":"of %s"}}`, e.Server, arguments, e.Plan.ID))
 	p.mu.Lock()
 	p.open[e.Plan.ID]--
 	p.mu.Unlock()

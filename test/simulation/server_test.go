@@ -375,6 +375,9 @@ func (l *life) call(m *message) {
 	}
 	asks := p.Form == "ask" && s.modern && params.Meta.Capabilities.Elicitation != nil
 	if asks && params.InputResponses == nil {
+		if fault == "operator" && p.Delay/time.Millisecond%2 == 1 {
+			s.w.cross(event{Kind: fault, Server: s.index, Key: string(m.ID)})
+		}
 		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
 		return
 	}
@@ -390,6 +393,10 @@ func (l *life) call(m *message) {
 		}
 	} else if p.Form == "ask" && !s.modern {
 		text += ":" + l.ask(m, p.ID, n)
+	}
+	if fault == "operator" || asks && p.Fault == "operator" {
+		s.w.cross(event{Kind: "operator", Server: s.index, Key: string(m.ID)})
+		fault = []string{"", "restart", "die_after", "again", "drain", "die", "", ""}[p.Delay/time.Millisecond%8] // crosses that
 	}
 	if slices.Contains(crossings, fault) {
 		s.w.cross(event{Kind: fault, Server: s.index, N: int(p.Delay/time.Millisecond) % 4, Plan: plan{ID: p.ID}})

@@ -46,6 +46,7 @@ type world struct {
 	canceled map[string]bool // ids of calls of which a server was told that they are canceled
 	answers  []answer
 	open     []*facade.Task // which could not be canceled
+	orders   []order
 	// registrations of servers in memory: when each was asked for, and when it was made; zero: it was not
 	registrations []*registration
 	sessions      map[string][]string  // of clients before 2026-07-28, by the id of the plan of a call; several if they use one key
@@ -435,6 +436,8 @@ func (w *world) play(e event) {
 		}
 	case "start":
 		err = w.startAgain(ctx, e)
+	case "operator":
+		w.cancelCall(e)
 	case "restart":
 		err = w.current().Restart(ctx, s.name)
 	case "drain":

@@ -503,6 +503,7 @@ func (w *world) play(e event) {
 func (w *world) ask(ctx context.Context, e event) {
 	client := w.current()
 	a := answer{event: e, began: time.Now(), host: client}
+	defer time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("seed %d: %s does not end", w.seed, e)) }).Stop() // nothing can end the world
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if e.Plan.Fault == "cancel" {

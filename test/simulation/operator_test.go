@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -158,4 +159,34 @@ func (w *world) planOf(o order) string {
 		return ""
 	}
 	return ids[0]
+}
+
+// fence fences a server, which runs no more until it is registered again. crossing: it was not registered, and is about to be.
+func (w *world) fence(ctx context.Context, s *server, crossing bool) {
+	w.mu.Lock()
+	c, began, known := w.host, time.Now(), len(w.registrations)
+	clear := true // nothing registers the server now, but for the one that the fence crosses
+	for i, r := range w.registrations {
+		if r.server == s.name && !r.over && r.asked.After(w.disk.began) {
+			clear = clear && crossing && i == known-1
+		}
+	}
+	w.mu.Unlock()
+	err := c.Fence(ctx, s.name, "the simulation says so")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if took := time.Since(began); took > 20*time.Second && w.host == c {
+		w.failLocked("fence of %s took %v: %v", s.name, took, err)
+	}
+	if err != nil || w.host != c || !clear || slices.ContainsFunc(w.registrations[known:], func(r *registration) bool { return r.server == s.name }) {
+		return
+	}
+	s.fenced = time.Now()
+	counts["fences"]++
+	if crossing {
+		counts["fences that cross a registration"]++
+	}
+	if s.http == nil && len(s.lives) > 0 {
+		w.failLocked("%s is fenced, and incarnation %d of it runs", s.name, s.lives[0].number)
+	}
 }

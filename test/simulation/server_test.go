@@ -53,14 +53,15 @@ type server struct {
 
 	// guarded by w.mu
 	incarnation int
-	lives       []*life // that run, the oldest first
-	past        []*life // all, by their numbers
-	tools       int     // it offers do and extra0 … extraN
-	changes     bool    // when its list is read next
-	refuses     int     // that many starts fail
-	value       int     // of its resource
-	drifted     bool    // its tool do is another than that in the lock file
-	tasks       *tasks  // of all incarnations, if they are durable
+	lives       []*life   // that run, the oldest first
+	past        []*life   // all, by their numbers
+	tools       int       // it offers do and extra0 … extraN
+	changes     bool      // when its list is read next
+	refuses     int       // that many starts fail
+	value       int       // of its resource
+	drifted     bool      // its tool do is another than that in the lock file
+	tasks       *tasks    // of all incarnations, if they are durable
+	fenced      time.Time // since when it surely must not run; zero: it may
 
 	// For the supervision; guarded by w.mu.
 	halted       time.Time // since when an operator has stopped it; zero: it may run
@@ -183,6 +184,9 @@ func (s *server) serve(ctx context.Context, disk *store, from *registration, std
 	l := s.beginLocked(ctx)
 	l.w, l.from, l.disk, l.idle = stdout, from, disk, time.Now().Add(sleepSlack)
 	s.w.judgeBegin(l, disk)
+	if !s.fenced.IsZero() && disk == s.w.disk {
+		s.w.failLocked("incarnation %d of %s begins at %v, which was fenced at %v", l.number, s.name, time.Since(s.w.began), s.fenced.Sub(s.w.began))
+	}
 	defer l.end(nil)
 	refuse := s.refuses > 0
 	if refuse {

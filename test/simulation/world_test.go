@@ -118,7 +118,7 @@ func (w *world) start() {
 	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	for _, s := range w.servers {
-		s.registered = false
+		s.registered, s.fenced = false, time.Time{}
 	}
 	if w.supervision != nil {
 		w.supervision.trees = []*tree{{asked: time.Now(), set: time.Now()}}
@@ -265,7 +265,7 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	defer w.mu.Unlock()
 	w.registrations = append(w.registrations, made)
 	s.reviveLocked()
-	s.registered, s.disturbed = false, true
+	s.registered, s.disturbed, s.fenced = false, true, time.Time{}
 	return spec
 }
 
@@ -275,19 +275,22 @@ type registration struct {
 	spec        mcpvisor.ServerSpec
 	server      string
 	asked, made time.Time
+	over        bool // the host has answered
 }
 
 // registered notes that specifications were registered, unless there was an error.
 func (w *world) registered(err error, specs ...mcpvisor.ServerSpec) {
-	if err != nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.registrations {
-		if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.InMemory == r.of }) {
-			r.made = time.Now()
+		if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.Name == r.server && s.InMemory == r.of }) {
+			if r.over = true; err == nil {
+				r.made = time.Now()
+			}
 		}
+	}
+	if err != nil {
+		return
 	}
 	for _, spec := range specs {
 		s := w.servers[spec.Name[1]-'0']
@@ -445,6 +448,9 @@ func (w *world) play(e event) {
 	case "again":
 		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
 			spec := w.spec(e.Server, e.N, !e.odd())
+			if e.N == 3 && err == nil {
+				w.crossed.Go(func() { w.fence(ctx, s, true) })
+			}
 			err = w.current().Register(ctx, spec)
 			w.registered(err, spec)
 		}
@@ -453,7 +459,7 @@ func (w *world) play(e event) {
 		err = w.current().Apply(ctx, specs)
 		w.registered(err, specs...)
 	case "fence":
-		err = w.current().Fence(ctx, s.name, "the simulation says so")
+		w.fence(ctx, s, false)
 	case "refresh":
 		err = w.current().Refresh(ctx, s.name)
 	case "store":

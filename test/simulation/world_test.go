@@ -446,17 +446,19 @@ func (w *world) play(e event) {
 	case "drain":
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
-		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
+		c := w.current() // before the specification: one that is of a host which dies in this moment must not reach the next
+		if err = c.Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
 			spec := w.spec(e.Server, e.N, !e.odd())
 			if e.N == 3 && err == nil {
 				w.crossed.Go(func() { w.fence(ctx, s, true) })
 			}
-			err = w.current().Register(ctx, spec)
+			err = c.Register(ctx, spec)
 			w.registered(err, spec)
 		}
 	case "apply":
+		c := w.current()
 		specs := w.specs(e.N)
-		err = w.current().Apply(ctx, specs)
+		err = c.Apply(ctx, specs)
 		w.registered(err, specs...)
 	case "fence":
 		w.fence(ctx, s, false)

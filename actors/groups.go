@@ -227,8 +227,7 @@ func (g *groups) input(c actor.Context, name string, in group.Input) {
 
 // add gives a group a member, with its report.
 func (g *groups) add(c actor.Context, to, name string, r group.Report) {
-	at := g.index(to, name)
-	g.input(c, to, group.Input{Kind: group.InputAdded, Member: g.state.nodes[to].config.Members[at], At: at, Report: r})
+	g.input(c, to, group.Input{Kind: group.InputAdded, Member: g.state.nodes[to].config.Members[g.index(to, name)], Report: r})
 }
 
 // index is where a member stands in its group; -1 if it is in another one.
@@ -298,14 +297,8 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			n = &groupNode{}
 			s.nodes[name], renewed[name] = n, true
 		}
-		known := map[string]bool{}
-		for _, member := range n.config.Members {
-			known[member.Name] = true
-		}
-		for at, member := range config.Members {
-			if !known[member.Name] && !renewed[name] { // one that stays hears of all new members before one of them reports
-				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
-			}
+		if !renewed[name] && (left[name] || !reflect.DeepEqual(n.config.Members, config.Members)) { // before a new one reports
+			g.input(c, name, group.Input{Kind: group.InputMembers, Members: config.Members})
 		}
 		n.config, n.parent, n.entry = config, parent[name], entry[name]
 	}
@@ -313,9 +306,6 @@ func (g *groups) set(c actor.Context, m *setTree) {
 	g.watch()
 	for name := range renewed {
 		g.spawn(c, name, s.nodes[name])
-	}
-	for name := range left { // they know all that has changed
-		g.input(c, name, group.Input{Kind: group.InputTimer})
 	}
 	for name, ref := range m.servers {
 		switch p := s.servers[name]; {

@@ -220,32 +220,44 @@ func (g *Group) seen(t *thing) State {
 	return s
 }
 
-// add takes a member in, with its report.
-func (g *Group) add(now time.Time, in Input) {
-	m := g.byName[in.Member.Name]
-	again := m != nil && !g.missing[in.Member.Name]
-	if m == nil {
-		m = g.insert(in)
-	}
-	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
-	m.known, m.ordered = in.Report.Failures, false
-	if delete(g.missing, m.name); len(g.missing) > 0 {
-		return
-	}
-	if g.reported == nil {
-		g.recover(now)
-		return
-	}
-	if g.join(m); again || !m.report.Grouped {
-		g.keep(m)
+// setMembers makes the members those of a list, in its order. New ones are missing until they are added.
+func (g *Group) setMembers(members []Member) {
+	g.members = make([]*member, len(members))
+	for i, entry := range members {
+		m := g.byName[entry.Name]
+		if m == nil {
+			m = &member{Member: entry, thing: thing{name: entry.Name}}
+			g.byName[m.name], g.missing[m.name] = m, true
+		}
+		g.members[i] = m
 	}
 }
 
-func (g *Group) insert(in Input) *member {
-	m := &member{thing: thing{name: in.Member.Name}, Member: in.Member}
-	g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
-	g.byName[m.name] = m
-	return m
+// add notes the report of a member that is new, or was made again.
+func (g *Group) add(in Input) {
+	m := g.byName[in.Member.Name]
+	if m == nil {
+		return // it has left meanwhile
+	}
+	again := !g.missing[m.name]
+	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
+	m.known, m.ordered, m.joins, m.kept = in.Report.Failures, false, true, !again && in.Report.Grouped
+	delete(g.missing, m.name)
+}
+
+// takeIn takes the members in that were added, when none is missing.
+func (g *Group) takeIn(now time.Time) {
+	if g.reported == nil {
+		g.recover(now)
+	}
+	for _, m := range g.members {
+		if m.joins && g.reported != nil {
+			if g.join(m); !m.kept {
+				g.keep(m)
+			}
+		}
+		m.joins = false
+	}
 }
 
 // join brings a member in line with a group that is held or has failed. One that was given up elsewhere starts again,

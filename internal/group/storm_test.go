@@ -120,6 +120,10 @@ func (w *storm) observe() {
 		}
 	}
 	for name, x := range w.servers {
+		if x.gone { // what comes after it in the order starts without it
+			key := w.parent[name] + " " + name
+			w.ready[key], w.left[key] = w.event, w.now
+		}
 		if !x.life.Held() {
 			w.held[name] = 0
 		} else if w.held[name] == 0 {
@@ -185,6 +189,9 @@ func (w *storm) run(steps int, counts map[string]int) {
 		case n < 82:
 			w.fire()
 			continue
+		case x.gone && n < 99:
+			what = "return"
+			x.comeBack()
 		case n < 88:
 			what = "exit"
 			x.exit(w.rnd.IntN(2))
@@ -197,9 +204,16 @@ func (w *storm) run(steps int, counts map[string]int) {
 		case n < 96:
 			what = "want"
 			x.want()
-		case n < 98:
+		case n < 97:
 			what = "idle"
 			x.idle()
+		case n < 98:
+			what = "leave"
+			for _, name := range w.names { // several are replaced together
+				if y := w.servers[name]; !y.gone && (y == x || w.rnd.IntN(4) == 0) {
+					y.leave()
+				}
+			}
 		case n < 99:
 			what = "panic"
 			x.panics()
@@ -217,6 +231,11 @@ func (w *storm) run(steps int, counts map[string]int) {
 
 // rest checks that each member that waits has a reason, when all messages are delivered and no server exits.
 func (w *storm) rest(counts map[string]int) {
+	for _, x := range w.servers {
+		if x.gone {
+			x.comeBack()
+		}
+	}
 	for i := 0; w.deliver() || w.fire(); i++ {
 		require.Less(w.t, i, 100_000, "it does not come to rest\n%s", w.describe())
 	}
@@ -317,7 +336,7 @@ func TestStorm(t *testing.T) {
 		w.rest(counts)
 		w.wake()
 	}
-	for _, what := range []string{"exit", "panic", "group panic", "rests ready", "rests waiting", "rests stopped", "rests asleep", "rests resting", "rests given up", "rests blocked"} {
+	for _, what := range []string{"exit", "panic", "group panic", "leave", "return", "rests ready", "rests waiting", "rests stopped", "rests asleep", "rests resting", "rests given up", "rests blocked"} {
 		require.Greater(t, counts[what], storms/100, "too rare: %s of %v", what, counts)
 	}
 }

@@ -19,6 +19,7 @@ type setTree struct {
 	messages.Base
 	configs []group.Config
 	servers map[string]serverRef
+	retell  bool // the manager wants to know how each group stands
 }
 
 // serverRef is the registration of a member.
@@ -300,7 +301,9 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		if !renewed[name] && (left[name] || !reflect.DeepEqual(n.config.Members, config.Members)) { // before a new one reports
 			g.input(c, name, group.Input{Kind: group.InputMembers, Members: config.Members})
 		}
-		n.config, n.parent, n.entry = config, parent[name], entry[name]
+		if n.config, n.parent, n.entry = config, parent[name], entry[name]; m.retell && n.reported != nil {
+			g.rt.post(&groupReport{name: name, report: *n.reported})
+		}
 	}
 	watched := s.watchers
 	g.watch()

@@ -490,6 +490,26 @@ func TestSleepBeforeOneThatIsDown(t *testing.T) {
 	}
 }
 
+// A group that goes and comes back in one moment, of which the group itself hears nothing, is shown as it is.
+func TestGroupComesBack(t *testing.T) {
+	for i := range 10 {
+		runWithHarness(t, fmt.Sprint(i), func(t *testing.T, h *harness) {
+			groups := []mcpvisor.Group{{Name: "g", Members: []string{"a"}}}
+			h.setGroups(groups, "a")
+			h.script("b", script{})
+			register := make(chan error, 1)
+			spec := specOf("b")
+			h.rt.post(&messages.RegisterAll{All: []*messages.Register{{Spec: spec, Reply: register}}}) // until its actor is known, no group is told of a change
+			for _, groups := range [][]mcpvisor.Group{nil, groups} {
+				h.rt.post(&messages.SetGroups{Groups: groups, Reply: make(chan error, 1)})
+			}
+			require.NoError(t, <-register)
+			h.settle()
+			require.Equal(t, "ready", h.rt.Snapshot().Groups()[0].State)
+		})
+	}
+}
+
 // A group whose members all change, and which comes after another one no longer, does not wait for that.
 func TestSetGroupsWithoutAfter(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {

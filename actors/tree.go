@@ -22,6 +22,7 @@ type tree struct {
 	status []mcpvisor.GroupStatus // of groups, in their order
 
 	changed   bool                // the actor groups must be told
+	retell    bool                // groups are set: the actor groups says how they stand, also one that it never lost
 	reordered bool                // what each server waits for must be looked at again
 	ending    []string            // names that are about to be unregistered together
 	waiting   bool                // the end of a registration waits for that of another one
@@ -84,7 +85,7 @@ func (m *manager) setGroups(msg *messages.SetGroups) {
 		}
 		t.groups, t.status = append(t.groups, g), append(t.status, status)
 	}
-	m.state.draft.groups = true
+	m.state.draft.groups, t.retell = true, true
 	t.dirty()
 	m.reply(msg.Reply, nil)
 }
@@ -159,7 +160,8 @@ func (m *manager) sendTree() {
 			}
 		}
 	}
-	msg := &setTree{servers: map[string]serverRef{}}
+	msg := &setTree{servers: map[string]serverRef{}, retell: t.retell}
+	t.retell = false
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
 		switch {

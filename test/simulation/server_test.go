@@ -66,6 +66,7 @@ type server struct {
 	// For the supervision; guarded by w.mu.
 	halted       time.Time // since when an operator has stopped it; zero: it may run
 	revivals     int       // how often that may have ended
+	starts       int       // by an operator, that are under way
 	registered   bool      // surely, since registeredAt
 	registeredAt time.Time
 	disturbed    bool      // the host was told to end it: those that come after it may not wait

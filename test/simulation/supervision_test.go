@@ -204,7 +204,7 @@ func (w *world) halt(ctx context.Context, e event) error {
 	var revivals []int
 	for _, s := range members {
 		known := s.revivals
-		if !s.registered { // it is being registered or replaced, which may come after the order
+		if !s.registered || s.starts > 0 { // it is being registered, replaced or started, which may come after the order
 			known = -1
 		}
 		revivals = append(revivals, known)
@@ -240,15 +240,20 @@ func (w *world) halt(ctx context.Context, e event) error {
 // startAgain starts a server or group.
 func (w *world) startAgain(ctx context.Context, e event) error {
 	name, _ := w.target(e)
-	w.mu.Lock()
-	for i, s := range w.servers { // a group may be another one by now
-		if name[0] != 's' || i == e.Server {
-			s.reviveLocked()
-			s.want(0)
+	note := func(starts int) *facade.Client {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, s := range w.servers { // a group may be another one by now
+			if name[0] != 's' || i == e.Server {
+				s.reviveLocked()
+				s.want(0)
+				s.starts += starts
+			}
 		}
+		return w.host
 	}
-	c := w.host
-	w.mu.Unlock()
+	c := note(1)
+	defer note(-1)
 	return c.Start(ctx, name)
 }
 

@@ -201,13 +201,14 @@ func (w *world) halt(ctx context.Context, e event) error {
 	name, members := w.target(e)
 	w.mu.Lock()
 	c, trees := w.host, len(w.supervision.trees)
+	known := name[0] == 's' || !w.supervision.trees[trees-1].set.IsZero() // who is in the group
 	var revivals []int
 	for _, s := range members {
-		known := s.revivals
+		n := s.revivals
 		if !s.registered || s.starts > 0 { // it is being registered, replaced or started, which may come after the order
-			known = -1
+			n = -1
 		}
-		revivals = append(revivals, known)
+		revivals = append(revivals, n)
 	}
 	w.mu.Unlock()
 	var options []facade.EndOption
@@ -221,7 +222,7 @@ func (w *world) halt(ctx context.Context, e event) error {
 	if took := time.Since(began); took > 20*time.Second && w.host == c {
 		w.failLocked("stop of %s took %v: %v", name, took, err)
 	}
-	if err != nil || w.host != c || len(w.supervision.trees) != trees || name[0] != 's' && w.supervision.trees[trees-1].set.IsZero() {
+	if err != nil || w.host != c || len(w.supervision.trees) != trees || !known {
 		return err
 	}
 	for i, s := range members {

@@ -247,7 +247,7 @@ func (g *groups) reportOf(name string) group.Report {
 	return group.Report{}
 }
 
-// set makes the tree that of a message. A group of which more has changed than who its members are gets a new actor, which
+// set makes the tree that of a message. A group of which more has changed than its members gets a new actor, which
 // continues what the members report. A server that moves is told, and continues.
 func (g *groups) set(c actor.Context, m *setTree) {
 	s := g.state
@@ -332,19 +332,8 @@ func (g *groups) set(c actor.Context, m *setTree) {
 	}
 }
 
-// sameGroup reports whether two configs of a group differ in nothing but which members there are.
+// sameGroup reports whether two configs of a group differ in nothing but its members.
 func sameGroup(a, b group.Config) bool {
-	common := func(of, in group.Config) (members []group.Member) {
-		for _, m := range of.Members {
-			if slices.ContainsFunc(in.Members, func(other group.Member) bool { return other.Name == m.Name }) {
-				members = append(members, m)
-			}
-		}
-		return members
-	}
-	if !a.Parallel && !reflect.DeepEqual(common(a, b), common(b, a)) {
-		return false
-	}
 	a.Members, b.Members = nil, nil
 	return reflect.DeepEqual(a, b)
 }

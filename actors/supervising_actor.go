@@ -281,7 +281,7 @@ func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 		return
 	}
 	if in.Kind == lifecycle.InputDied {
-		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.lostCalls() > 0
+		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.limiter.lostCalls() > 0
 	}
 	s.step(c, in)
 }
@@ -348,7 +348,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 			s.downSince = time.Time{}
 			return
 		}
-		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.limiter.lostCalls()})
 	case lifecycle.EffectEndSession:
 		s.endSession(c, t, e)
 	case lifecycle.EffectArmRetry, lifecycle.EffectArmPark, lifecycle.EffectArmStable:

@@ -319,7 +319,7 @@ func (m *manager) isNeeded(name string) bool {
 // hasFailed reports whether a group around a server or group has failed, and has not started again.
 func (t *tree) hasFailed(name string) bool {
 	i := slices.IndexFunc(t.status, func(s mcpvisor.GroupStatus) bool { return slices.Contains(s.Members, name) })
-	return i >= 0 && (slices.Contains([]string{groupParked, string(group.StateFailed), string(group.StateGivenUp)}, t.status[i].State) || t.hasFailed(t.status[i].Name))
+	return i >= 0 && (slices.Contains([]string{"parked", string(group.StateFailed), string(group.StateGivenUp)}, t.status[i].State) || t.hasFailed(t.status[i].Name))
 }
 
 // onGroupReport publishes how a group stands.
@@ -339,12 +339,10 @@ func (m *manager) onGroupReport(msg *groupReport) {
 // groupState is the state of a group as users see it.
 func groupState(r group.Report) string {
 	if r.State == group.StateDown {
-		return groupParked
+		return "parked"
 	}
 	return string(r.State)
 }
-
-const groupParked = "parked"
 
 // ErrStopped is the cause of a request to a server that an operator has stopped.
 var ErrStopped = errors.New("an operator has stopped the server; start it first")

@@ -229,7 +229,7 @@ func (g *Group) setMembers(members []Member) {
 			m = &member{Member: entry, thing: thing{name: entry.Name}}
 			g.byName[m.name], g.missing[m.name] = m, true
 		}
-		g.members[i] = m
+		g.members[i], m.Member = m, entry
 	}
 }
 
@@ -239,7 +239,7 @@ func (g *Group) add(in Input) {
 	if m == nil {
 		return // it has left meanwhile
 	}
-	again := !g.missing[m.name]
+	again := !g.missing[m.name] || g.rebuilt && g.reported == nil
 	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
 	m.known, m.ordered, m.joins, m.kept = in.Report.Failures, false, true, !again && in.Report.Grouped
 	delete(g.missing, m.name)
@@ -251,12 +251,12 @@ func (g *Group) takeIn(now time.Time) {
 		g.recover(now)
 	}
 	for _, m := range g.members {
-		if m.joins && g.reported != nil {
+		if m.joins {
 			if g.join(m); !m.kept {
 				g.keep(m)
 			}
+			m.joins = false
 		}
-		m.joins = false
 	}
 }
 
@@ -327,11 +327,6 @@ func (g *Group) recover(now time.Time) {
 			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
 				g.restartWith(m, older)
 			}
-		}
-	}
-	for _, m := range g.members {
-		if g.rebuilt || !m.report.Grouped {
-			g.keep(m)
 		}
 	}
 }

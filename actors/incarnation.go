@@ -272,12 +272,6 @@ func (l *limiter) lostCalls() int {
 	return int(n>>32 + n&(noMoreCalls-1))
 }
 
-// undecided reports whether calls are in flight and none has failed with the session yet.
-func (l *limiter) undecided() bool {
-	n := l.counts.Load()
-	return n>>32 == 0 && n&(noMoreCalls-1) > 0
-}
-
 // admitWaiting admits calls from the head of the queue while there is room. A call that
 // ends makes room before it looks at the queue; a call that queues looks for room after
 // that. So one of the two sees the other.

@@ -289,7 +289,8 @@ func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 // mayHaveFinished reports whether it depends on the calls in flight if a transient server that has exited with 0 has failed:
 // each says at once whether the server may have got it. The wait for that ends with the release of the session.
 func (s *supervisingActor) mayHaveFinished(m *messages.Died) bool {
-	return m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.spec.Transient && lifecycle.Finished(m.Cause) && s.inc.limiter.undecided()
+	n := s.inc.limiter.counts.Load()
+	return m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.spec.Transient && lifecycle.Finished(m.Cause) && n>>32 == 0 && n&(noMoreCalls-1) > 0
 }
 
 // step feeds the lifecycle, carries out its effects, and reports the outcome.

@@ -149,7 +149,6 @@ func (m *manager) sendTree() {
 			}
 		}
 	}
-	t.changed = false
 	if t.reordered { // what servers wait for, too
 		t.reordered = false
 		for name := range m.state.registrations {
@@ -161,7 +160,7 @@ func (m *manager) sendTree() {
 		}
 	}
 	msg := &setTree{servers: map[string]serverRef{}, retell: t.retell}
-	t.retell = false
+	t.changed, t.retell = false, false
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
 		switch {
@@ -301,15 +300,10 @@ func (m *manager) isNeeded(name string) bool {
 		return false
 	}
 	t.order(m)
+	cannotCome := func(name string) bool { v := m.view(name); return v == nil || !mayReturn(v.State) }
 	for server, needs := range t.needs {
-		v := m.view(server)
-		if !slices.Contains(needs, name) || !v.comes() || v.State == supervisor.StateParked {
-			continue
-		}
-		if v.State != supervisor.StateWaiting || !t.hasFailed(server) && !slices.ContainsFunc(needs, func(first string) bool {
-			v := m.view(first)
-			return v == nil || !mayReturn(v.State)
-		}) {
+		if v := m.view(server); slices.Contains(needs, name) && v.comes() && v.State != supervisor.StateParked &&
+			(v.State != supervisor.StateWaiting || !t.hasFailed(server) && !slices.ContainsFunc(needs, cannotCome)) {
 			return true
 		}
 	}

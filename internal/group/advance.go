@@ -235,12 +235,12 @@ func (g *Group) setMembers(members []Member) {
 
 // add notes the report of a member that is new, or was made again.
 func (g *Group) add(in Input) {
-	m := g.byName[in.Member.Name]
+	m := g.byName[in.Name]
 	if m == nil {
 		return // it has left meanwhile
 	}
 	again := !g.missing[m.name] || g.rebuilt && g.reported == nil
-	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
+	m.report, m.seq, m.sent, m.order, m.woken = in.Report, 0, "", in.Report.Order, false
 	m.known, m.ordered, m.joins, m.kept = in.Report.Failures, false, true, !again && in.Report.Grouped
 	delete(g.missing, m.name)
 }

@@ -17,7 +17,7 @@ type InputKind string
 const (
 	// InputReport: a member reports.
 	InputReport InputKind = "report"
-	// InputAdded: Member is in the group, with what it reports. Each member of the configuration is
+	// InputAdded: the member Name is in the group, with what it reports. Each member of the configuration is
 	// added once with its report; one that was started again, because it panicked, is added again.
 	InputAdded InputKind = "added"
 	// InputMembers: the configuration has these Members, in this order, from now on. Nothing is ordered until those that are new
@@ -42,7 +42,6 @@ const (
 type Input struct {
 	Kind    InputKind
 	Name    string
-	Member  Member
 	Members []Member
 	Report  Report
 	Order   Order

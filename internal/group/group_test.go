@@ -49,7 +49,7 @@ func (b *bench) step(in group.Input) *bench {
 // add adds the members of the configuration, held.
 func (b *bench) add(c group.Config) *bench {
 	for _, m := range c.Members {
-		b.step(group.Input{Kind: group.InputAdded, Member: m, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}})
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}})
 	}
 	return b
 }
@@ -218,8 +218,8 @@ func TestAfter(t *testing.T) {
 	c := config(supervisor.RestForOne, "a", "b")
 	c.StartBound = time.Second
 	b := newBench(t, c, false, 0)
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[0].Name, Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[1].Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
 	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a")             // the want crossed the report
 	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).step(group.Input{Kind: group.InputTimer}).does() // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
@@ -227,14 +227,14 @@ func TestAfter(t *testing.T) {
 	c = config(supervisor.RestForOne, "s", "a", "b")
 	b = newBench(t, c, false, 0)
 	for i, s := range []group.State{group.StateStopped, group.StateAsleep, group.StateWaiting} {
-		b.step(group.Input{Kind: group.InputAdded, Member: c.Members[i], Report: group.Report{State: s, Held: true, Grouped: true}})
+		b.step(group.Input{Kind: group.InputAdded, Name: c.Members[i].Name, Report: group.Report{State: s, Held: true, Grouped: true}})
 	}
 	b.does() // what cannot start wakes nothing
 
 	c = config(supervisor.OneForOne, "a", "b")
 	b = newBench(t, c, false, 0)
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does("clear b")
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[0].Name, Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[1].Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does("clear b")
 
 	c = config(supervisor.OneForOne, "a")
 	c.Members[0].After = []string{"db"}
@@ -260,7 +260,7 @@ func (b *bench) members(names ...string) *bench {
 }
 
 func (b *bench) joins(name string, r group.Report) *bench {
-	return b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: name}, Report: r})
+	return b.step(group.Input{Kind: group.InputAdded, Name: name, Report: r})
 }
 
 // Members come and go: one that runs is not restarted, and one that waits takes its place.
@@ -296,7 +296,7 @@ func rebuilt(t *testing.T, c group.Config, reports ...group.Report) *bench {
 	for i, m := range c.Members {
 		reports[i].Grouped = true
 		b.seqs[m.Name], b.order[m.Name] = reports[i].Seq, reports[i].Order
-		b.step(group.Input{Kind: group.InputAdded, Member: m, Report: reports[i]})
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: reports[i]})
 		require.True(t, i == len(reports)-1 || len(b.out) == 0, "it waits for all reports")
 	}
 	// Every member is ordered to continue, so that older orders are too late. That is answered, and not shown.
@@ -361,7 +361,7 @@ func TestRebuild(t *testing.T) {
 	// The parent holds it.
 	b := newBench(t, one, true, 1<<32)
 	for i, m := range one.Members {
-		b.step(group.Input{Kind: group.InputAdded, Member: m, Report: run(uint64(i + 1))})
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: run(uint64(i + 1))})
 	}
 	b.does("hold c").in(group.StateEnding)
 	// A temporary member that was ended is no sign of a failure.

@@ -95,7 +95,7 @@ func (s *sim) begin(lazy map[string]bool) {
 	}
 	for _, g := range s.groups {
 		for _, m := range g.config.Members {
-			g.step(group.Input{Kind: group.InputAdded, Member: m, Report: s.reportOf(m.Name)})
+			g.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: s.reportOf(m.Name)})
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (g *simGroup) step(in group.Input) {
 	s := g.sim
 	switch in.Kind {
 	case group.InputAdded:
-		g.seen[in.Member.Name], g.sent[in.Member.Name] = cmp.Or(in.Report.Within, in.Report.State), 0
+		g.seen[in.Name], g.sent[in.Name] = cmp.Or(in.Report.Within, in.Report.State), 0
 	case group.InputReport, group.InputOutside:
 		if in.Report.Seq >= g.sent[in.Name] {
 			g.seen[in.Name] = cmp.Or(in.Report.Within, in.Report.State)
@@ -276,7 +276,7 @@ func (g *simGroup) panics() {
 	g.gen++
 	g.Group = group.New(g.config, &last, g.gen<<32)
 	for _, m := range g.config.Members {
-		g.step(group.Input{Kind: group.InputAdded, Member: m, Report: s.reportOf(m.Name)})
+		g.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: s.reportOf(m.Name)})
 		for _, a := range m.After {
 			if s.parent[a] != name {
 				g.step(group.Input{Kind: group.InputOutside, Name: a, Report: s.reportOf(a)})
@@ -316,9 +316,8 @@ func (g *simGroup) setMembers() {
 func (s *sim) added(name string) {
 	if g := s.groups[s.parent[name]]; g != nil {
 		s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return q.from == name && q.to == g.config.Name })
-		i := slices.IndexFunc(g.all, func(m group.Member) bool { return m.Name == name })
 		r := s.reportOf(name)
-		s.send(name, g.config.Name, func() { g.step(group.Input{Kind: group.InputAdded, Member: g.all[i], Report: r}) })
+		s.send(name, g.config.Name, func() { g.step(group.Input{Kind: group.InputAdded, Name: name, Report: r}) })
 	}
 }
 

@@ -142,7 +142,9 @@ func (l *life) sleep(d time.Duration) bool {
 func (l *life) stopFor(d time.Duration) {
 	l.s.w.mu.Lock()
 	defer l.s.w.mu.Unlock()
-	l.stopped = time.Now().Add(d)
+	if until := time.Now().Add(d); until.After(l.stopped) { // what waits for an earlier one to end waits on
+		l.stopped = until
+	}
 	l.use(d + callTime)
 }
 

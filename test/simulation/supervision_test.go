@@ -152,6 +152,9 @@ func superviseSchedule(seed uint64, all []event) []event {
 	for range r.IntN(3) {
 		add("start", at(), r.IntN(servers), r.IntN(4))
 	}
+	for range r.IntN(5) { // servers that are replaced leave their groups, and come back
+		add([]string{"apply", "again"}[r.IntN(2)], at(), r.IntN(servers), r.IntN(4))
+	}
 	return all
 }
 

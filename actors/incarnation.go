@@ -144,7 +144,7 @@ func (i *incarnation) checkIdle() {
 // ownError returns an error about a request of the incarnation for one caller: several may
 // have received the same one.
 func (i *incarnation) ownError(err error) *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	e := &mcpvisor.Error{Kind: mcpvisor.ErrProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
 		*e = *shared
 	}
@@ -155,7 +155,7 @@ func (i *incarnation) ownError(err error) *mcpvisor.Error {
 // unavailable is the error of a call that was started with a snapshot older than the
 // death of the session.
 func (i *incarnation) unavailable() *mcpvisor.Error {
-	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingRetryAfter}
+	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.ErrUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingRetryAfter}
 	if cause := i.session.Cause(); cause != nil {
 		e.Cause, e.Stderr = cause, cause.Stderr
 	}
@@ -168,16 +168,16 @@ func (i *incarnation) wrapError(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.KindProtocol,
+	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.ErrProtocol,
 		Outcome: mcpvisor.OutcomeAnswered, Cause: err}
 	switch inner := (*mcpvisor.Error)(nil); {
 	case errors.As(err, &inner):
 		e.Kind, e.Outcome, e.RetryAfter, e.Stderr = inner.Kind, inner.Outcome, inner.RetryAfter, inner.Stderr
-		if e.Kind == mcpvisor.KindCanceled { // by the timeout of the port: no caller can
-			e.Kind = mcpvisor.KindTimeout
+		if e.Kind == mcpvisor.ErrCanceled { // by the timeout of the port: no caller can
+			e.Kind = mcpvisor.ErrTimeout
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Kind, e.Outcome = mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown
+		e.Kind, e.Outcome = mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown
 	}
 	return e
 }
@@ -297,9 +297,9 @@ func (l *limiter) waitingCalls() []transport.InFlight {
 	return slices.Collect(l.queue.All())
 }
 
-// acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
-// full and no client has more calls in it, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
-// KindUnavailable if the session dies. Nothing was sent in any of these cases.
+// acquire waits until the call is admitted. It fails with ErrOverloaded if the queue is
+// full and no client has more calls in it, ErrTimeout after timeout (0: unbounded), ErrCanceled with ctx, and
+// ErrUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
 	l.mu.Lock()
 	waiter := l.queue.AddFor(waitqueue.ClientOf(ctx), call)
@@ -321,16 +321,16 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transp
 	case <-waiter.Admitted():
 		return nil
 	case <-waiter.Refused():
-		e.Kind, e.RetryAfter, e.Hint = mcpvisor.KindOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
+		e.Kind, e.RetryAfter, e.Hint = mcpvisor.ErrOverloaded, overloadedRetryAfter, "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"
 		return e
 	case <-ctx.Done():
-		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
+		e.Kind, e.Cause = mcpvisor.ErrCanceled, context.Cause(ctx)
 	case <-dead:
-		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
+		e.Kind, e.RetryAfter = mcpvisor.ErrUnavailable, startingRetryAfter
 	case <-l.closing:
-		e.Kind, e.RetryAfter, e.Cause = mcpvisor.KindUnavailable, startingRetryAfter, errBeingReplaced
+		e.Kind, e.RetryAfter, e.Cause = mcpvisor.ErrUnavailable, startingRetryAfter, errBeingReplaced
 	case <-late:
-		e.Kind, e.Hint = mcpvisor.KindTimeout, "it waited behind other calls; raise Limits.MaxInFlight if the server can take more at once"
+		e.Kind, e.Hint = mcpvisor.ErrTimeout, "it waited behind other calls; raise Limits.MaxInFlight if the server can take more at once"
 	}
 	l.mu.Lock()
 	left := l.queue.Remove(waiter)

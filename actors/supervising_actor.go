@@ -201,7 +201,7 @@ func (s *supervisingActor) operate(c actor.Context, m *messages.OperateServer) {
 		s.report(nil)
 	case messages.OrderRestart:
 		if s.lifecycle.Halted() || s.isHalting() {
-			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.KindUnavailable, Cause: ErrStopped})
+			s.answerOrder(&mcpvisor.Error{Server: s.name, Gen: s.gen, Kind: mcpvisor.ErrUnavailable, Cause: ErrStopped})
 			return
 		}
 		if cause == nil {

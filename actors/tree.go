@@ -108,7 +108,7 @@ func (m *manager) checkTree(groups []mcpvisor.Group, spec *mcpvisor.ServerSpec) 
 		name, specs[spec.Name] = spec.Name, spec
 	}
 	if err := grouptree.Check(groups, specs); err != nil {
-		return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return &mcpvisor.Error{Server: name, Kind: mcpvisor.ErrInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	return nil
 }

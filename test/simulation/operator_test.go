@@ -94,7 +94,7 @@ func (w *world) judgeOperator() {
 			w.failLocked("%s was told that an operator canceled it, and none has: %v", a.event, a.err)
 		}
 		var e *mcpvisor.Error
-		if errors.As(a.err, &e) && (e.Kind != mcpvisor.KindCanceled || e.Outcome == mcpvisor.OutcomeAnswered) {
+		if errors.As(a.err, &e) && (e.Kind != mcpvisor.ErrCanceled || e.Outcome == mcpvisor.OutcomeAnswered) {
 			w.failLocked("%s was canceled by an operator, and got %s %s: %v", a.event, e.Kind, e.Outcome, a.err)
 		}
 		if first, ok := ended[a.Plan.ID]; a.Kind == "key" && e != nil && e.Outcome == mcpvisor.OutcomeUnknown && (!ok || a.ended.Before(first.ended)) {
@@ -129,14 +129,14 @@ func (w *world) judgeOperator() {
 			continue
 		}
 		var e *mcpvisor.Error
-		if !errors.As(a.err, &e) || e.Kind != mcpvisor.KindCanceled && e.Kind != mcpvisor.KindTimeout && e.Kind != mcpvisor.KindJournal && e.Kind != mcpvisor.KindClosed {
+		if !errors.As(a.err, &e) || e.Kind != mcpvisor.ErrCanceled && e.Kind != mcpvisor.ErrTimeout && e.Kind != mcpvisor.ErrJournal && e.Kind != mcpvisor.ErrClosed {
 			w.failLocked("%s got %q, %v, and before %v", a.event, a.text, a.err, first.err)
 		}
 	}
 	for id, a := range ended {
 		counts["keys that say that an operator canceled their call"]++
 		entry := w.files.entries[mcpvisor.JournalKey{Key: id}]
-		if (entry.State != mcpvisor.JournalEnded || entry.Error == nil || entry.Error.Kind != mcpvisor.KindCanceled) && !w.forgot(a.began, a.ended.Add(10*time.Second)) {
+		if (entry.State != mcpvisor.JournalEnded || entry.Error == nil || entry.Error.Kind != mcpvisor.ErrCanceled) && !w.forgot(a.began, a.ended.Add(10*time.Second)) {
 			w.failLocked("%s was told %v, and at the end the journal has %s %s", a.event, a.err, entry.State, entry.Result)
 		}
 	}

@@ -121,7 +121,7 @@ func (w *world) judgeCancellations(done map[string][]execution) {
 	for _, a := range w.answers {
 		var e *mcpvisor.Error
 		if a.Kind != "call" || len(done[a.Plan.ID]) != 1 || w.servers[a.Server].http != nil || !errors.As(a.err, &e) ||
-			e.Outcome != mcpvisor.OutcomeUnknown || e.Kind != mcpvisor.KindCanceled && e.Kind != mcpvisor.KindTimeout || a.host != w.host {
+			e.Outcome != mcpvisor.OutcomeUnknown || e.Kind != mcpvisor.ErrCanceled && e.Kind != mcpvisor.ErrTimeout || a.host != w.host {
 			continue
 		}
 		x := done[a.Plan.ID][0]
@@ -217,12 +217,12 @@ func (w *world) judgeKeys() {
 		before := first[k]
 		after := before.Key != "" && !a.began.Before(before.ended)
 		switch kind {
-		case mcpvisor.KindInterrupted:
+		case mcpvisor.ErrInterrupted:
 			counts["interrupted"]++
 			if !w.forgot(used[k], a.ended) {
 				w.failLocked("%s is told that its host has ended, which has not: %v; it got %q before", a.event, a.err, before.text)
 			}
-		case "", mcpvisor.KindCanceled, mcpvisor.KindTimeout, mcpvisor.KindJournal, mcpvisor.KindClosed:
+		case "", mcpvisor.ErrCanceled, mcpvisor.ErrTimeout, mcpvisor.ErrJournal, mcpvisor.ErrClosed:
 		default:
 			// A copy is made of a server that runs, and only a copy has the journal of its calls open.
 			ofCopy := k.way == "post" && w.servers[a.Server].name == w.copied

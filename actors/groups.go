@@ -19,6 +19,7 @@ type setTree struct {
 	messages.Base
 	configs []group.Config
 	servers map[string]serverRef
+	retell  bool // the manager wants to know how each group stands
 }
 
 // serverRef is the registration of a member.
@@ -90,7 +91,6 @@ type renewGroup struct {
 type groupNode struct {
 	config   group.Config
 	parent   string
-	entry    group.Member // in the parent
 	pid      *actor.PID
 	life     uint64
 	reported *group.Report // the last; nil before the first
@@ -202,7 +202,7 @@ func (g *groups) rejoin(c actor.Context, name string) {
 	}
 	for _, n := range g.state.nodes {
 		if n.parent == name && n.config.Name != "" && n.added {
-			g.add(c, name, n.config.Name, *n.reported)
+			g.input(c, name, group.Input{Kind: group.InputAdded, Name: n.config.Name, Report: *n.reported})
 		}
 	}
 	for thing, watchers := range g.state.watchers {
@@ -225,12 +225,6 @@ func (g *groups) input(c actor.Context, name string, in group.Input) {
 	}
 }
 
-// add gives a group a member, with its report.
-func (g *groups) add(c actor.Context, to, name string, r group.Report) {
-	at := g.index(to, name)
-	g.input(c, to, group.Input{Kind: group.InputAdded, Member: g.state.nodes[to].config.Members[at], At: at, Report: r})
-}
-
 // index is where a member stands in its group; -1 if it is in another one.
 func (g *groups) index(of, name string) int {
 	return slices.IndexFunc(g.state.nodes[of].config.Members, func(m group.Member) bool { return m.Name == name })
@@ -247,15 +241,15 @@ func (g *groups) reportOf(name string) group.Report {
 	return group.Report{}
 }
 
-// set makes the tree that of a message. A group of which more has changed than who its members are gets a new actor, which
+// set makes the tree that of a message. A group of which more has changed than its members gets a new actor, which
 // continues what the members report. A server that moves is told, and continues.
 func (g *groups) set(c actor.Context, m *setTree) {
 	s := g.state
-	next, parent, entry := map[string]group.Config{}, map[string]string{}, map[string]group.Member{}
+	next, parent := map[string]group.Config{}, map[string]string{}
 	for _, config := range m.configs {
 		next[config.Name] = config
 		for _, member := range config.Members {
-			parent[member.Name], entry[member.Name] = config.Name, member
+			parent[member.Name] = config.Name
 		}
 	}
 	left := map[string]bool{} // the groups that have lost a member
@@ -279,7 +273,7 @@ func (g *groups) set(c actor.Context, m *setTree) {
 		if wasEmpty { // it was ready, as there was nothing to wait for
 			n.reported, n.life = nil, 0
 		}
-		if !ok || parent[name] != n.parent || wasEmpty || !reflect.DeepEqual(entry[name], n.entry) || !sameGroup(n.config, config) {
+		if !ok || parent[name] != n.parent || wasEmpty || !sameGroup(n.config, config) {
 			if n.pid != nil {
 				pid := n.pid
 				n.pid = nil // its end is wanted
@@ -298,24 +292,17 @@ func (g *groups) set(c actor.Context, m *setTree) {
 			n = &groupNode{}
 			s.nodes[name], renewed[name] = n, true
 		}
-		known := map[string]bool{}
-		for _, member := range n.config.Members {
-			known[member.Name] = true
+		if !renewed[name] && (left[name] || !reflect.DeepEqual(n.config.Members, config.Members)) { // before a new one reports
+			g.input(c, name, group.Input{Kind: group.InputMembers, Members: config.Members})
 		}
-		for at, member := range config.Members {
-			if !known[member.Name] && !renewed[name] { // one that stays hears of all new members before one of them reports
-				g.input(c, name, group.Input{Kind: group.InputJoining, Member: member, At: at})
-			}
+		if n.config, n.parent = config, parent[name]; m.retell && n.reported != nil {
+			g.rt.post(&groupReport{name: name, report: *n.reported})
 		}
-		n.config, n.parent, n.entry = config, parent[name], entry[name]
 	}
 	watched := s.watchers
 	g.watch()
 	for name := range renewed {
 		g.spawn(c, name, s.nodes[name])
-	}
-	for name := range left { // they know all that has changed
-		g.input(c, name, group.Input{Kind: group.InputTimer})
 	}
 	for name, ref := range m.servers {
 		switch p := s.servers[name]; {
@@ -339,19 +326,8 @@ func (g *groups) set(c actor.Context, m *setTree) {
 	}
 }
 
-// sameGroup reports whether two configs of a group differ in nothing but which members there are.
+// sameGroup reports whether two configs of a group differ in nothing but its members.
 func sameGroup(a, b group.Config) bool {
-	common := func(of, in group.Config) (members []group.Member) {
-		for _, m := range of.Members {
-			if slices.ContainsFunc(in.Members, func(other group.Member) bool { return other.Name == m.Name }) {
-				members = append(members, m)
-			}
-		}
-		return members
-	}
-	if !a.Parallel && !reflect.DeepEqual(common(a, b), common(b, a)) {
-		return false
-	}
 	a.Members, b.Members = nil, nil
 	return reflect.DeepEqual(a, b)
 }
@@ -389,11 +365,11 @@ func (g *groups) onMemberReport(c actor.Context, m *memberReport) {
 
 // pass gives a report of a member to its group, and to those with members after it.
 func (g *groups) pass(c actor.Context, to, name string, r group.Report, first bool) {
+	kind := group.InputReport
 	if first {
-		g.add(c, to, name, r)
-	} else {
-		g.input(c, to, group.Input{Kind: group.InputReport, Name: name, Report: r})
+		kind = group.InputAdded
 	}
+	g.input(c, to, group.Input{Kind: kind, Name: name, Report: r})
 	g.tellWatchers(c, name, r)
 }
 

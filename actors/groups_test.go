@@ -444,6 +444,72 @@ func TestSleepBeforeASleepingGroup(t *testing.T) {
 	}
 }
 
+// What runs nothing, and does not start now, keeps what it comes after no longer awake: it is woken for the next start.
+func TestSleepBeforeOneThatIsDown(t *testing.T) {
+	group := mcpvisor.Group{Name: "g", Members: []string{"api"}, Intensity: supervisor.Intensity{Restarts: 1, Window: 3 * time.Hour}, WhenSpent: supervisor.SpentPark, ParkEvery: 2 * time.Hour}
+	for what, row := range map[string]struct {
+		groups []mcpvisor.Group
+		state  supervisor.State
+	}{
+		"parked":                     {nil, supervisor.StateParked},
+		"in a parked group":          {[]mcpvisor.Group{group}, supervisor.StateWaiting},
+		"in a group in a parked one": {[]mcpvisor.Group{{Name: "outer", Members: []string{"g"}, Intensity: group.Intensity, WhenSpent: supervisor.SpentPark, ParkEvery: 2 * time.Hour}, {Name: "g", Members: []string{"api"}, Intensity: group.Intensity}}, supervisor.StateWaiting},
+		"behind a stopped one":       {nil, supervisor.StateWaiting},
+	} {
+		runWithHarness(t, what, func(t *testing.T, h *harness) {
+			require.NoError(t, h.rt.SetGroups(t.Context(), row.groups))
+			for _, name := range []string{"db", "x", "api"} {
+				h.script(name, script{openAfter: time.Second})
+			}
+			db, api := specOf("db"), specOf("api", "db", "x")
+			db.IdleStop, api.Policy = time.Minute, supervisor.Policy{MaxAttempts: 2, Base: time.Second, ParkEvery: 2 * time.Hour}
+			h.register(db)
+			h.register(specOf("x"))
+			h.register(api)
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateReady, h.state("db"), "api runs")
+			if what == "behind a stopped one" {
+				require.NoError(t, h.rt.Stop(t.Context(), "x", false))
+			}
+			for h.state("api") != row.state {
+				require.Equal(t, supervisor.StateReady, h.state("db"), "api starts")
+				if h.state("api") == supervisor.StateReady {
+					h.session("api").Abort(errScripted)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(time.Hour)
+			require.Equal(t, supervisor.StateAsleep, h.state("db"))
+			if what == "behind a stopped one" {
+				require.NoError(t, h.rt.Start(t.Context(), "x"))
+			}
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, supervisor.StateReady, h.state("api"))
+			require.Equal(t, supervisor.StateReady, h.state("db"))
+		})
+	}
+}
+
+// A group that goes and comes back in one moment, of which the group itself hears nothing, is shown as it is.
+func TestGroupComesBack(t *testing.T) {
+	for i := range 10 {
+		runWithHarness(t, fmt.Sprint(i), func(t *testing.T, h *harness) {
+			groups := []mcpvisor.Group{{Name: "g", Members: []string{"a"}}}
+			h.setGroups(groups, "a")
+			h.script("b", script{})
+			register := make(chan error, 1)
+			spec := specOf("b")
+			h.rt.post(&messages.RegisterAll{All: []*messages.Register{{Spec: spec, Reply: register}}}) // until its actor is known, no group is told of a change
+			for _, groups := range [][]mcpvisor.Group{nil, groups} {
+				h.rt.post(&messages.SetGroups{Groups: groups, Reply: make(chan error, 1)})
+			}
+			require.NoError(t, <-register)
+			h.settle()
+			require.Equal(t, "ready", h.rt.Snapshot().Groups()[0].State)
+		})
+	}
+}
+
 // A group whose members all change, and which comes after another one no longer, does not wait for that.
 func TestSetGroupsWithoutAfter(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {

@@ -140,9 +140,6 @@ func (i *incarnation) checkIdle() {
 	}
 }
 
-// lostCalls is how many calls failed with the session, or are about to.
-func (i *incarnation) lostCalls() int { return i.limiter.lostCalls() }
-
 // ownError returns an error about a request of the incarnation for one caller: several may
 // have received the same one.
 func (i *incarnation) ownError(err error) *mcpvisor.Error {

@@ -365,7 +365,7 @@ func (v *View) FellAsleep() bool {
 
 // hasFinished reports whether a transient server that was ready has done its work. cause is why its session has ended.
 func (v *View) hasFinished(cause *supervisor.Cause) bool {
-	return v.Spec.Transient && lifecycle.Finished(cause) && v.current.lostCalls() == 0
+	return v.Spec.Transient && lifecycle.Finished(cause) && v.current.limiter.lostCalls() == 0
 }
 
 // waitsFor is what the server waits for now; nil if it does not wait.

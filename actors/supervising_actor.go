@@ -112,8 +112,15 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *messages.Failed:
 		s.route(c, lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Died:
-		s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+		if s.mayHaveFinished(m) {
+			s.afterFunc(time.Millisecond, m)
+		} else {
+			s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+		}
 	case *messages.Released:
+		if m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady { // that wait is over
+			s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: s.inc.session.Cause()})
+		}
 		s.onReleased(c, m.Epoch)
 	case *messages.TimerDue:
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.Token})
@@ -274,9 +281,16 @@ func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 		return
 	}
 	if in.Kind == lifecycle.InputDied {
-		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.lostCalls() > 0
+		in.Standby, in.Busy = s.standby.readyEpoch(), s.inc.limiter.lostCalls() > 0
 	}
 	s.step(c, in)
+}
+
+// mayHaveFinished reports whether it depends on the calls in flight if a transient server that has exited with 0 has failed:
+// each says at once whether the server may have got it. The wait for that ends with the release of the session.
+func (s *supervisingActor) mayHaveFinished(m *messages.Died) bool {
+	n := s.inc.limiter.counts.Load()
+	return m.Epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.spec.Transient && lifecycle.Finished(m.Cause) && n>>32 == 0 && n&(noMoreCalls-1) > 0
 }
 
 // step feeds the lifecycle, carries out its effects, and reports the outcome.
@@ -335,7 +349,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 			s.downSince = time.Time{}
 			return
 		}
-		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.limiter.lostCalls()})
 	case lifecycle.EffectEndSession:
 		s.endSession(c, t, e)
 	case lifecycle.EffectArmRetry, lifecycle.EffectArmPark, lifecycle.EffectArmStable:

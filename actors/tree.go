@@ -22,6 +22,7 @@ type tree struct {
 	status []mcpvisor.GroupStatus // of groups, in their order
 
 	changed   bool                // the actor groups must be told
+	retell    bool                // groups are set: the actor groups says how they stand, also one that it never lost
 	reordered bool                // what each server waits for must be looked at again
 	ending    []string            // names that are about to be unregistered together
 	waiting   bool                // the end of a registration waits for that of another one
@@ -84,7 +85,7 @@ func (m *manager) setGroups(msg *messages.SetGroups) {
 		}
 		t.groups, t.status = append(t.groups, g), append(t.status, status)
 	}
-	m.state.draft.groups = true
+	m.state.draft.groups, t.retell = true, true
 	t.dirty()
 	m.reply(msg.Reply, nil)
 }
@@ -148,7 +149,6 @@ func (m *manager) sendTree() {
 			}
 		}
 	}
-	t.changed = false
 	if t.reordered { // what servers wait for, too
 		t.reordered = false
 		for name := range m.state.registrations {
@@ -159,7 +159,8 @@ func (m *manager) sendTree() {
 			}
 		}
 	}
-	msg := &setTree{servers: map[string]serverRef{}}
+	msg := &setTree{servers: map[string]serverRef{}, retell: t.retell}
+	t.changed, t.retell = false, false
 	specs := map[string]*mcpvisor.ServerSpec{}
 	for name, r := range m.state.registrations {
 		switch {
@@ -291,19 +292,28 @@ func (m *manager) mayRest(c actor.Context, msg *restRequest) {
 	}
 }
 
-// isNeeded reports whether a server that comes after another one runs, or waits.
+// isNeeded reports whether a server that comes after another one runs, or is about to. One that is parked, or waits for
+// what does not come by itself, is not: its group wakes the other one for its next start.
 func (m *manager) isNeeded(name string) bool {
 	t := &m.state.tree
 	if t.isEmpty() {
 		return false
 	}
 	t.order(m)
+	cannotCome := func(name string) bool { v := m.view(name); return v == nil || !mayReturn(v.State) }
 	for server, needs := range t.needs {
-		if slices.Contains(needs, name) && m.view(server).comes() {
+		if v := m.view(server); slices.Contains(needs, name) && v.comes() && v.State != supervisor.StateParked &&
+			(v.State != supervisor.StateWaiting || !t.hasFailed(server) && !slices.ContainsFunc(needs, cannotCome)) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasFailed reports whether a group around a server or group has failed, and has not started again.
+func (t *tree) hasFailed(name string) bool {
+	i := slices.IndexFunc(t.status, func(s mcpvisor.GroupStatus) bool { return slices.Contains(s.Members, name) })
+	return i >= 0 && (slices.Contains([]string{"parked", string(group.StateFailed), string(group.StateGivenUp)}, t.status[i].State) || t.hasFailed(t.status[i].Name))
 }
 
 // onGroupReport publishes how a group stands.

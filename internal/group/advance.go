@@ -104,10 +104,12 @@ func (g *Group) endNext() (busy bool) {
 	return busy
 }
 
-// startNext orders the start of each member that waits and may start, in order.
+// startNext orders the start of each member that waits and may start, in order. It looks again when another member is stuck
+// than before: one before it may come after it.
 func (g *Group) startNext() {
-	up := true
+	up, again := true, false
 	for i, m := range g.members {
+		was := m.stuck
 		m.stuck = false
 		if m.wants() {
 			switch g.gate(i) {
@@ -122,10 +124,13 @@ func (g *Group) startNext() {
 			default:
 			}
 		}
+		again = again || m.stuck != was
 		m.passed = m.passed || m.late || !m.wants() && (m.gone() || rules[m.state()].settled)
 		up = up && m.passed
 	}
-	g.up = g.up || up
+	if g.up = g.up || up; again {
+		g.startNext()
+	}
 }
 
 // wants reports whether the member would start and only the group can let it.
@@ -215,32 +220,44 @@ func (g *Group) seen(t *thing) State {
 	return s
 }
 
-// add takes a member in, with its report.
-func (g *Group) add(now time.Time, in Input) {
-	m := g.byName[in.Member.Name]
-	again := m != nil && !g.missing[in.Member.Name]
-	if m == nil {
-		m = g.insert(in)
-	}
-	m.Member, m.report, m.seq, m.sent, m.order, m.woken = in.Member, in.Report, 0, "", in.Report.Order, false
-	m.known, m.ordered = in.Report.Failures, false
-	if delete(g.missing, m.name); len(g.missing) > 0 {
-		return
-	}
-	if g.reported == nil {
-		g.recover(now)
-		return
-	}
-	if g.join(m); again || !m.report.Grouped {
-		g.keep(m)
+// setMembers makes the members those of a list, in its order. New ones are missing until they are added.
+func (g *Group) setMembers(members []Member) {
+	g.members = make([]*member, len(members))
+	for i, entry := range members {
+		m := g.byName[entry.Name]
+		if m == nil {
+			m = &member{Member: entry, thing: thing{name: entry.Name}}
+			g.byName[m.name], g.missing[m.name] = m, true
+		}
+		g.members[i], m.Member = m, entry
 	}
 }
 
-func (g *Group) insert(in Input) *member {
-	m := &member{thing: thing{name: in.Member.Name}, Member: in.Member}
-	g.members = slices.Insert(g.members, min(max(in.At, 0), len(g.members)), m)
-	g.byName[m.name] = m
-	return m
+// add notes the report of a member that is new, or was made again.
+func (g *Group) add(in Input) {
+	m := g.byName[in.Name]
+	if m == nil {
+		return // it has left meanwhile
+	}
+	again := !g.missing[m.name] || g.rebuilt && g.reported == nil
+	m.report, m.seq, m.sent, m.order, m.woken = in.Report, 0, "", in.Report.Order, false
+	m.known, m.ordered, m.joins, m.kept = in.Report.Failures, false, true, !again && in.Report.Grouped
+	delete(g.missing, m.name)
+}
+
+// takeIn takes the members in that were added, when none is missing.
+func (g *Group) takeIn(now time.Time) {
+	if g.reported == nil {
+		g.recover(now)
+	}
+	for _, m := range g.members {
+		if m.joins {
+			if g.join(m); !m.kept {
+				g.keep(m)
+			}
+			m.joins = false
+		}
+	}
 }
 
 // join brings a member in line with a group that is held or has failed. One that was given up elsewhere starts again,
@@ -310,11 +327,6 @@ func (g *Group) recover(now time.Time) {
 			if slices.ContainsFunc(older, func(o *member) bool { return o.report.OrderSeq > 0 && o.Restart != Temporary }) {
 				g.restartWith(m, older)
 			}
-		}
-	}
-	for _, m := range g.members {
-		if g.rebuilt || !m.report.Grouped {
-			g.keep(m)
 		}
 	}
 }

@@ -17,11 +17,12 @@ type InputKind string
 const (
 	// InputReport: a member reports.
 	InputReport InputKind = "report"
-	// InputAdded: Member is in the group, at index At, with what it reports. A member of the configuration is
+	// InputAdded: the member Name is in the group, with what it reports. Each member of the configuration is
 	// added once with its report; one that was started again, because it panicked, is added again.
 	InputAdded InputKind = "added"
-	// InputJoining: Member is about to be added at index At. Nothing is ordered until it is.
-	InputJoining InputKind = "joining"
+	// InputMembers: the configuration has these Members, in this order, from now on. Nothing is ordered until those that are new
+	// are added.
+	InputMembers InputKind = "members"
 	// InputRemoved: the member Name has left the group. Nothing is ordered before the next input: what waits for a member that
 	// leaves may leave, too.
 	InputRemoved InputKind = "removed"
@@ -39,15 +40,14 @@ const (
 
 // Input is one input of [Group.Step].
 type Input struct {
-	Kind   InputKind
-	Name   string
-	Member Member
-	At     int // in InputAdded; beyond the end means at the end
-	Report Report
-	Order  Order
-	Seq    uint64 // of the parent's order; each is higher than the last
-	Token  uint64
-	Cause  *supervisor.Cause // of the parent's order
+	Kind    InputKind
+	Name    string
+	Members []Member
+	Report  Report
+	Order   Order
+	Seq     uint64 // of the parent's order; each is higher than the last
+	Token   uint64
+	Cause   *supervisor.Cause // of the parent's order
 }
 
 // EffectKind names something that the caller of [Group.Step] must do.
@@ -105,6 +105,8 @@ type member struct {
 	renew  bool   // its next start is afresh
 	passed bool   // it was ready or settled since the group started: the order is kept
 	stuck  bool   // it waits for something outside
+	joins  bool   // it was added, and nothing was ordered since
+	kept   bool   // its orders are those of this group
 
 	// A member that must end before anything starts. goal is the order for it; ordered: it was sent.
 	ending, ordered bool
@@ -174,11 +176,7 @@ func New(c Config, last *Report, seq uint64) *Group {
 	if last.State != StateEnding { // then it is announced
 		g.told = last.Cause
 	}
-	for _, m := range c.Members {
-		added := &member{Member: m, thing: thing{name: m.Name}}
-		g.members, g.byName[m.Name] = append(g.members, added), added
-		g.missing[m.Name] = true
-	}
+	g.setMembers(c.Members)
 	return g
 }
 
@@ -193,19 +191,14 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		if m := g.byName[in.Name]; m != nil {
 			g.take(now, m, in.Report)
 		}
-	case InputJoining:
-		if g.byName[in.Member.Name] == nil {
-			g.insert(in)
-			g.missing[in.Member.Name] = true
-		}
+	case InputMembers:
+		g.setMembers(in.Members)
 	case InputAdded:
-		g.add(now, in)
+		g.add(in)
 	case InputRemoved:
 		delete(g.byName, in.Name)
+		delete(g.missing, in.Name)
 		g.members = slices.DeleteFunc(g.members, func(m *member) bool { return m.name == in.Name })
-		if delete(g.missing, in.Name); len(g.missing) == 0 && g.reported == nil {
-			g.recover(now)
-		}
 	case InputOutside:
 		g.thing(in.Name).take(in.Report)
 	case InputParent:
@@ -222,6 +215,7 @@ func (g *Group) Step(now time.Time, in Input) []Effect {
 		g.fire(in.Token)
 	}
 	if len(g.missing) == 0 && in.Kind != InputRemoved {
+		g.takeIn(now)
 		g.advance()
 	}
 	return g.out

@@ -48,8 +48,8 @@ func (b *bench) step(in group.Input) *bench {
 
 // add adds the members of the configuration, held.
 func (b *bench) add(c group.Config) *bench {
-	for i, m := range c.Members {
-		b.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}})
+	for _, m := range c.Members {
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}})
 	}
 	return b
 }
@@ -218,8 +218,8 @@ func TestAfter(t *testing.T) {
 	c := config(supervisor.RestForOne, "a", "b")
 	c.StartBound = time.Second
 	b := newBench(t, c, false, 0)
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], At: 1, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[0].Name, Report: group.Report{State: group.StateStopped, Held: true, Grouped: true}}).does()
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[1].Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does().in(group.StateBlocked)
 	b.report("a", group.StateAsleep).does("wake a").report("a", group.StateAsleep).does("wake a")             // the want crossed the report
 	b.step(group.Input{Kind: group.InputRemoved, Name: "x"}).step(group.Input{Kind: group.InputTimer}).does() // not twice for one report
 	b.report("a", group.StateWaiting).does("clear a", "timer 1s").report("a", group.StateReady).does("clear b")
@@ -227,14 +227,14 @@ func TestAfter(t *testing.T) {
 	c = config(supervisor.RestForOne, "s", "a", "b")
 	b = newBench(t, c, false, 0)
 	for i, s := range []group.State{group.StateStopped, group.StateAsleep, group.StateWaiting} {
-		b.step(group.Input{Kind: group.InputAdded, Member: c.Members[i], At: i, Report: group.Report{State: s, Held: true, Grouped: true}})
+		b.step(group.Input{Kind: group.InputAdded, Name: c.Members[i].Name, Report: group.Report{State: s, Held: true, Grouped: true}})
 	}
 	b.does() // what cannot start wakes nothing
 
 	c = config(supervisor.OneForOne, "a", "b")
 	b = newBench(t, c, false, 0)
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[0], Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
-	b.step(group.Input{Kind: group.InputAdded, Member: c.Members[1], At: 1, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does("clear b")
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[0].Name, Report: group.Report{State: group.StateAsleep, Held: true, Grouped: true}})
+	b.step(group.Input{Kind: group.InputAdded, Name: c.Members[1].Name, Report: group.Report{State: group.StateWaiting, Held: true, Grouped: true}}).does("clear b")
 
 	c = config(supervisor.OneForOne, "a")
 	c.Members[0].After = []string{"db"}
@@ -246,18 +246,47 @@ func TestAfter(t *testing.T) {
 	b.step(group.Input{Kind: group.InputOutside, Name: "db", Report: group.Report{State: group.StateReady}}).does("clear a")
 }
 
+// One that comes after a later member, which waits for one that is stopped, waits for that, too.
+func TestAfterALaterMember(t *testing.T) {
+	c := config(supervisor.OneForOne, "a", "b", "c")
+	c.Parallel, c.Members[0].After, c.Members[1].After = true, []string{"b"}, []string{"c"}
+	newBench(t, c, false, 0).add(c).does("clear c").report("c", group.StateStopped).does().in(group.StateBlocked).
+		report("c", group.StateWaiting).does("clear c").in(group.StateStarting)
+}
+
+// members gives the group its members; joins adds one.
+func (b *bench) members(names ...string) *bench {
+	return b.step(group.Input{Kind: group.InputMembers, Members: config("", names...).Members})
+}
+
+func (b *bench) joins(name string, r group.Report) *bench {
+	return b.step(group.Input{Kind: group.InputAdded, Name: name, Report: r})
+}
+
 // Members come and go: one that runs is not restarted, and one that waits takes its place.
 func TestAddAndRemove(t *testing.T) {
 	b := ready(t, config(supervisor.RestForOne, "a", "c"))
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "b"}, At: 1, Report: group.Report{State: group.StateReady}}).does("keep b")
+	b.members("a", "b", "c").joins("b", group.Report{State: group.StateReady}).does("keep b")
 	b.report("b", group.StateReady).does().fails("a", 1).does("hold c", "hold a").report("a", group.StateWaiting).does()
-	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does().step(group.Input{Kind: group.InputTimer}).does("hold b")
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "d"}, At: 9, Report: group.Report{State: group.StateAsleep}}).does("keep d")
+	b.step(group.Input{Kind: group.InputRemoved, Name: "c"}).does().members("a", "b").does("hold b")
+	b.members("a", "b", "d").joins("d", group.Report{State: group.StateAsleep}).does("keep d")
 	b.report("b", group.StateWaiting).does("clear a").report("a", group.StateReady).does("clear b").report("b", group.StateReady).in(group.StateReady)
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "e"}, At: 9, Report: group.Report{State: group.StateGivenUp}}).does("keep e")
+	b.members("a", "b", "d", "e").joins("e", group.Report{State: group.StateGivenUp}).does("keep e")
 	b.report("d", group.StateAsleep).report("e", group.StateGivenUp).does("wake d").report("d", group.StateWaiting).does("clear d").report("d", group.StateReady).does("renew e")
 	b.step(group.Input{Kind: group.InputParent, Order: group.OrderHold, Seq: 1})
-	b.step(group.Input{Kind: group.InputAdded, Member: group.Member{Name: "f"}, At: 9, Report: group.Report{State: group.StateReady}}).does("hold f")
+	b.members("a", "b", "d", "e", "f").joins("f", group.Report{State: group.StateReady}).does("hold f")
+}
+
+// Members that are replaced together come back in any order: each takes its place, and is the group's.
+func TestMembersComeBack(t *testing.T) {
+	b := ready(t, config(supervisor.RestForOne, "a", "b", "c"))
+	for _, name := range []string{"c", "b", "a"} {
+		b.step(group.Input{Kind: group.InputRemoved, Name: name})
+	}
+	b.members("a").does().members("a", "c").does().members("a", "b", "c").does()
+	waits := group.Report{State: group.StateWaiting, Held: true, Grouped: true}
+	b.joins("b", waits).does().joins("a", group.Report{State: group.StateReady}).does().joins("c", waits).does("keep a", "clear b")
+	b.report("a", group.StateReady).does().report("b", group.StateReady).does("clear c")
 }
 
 // rebuilt makes a group again from what its members report.
@@ -267,7 +296,7 @@ func rebuilt(t *testing.T, c group.Config, reports ...group.Report) *bench {
 	for i, m := range c.Members {
 		reports[i].Grouped = true
 		b.seqs[m.Name], b.order[m.Name] = reports[i].Seq, reports[i].Order
-		b.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: reports[i]})
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: reports[i]})
 		require.True(t, i == len(reports)-1 || len(b.out) == 0, "it waits for all reports")
 	}
 	// Every member is ordered to continue, so that older orders are too late. That is answered, and not shown.
@@ -332,7 +361,7 @@ func TestRebuild(t *testing.T) {
 	// The parent holds it.
 	b := newBench(t, one, true, 1<<32)
 	for i, m := range one.Members {
-		b.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: run(uint64(i + 1))})
+		b.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: run(uint64(i + 1))})
 	}
 	b.does("hold c").in(group.StateEnding)
 	// A temporary member that was ended is no sign of a failure.
@@ -358,6 +387,33 @@ func TestNested(t *testing.T) {
 	require.False(t, slices.ContainsFunc(n.out, func(e group.Effect) bool { return e.Kind == group.EffectAnnounce }))
 	n.step(group.Input{Kind: group.InputRenew}).does().in(group.StateWaiting) // the operator does not change the order of the parent
 	n.step(group.Input{Kind: group.InputParent, Order: group.OrderRenew, Seq: 4}).does("renew x")
+}
+
+// A temporary group that has failed, and a group in it, do not start again by themselves: one that comes after either waits,
+// as for one that is given up.
+func TestAfterAFailedTemporaryGroup(t *testing.T) {
+	once := supervisor.Intensity{Window: time.Minute}
+	for _, first := range []string{"inner", "outer"} {
+		s := newSim(t, []group.Config{
+			{Name: "root", Root: true, Members: []group.Member{{Name: "outer", Group: true, Restart: group.Temporary}, {Name: "h", Group: true}}},
+			{Name: "outer", Members: []group.Member{{Name: "inner", Group: true}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+			{Name: "inner", Members: []group.Member{{Name: "a"}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+			{Name: "h", Members: []group.Member{{Name: "b", After: []string{first}}}, Intensity: once, WhenSpent: supervisor.SpentParent},
+		}, policy, nil)
+		s.begin(nil)
+		s.settle(1000)
+		require.Equal(t, group.StateReady, s.reportOf("h").State)
+		for _, name := range []string{"a", "b"} {
+			s.servers[name].exit(1)
+			s.settle(1000)
+		}
+		require.Equal(t, group.StateFailed, s.reportOf("outer").State)
+		require.Equal(t, group.StateFailed, s.reportOf("inner").State)
+		require.Equal(t, group.StateBlocked, s.reportOf("h").State, "it waits for nothing that comes")
+		s.groups["outer"].step(group.Input{Kind: group.InputRenew})
+		s.settle(1000)
+		require.Equal(t, group.StateReady, s.reportOf("h").State)
+	}
 }
 
 // A server takes each order once, and answers with what it is.

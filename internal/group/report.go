@@ -67,7 +67,7 @@ var rules = map[State]rule{
 	StateBlocked:  {runs: true, live: true, settled: true, need: stay},
 	StateAsleep:   {settled: true, rests: true, need: wake},
 	StateResting:  {settled: true, rests: true, need: wake},
-	StateFailed:   {need: bounded},
+	StateFailed:   {need: stay},
 	StateGivenUp:  {settled: true, need: stay},
 }
 

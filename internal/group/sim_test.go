@@ -53,11 +53,13 @@ type simServer struct {
 	halted    bool
 	unwanted  bool
 	revived   bool // the operator has started it when it was given up
+	gone      bool // it is not registered
 }
 
 type simGroup struct {
 	sim    *sim
 	config group.Config
+	all    []group.Member // those of the config, with the servers that are gone
 	*group.Group
 	gen    uint64
 	report group.Report
@@ -68,7 +70,7 @@ type simGroup struct {
 func newSim(t require.TestingT, tree []group.Config, policy func(m group.Member) supervisor.Policy, rnd *rand.Rand) *sim {
 	s := &sim{t: t, now: time.Unix(1000, 0), rnd: rnd, servers: map[string]*simServer{}, groups: map[string]*simGroup{}, parent: map[string]string{}, users: map[string][]string{}}
 	for _, c := range tree {
-		s.groups[c.Name] = &simGroup{sim: s, config: c, seen: map[string]group.State{}, sent: map[string]uint64{}}
+		s.groups[c.Name] = &simGroup{sim: s, config: c, all: c.Members, seen: map[string]group.State{}, sent: map[string]uint64{}}
 		s.groups[c.Name].Group = group.New(c, nil, 0)
 		for _, m := range c.Members {
 			s.parent[m.Name] = c.Name
@@ -92,8 +94,8 @@ func (s *sim) begin(lazy map[string]bool) {
 		x.register()
 	}
 	for _, g := range s.groups {
-		for i, m := range g.config.Members {
-			g.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: s.reportOf(m.Name)})
+		for _, m := range g.config.Members {
+			g.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: s.reportOf(m.Name)})
 		}
 	}
 }
@@ -217,7 +219,7 @@ func (g *simGroup) step(in group.Input) {
 	s := g.sim
 	switch in.Kind {
 	case group.InputAdded:
-		g.seen[in.Member.Name], g.sent[in.Member.Name] = cmp.Or(in.Report.Within, in.Report.State), 0
+		g.seen[in.Name], g.sent[in.Name] = cmp.Or(in.Report.Within, in.Report.State), 0
 	case group.InputReport, group.InputOutside:
 		if in.Report.Seq >= g.sent[in.Name] {
 			g.seen[in.Name] = cmp.Or(in.Report.Within, in.Report.State)
@@ -273,8 +275,8 @@ func (g *simGroup) panics() {
 	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return q.to == name })
 	g.gen++
 	g.Group = group.New(g.config, &last, g.gen<<32)
-	for i, m := range g.config.Members {
-		g.step(group.Input{Kind: group.InputAdded, Member: m, At: i, Report: s.reportOf(m.Name)})
+	for _, m := range g.config.Members {
+		g.step(group.Input{Kind: group.InputAdded, Name: m.Name, Report: s.reportOf(m.Name)})
 		for _, a := range m.After {
 			if s.parent[a] != name {
 				g.step(group.Input{Kind: group.InputOutside, Name: a, Report: s.reportOf(a)})
@@ -284,13 +286,38 @@ func (g *simGroup) panics() {
 	s.added(name)
 }
 
+// leave ends the registration of a server, and comeBack makes another one.
+func (x *simServer) leave() {
+	s := x.sim
+	s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return q.to == x.name || q.from == x.name })
+	x.life, x.gone = lifecycle.NewLifecycle(x.policy, true, nil), true
+	g := s.groups[s.parent[x.name]]
+	delete(g.seen, x.name)
+	g.step(group.Input{Kind: group.InputRemoved, Name: x.name})
+	g.setMembers()
+	s.tellUsers(x.name, group.Report{})
+}
+
+func (x *simServer) comeBack() {
+	x.gone = false
+	x.sim.groups[x.sim.parent[x.name]].setMembers()
+	x.register()
+	x.sim.added(x.name)
+}
+
+// setMembers tells a group which members there are.
+func (g *simGroup) setMembers() {
+	g.config.Members = slices.Clone(g.all)
+	g.config.Members = slices.DeleteFunc(g.config.Members, func(m group.Member) bool { x := g.sim.servers[m.Name]; return x != nil && x.gone })
+	g.step(group.Input{Kind: group.InputMembers, Members: g.config.Members})
+}
+
 // added announces a member that was made again to its group.
 func (s *sim) added(name string) {
 	if g := s.groups[s.parent[name]]; g != nil {
 		s.queues = slices.DeleteFunc(s.queues, func(q *queue) bool { return q.from == name && q.to == g.config.Name })
-		i := slices.IndexFunc(g.config.Members, func(m group.Member) bool { return m.Name == name })
 		r := s.reportOf(name)
-		s.send(name, g.config.Name, func() { g.step(group.Input{Kind: group.InputAdded, Member: g.config.Members[i], At: i, Report: r}) })
+		s.send(name, g.config.Name, func() { g.step(group.Input{Kind: group.InputAdded, Name: name, Report: r}) })
 	}
 }
 

@@ -2,6 +2,7 @@ package group_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -71,18 +72,16 @@ func newStorm(t require.TestingT, seed uint64) *storm {
 			}
 			c.Parallel = c.Strategy == supervisor.OneForOne && r.IntN(2) == 0
 		})
-		var lasting []string
+		var names []string
 		for _, c := range w.tree {
 			for _, m := range c.Members {
-				if m.Restart != group.Temporary {
-					lasting = append(lasting, m.Name)
-				}
+				names = append(names, m.Name)
 			}
 		}
 		for i := range w.tree {
 			for j := range w.tree[i].Members {
-				if len(lasting) > 0 && r.IntN(5) == 0 {
-					w.tree[i].Members[j].After = []string{lasting[r.IntN(len(lasting))]}
+				if r.IntN(5) == 0 {
+					w.tree[i].Members[j].After = []string{names[r.IntN(len(names))]}
 				}
 			}
 		}
@@ -121,6 +120,10 @@ func (w *storm) observe() {
 		}
 	}
 	for name, x := range w.servers {
+		if x.gone { // what comes after it in the order starts without it
+			key := w.parent[name] + " " + name
+			w.ready[key], w.left[key] = w.event, w.now
+		}
 		if !x.life.Held() {
 			w.held[name] = 0
 		} else if w.held[name] == 0 {
@@ -186,6 +189,9 @@ func (w *storm) run(steps int, counts map[string]int) {
 		case n < 82:
 			w.fire()
 			continue
+		case x.gone && n < 99:
+			what = "return"
+			x.comeBack()
 		case n < 88:
 			what = "exit"
 			x.exit(w.rnd.IntN(2))
@@ -198,9 +204,16 @@ func (w *storm) run(steps int, counts map[string]int) {
 		case n < 96:
 			what = "want"
 			x.want()
-		case n < 98:
+		case n < 97:
 			what = "idle"
 			x.idle()
+		case n < 98:
+			what = "leave"
+			for _, name := range w.names { // several are replaced together
+				if y := w.servers[name]; !y.gone && (y == x || w.rnd.IntN(4) == 0) {
+					y.leave()
+				}
+			}
 		case n < 99:
 			what = "panic"
 			x.panics()
@@ -218,6 +231,11 @@ func (w *storm) run(steps int, counts map[string]int) {
 
 // rest checks that each member that waits has a reason, when all messages are delivered and no server exits.
 func (w *storm) rest(counts map[string]int) {
+	for _, x := range w.servers {
+		if x.gone {
+			x.comeBack()
+		}
+	}
 	for i := 0; w.deliver() || w.fire(); i++ {
 		require.Less(w.t, i, 100_000, "it does not come to rest\n%s", w.describe())
 	}
@@ -277,23 +295,31 @@ func (w *storm) wake() {
 	}
 }
 
-// depend is all that a member comes after by name, and where that is.
+// depend is all that a member comes after by name, and where that is. A temporary member that is gone does not count in its
+// group, but one that waits does.
 func (w *storm) depend(name string, seen map[string]bool) (all []string) {
 	if name == "" || name == "root" || seen[name] {
 		return nil
 	}
 	seen[name] = true
 	all = append(w.depend(w.parent[name], seen), name)
-	for _, a := range w.after(name) {
-		if w.members[a].Restart == group.Temporary && w.parent[a] == w.parent[name] {
-			continue // one that is gone does not count in its group
+	inGroup := func(a string) {
+		if w.members[a].Restart != group.Temporary {
+			all = append(all, w.depend(a, seen)...)
+			return
 		}
-		all = append(all, w.depend(a, seen)...)
+		names := w.depend(a, maps.Clone(seen)) // another path to it may be one by which it counts
+		all = append(all, slices.DeleteFunc(names, func(n string) bool { return n == a })...)
+	}
+	for _, a := range w.after(name) {
+		if w.parent[a] == w.parent[name] {
+			inGroup(a)
+		} else {
+			all = append(all, w.depend(a, seen)...)
+		}
 	}
 	for _, m := range w.configs[name].Members {
-		if m.Restart != group.Temporary {
-			all = append(all, w.depend(m.Name, seen)...)
-		}
+		inGroup(m.Name)
 	}
 	return all
 }
@@ -310,7 +336,7 @@ func TestStorm(t *testing.T) {
 		w.rest(counts)
 		w.wake()
 	}
-	for _, what := range []string{"exit", "panic", "group panic", "rests ready", "rests waiting", "rests stopped", "rests asleep", "rests resting", "rests given up", "rests blocked"} {
+	for _, what := range []string{"exit", "panic", "group panic", "leave", "return", "rests ready", "rests waiting", "rests stopped", "rests asleep", "rests resting", "rests given up", "rests blocked"} {
 		require.Greater(t, counts[what], storms/100, "too rare: %s of %v", what, counts)
 	}
 }

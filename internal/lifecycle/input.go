@@ -73,7 +73,7 @@ type Input struct {
 	// Standby, in InputDied, is the epoch of a standby that can take over; 0 means
 	// that there is no such standby.
 	Standby uint64
-	// Busy, in InputDied, says that calls were in flight. The end is no rest then.
+	// Busy, in InputDied, says that calls were in flight which the server may have got. The end is no rest then.
 	Busy bool
 	// Leave, in InputClear, says that the server is in no group from now on.
 	Leave bool

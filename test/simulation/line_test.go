@@ -24,7 +24,7 @@ type linePeer struct {
 	mu      sync.Mutex // guards the fields below
 	lastID  int
 	waiting map[int]chan *response
-	open    map[string]int // calls in flight, by the id of their plan
+	open    map[string]int // calls in flight, and those that were canceled, by the id of their plan
 }
 
 // serveLines offers the client of a host on lines, until the host ends.
@@ -124,12 +124,12 @@ func (p *linePeer) call(ctx context.Context, e event) (string, error) {
 	p.mu.Lock()
 	p.open[e.Plan.ID]++
 	p.mu.Unlock()
-	a, err := p.ask(ctx, "tools/call", fmt.Sprintf(`{"name":"s%d__do","arguments":%s,"_meta":{"progressToken":"of %s"}}`, e.Server, arguments, e.Plan.ID))
+	a, err := p.ask(ctx, "tools/call", fmt.Sprintf(`{"name":"mcp__s%d__do","arguments":%s,"_meta":{"progressToken":"of %s"}}`, e.Server, arguments, e.Plan.ID))
+	if err != nil { // what comes before the server knows may follow
+		return "", err
+	}
 	p.mu.Lock()
 	p.open[e.Plan.ID]--
 	p.mu.Unlock()
-	if err != nil {
-		return "", err
-	}
 	return p.w.readResult("the peer on lines", a)
 }

@@ -53,18 +53,20 @@ type server struct {
 
 	// guarded by w.mu
 	incarnation int
-	lives       []*life // that run, the oldest first
-	past        []*life // all, by their numbers
-	tools       int     // it offers do and extra0 … extraN
-	changes     bool    // when its list is read next
-	refuses     int     // that many starts fail
-	value       int     // of its resource
-	drifted     bool    // its tool do is another than that in the lock file
-	tasks       *tasks  // of all incarnations, if they are durable
+	lives       []*life   // that run, the oldest first
+	past        []*life   // all, by their numbers
+	tools       int       // it offers do and extra0 … extraN
+	changes     bool      // when its list is read next
+	refuses     int       // that many starts fail
+	value       int       // of its resource
+	drifted     bool      // its tool do is another than that in the lock file
+	tasks       *tasks    // of all incarnations, if they are durable
+	fenced      time.Time // since when it surely must not run; zero: it may
 
 	// For the supervision; guarded by w.mu.
 	halted       time.Time // since when an operator has stopped it; zero: it may run
 	revivals     int       // how often that may have ended
+	starts       int       // by an operator, that are under way
 	registered   bool      // surely, since registeredAt
 	registeredAt time.Time
 	disturbed    bool      // the host was told to end it: those that come after it may not wait
@@ -140,7 +142,9 @@ func (l *life) sleep(d time.Duration) bool {
 func (l *life) stopFor(d time.Duration) {
 	l.s.w.mu.Lock()
 	defer l.s.w.mu.Unlock()
-	l.stopped = time.Now().Add(d)
+	if until := time.Now().Add(d); until.After(l.stopped) { // what waits for an earlier one to end waits on
+		l.stopped = until
+	}
 	l.use(d + callTime)
 }
 
@@ -183,6 +187,9 @@ func (s *server) serve(ctx context.Context, disk *store, from *registration, std
 	l := s.beginLocked(ctx)
 	l.w, l.from, l.disk, l.idle = stdout, from, disk, time.Now().Add(sleepSlack)
 	s.w.judgeBegin(l, disk)
+	if !s.fenced.IsZero() && disk == s.w.disk {
+		s.w.failLocked("incarnation %d of %s begins at %v, which was fenced at %v", l.number, s.name, time.Since(s.w.began), s.fenced.Sub(s.w.began))
+	}
 	defer l.end(nil)
 	refuse := s.refuses > 0
 	if refuse {
@@ -375,6 +382,9 @@ func (l *life) call(m *message) {
 	}
 	asks := p.Form == "ask" && s.modern && params.Meta.Capabilities.Elicitation != nil
 	if asks && params.InputResponses == nil {
+		if fault == "operator" && p.Delay/time.Millisecond%2 == 1 {
+			s.w.cross(event{Kind: fault, Server: s.index, Key: string(m.ID)})
+		}
 		l.reply(m, `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+question(p.ID)+`}},"requestState":"of `+p.ID+`"}`)
 		return
 	}
@@ -390,6 +400,10 @@ func (l *life) call(m *message) {
 		}
 	} else if p.Form == "ask" && !s.modern {
 		text += ":" + l.ask(m, p.ID, n)
+	}
+	if fault == "operator" || asks && p.Fault == "operator" {
+		s.w.cross(event{Kind: "operator", Server: s.index, Key: string(m.ID)})
+		fault = []string{"", "restart", "die_after", "again", "drain", "die", "", ""}[p.Delay/time.Millisecond%8] // crosses that
 	}
 	if slices.Contains(crossings, fault) {
 		s.w.cross(event{Kind: fault, Server: s.index, N: int(p.Delay/time.Millisecond) % 4, Plan: plan{ID: p.ID}})

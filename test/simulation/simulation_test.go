@@ -67,7 +67,7 @@ func TestSimulation(t *testing.T) {
 		t.Log(counts[name], name)
 	}
 	if *seeds >= 20 { // it has played what it is for
-		for _, name := range []string{"call ok", "key ok", "handle ok", "post ok", "tools ok", "answered questions of call", "answered questions of post", "executions in copies", "executions that were approved", "lists that have drifted"} {
+		for _, name := range []string{"call ok", "key ok", "handle ok", "post ok", "line ok", "tools ok", "answered questions of call", "answered questions of post", "executions in copies", "executions that were approved", "lists that have drifted"} {
 			if counts[name] == 0 {
 				t.Errorf("no %q in %d seeds", name, *seeds)
 			}

@@ -152,6 +152,9 @@ func superviseSchedule(seed uint64, all []event) []event {
 	for range r.IntN(3) {
 		add("start", at(), r.IntN(servers), r.IntN(4))
 	}
+	for range r.IntN(5) { // servers that are replaced leave their groups, and come back
+		add([]string{"apply", "again"}[r.IntN(2)], at(), r.IntN(servers), r.IntN(4))
+	}
 	return all
 }
 
@@ -201,13 +204,14 @@ func (w *world) halt(ctx context.Context, e event) error {
 	name, members := w.target(e)
 	w.mu.Lock()
 	c, trees := w.host, len(w.supervision.trees)
+	known := name[0] == 's' || !w.supervision.trees[trees-1].set.IsZero() // who is in the group
 	var revivals []int
 	for _, s := range members {
-		known := s.revivals
-		if !s.registered { // it is being registered or replaced, which may come after the order
-			known = -1
+		n := s.revivals
+		if !s.registered || s.starts > 0 { // it is being registered, replaced or started, which may come after the order
+			n = -1
 		}
-		revivals = append(revivals, known)
+		revivals = append(revivals, n)
 	}
 	w.mu.Unlock()
 	var options []facade.EndOption
@@ -221,7 +225,7 @@ func (w *world) halt(ctx context.Context, e event) error {
 	if took := time.Since(began); took > 20*time.Second && w.host == c {
 		w.failLocked("stop of %s took %v: %v", name, took, err)
 	}
-	if err != nil || w.host != c || len(w.supervision.trees) != trees || name[0] != 's' && w.supervision.trees[trees-1].set.IsZero() {
+	if err != nil || w.host != c || len(w.supervision.trees) != trees || !known {
 		return err
 	}
 	for i, s := range members {
@@ -240,15 +244,20 @@ func (w *world) halt(ctx context.Context, e event) error {
 // startAgain starts a server or group.
 func (w *world) startAgain(ctx context.Context, e event) error {
 	name, _ := w.target(e)
-	w.mu.Lock()
-	for i, s := range w.servers { // a group may be another one by now
-		if name[0] != 's' || i == e.Server {
-			s.reviveLocked()
-			s.want(0)
+	note := func(starts int) *facade.Client {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, s := range w.servers { // a group may be another one by now
+			if name[0] != 's' || i == e.Server {
+				s.reviveLocked()
+				s.want(0)
+				s.starts += starts
+			}
 		}
+		return w.host
 	}
-	c := w.host
-	w.mu.Unlock()
+	c := note(1)
+	defer note(-1)
 	return c.Start(ctx, name)
 }
 

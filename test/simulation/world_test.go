@@ -46,6 +46,7 @@ type world struct {
 	canceled map[string]bool // ids of calls of which a server was told that they are canceled
 	answers  []answer
 	open     []*facade.Task // which could not be canceled
+	orders   []order
 	// registrations of servers in memory: when each was asked for, and when it was made; zero: it was not
 	registrations []*registration
 	sessions      map[string][]string  // of clients before 2026-07-28, by the id of the plan of a call; several if they use one key
@@ -117,7 +118,7 @@ func (w *world) start() {
 	w.host, w.disk, w.serves = c, disk, serves
 	w.hosts++
 	for _, s := range w.servers {
-		s.registered = false
+		s.registered, s.fenced = false, time.Time{}
 	}
 	if w.supervision != nil {
 		w.supervision.trees = []*tree{{asked: time.Now(), set: time.Now()}}
@@ -264,7 +265,7 @@ func (w *world) spec(i, version int, supervised bool) mcpvisor.ServerSpec {
 	defer w.mu.Unlock()
 	w.registrations = append(w.registrations, made)
 	s.reviveLocked()
-	s.registered, s.disturbed = false, true
+	s.registered, s.disturbed, s.fenced = false, true, time.Time{}
 	return spec
 }
 
@@ -274,19 +275,22 @@ type registration struct {
 	spec        mcpvisor.ServerSpec
 	server      string
 	asked, made time.Time
+	over        bool // the host has answered
 }
 
 // registered notes that specifications were registered, unless there was an error.
 func (w *world) registered(err error, specs ...mcpvisor.ServerSpec) {
-	if err != nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.registrations {
-		if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.InMemory == r.of }) {
-			r.made = time.Now()
+		if slices.ContainsFunc(specs, func(s mcpvisor.ServerSpec) bool { return s.Name == r.server && s.InMemory == r.of }) {
+			if r.over = true; err == nil {
+				r.made = time.Now()
+			}
 		}
+	}
+	if err != nil {
+		return
 	}
 	for _, spec := range specs {
 		s := w.servers[spec.Name[1]-'0']
@@ -435,22 +439,29 @@ func (w *world) play(e event) {
 		}
 	case "start":
 		err = w.startAgain(ctx, e)
+	case "operator":
+		w.cancelCall(e)
 	case "restart":
 		err = w.current().Restart(ctx, s.name)
 	case "drain":
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
-		if err = w.current().Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
+		c := w.current() // before the specification: one that is of a host which dies in this moment must not reach the next
+		if err = c.Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
 			spec := w.spec(e.Server, e.N, !e.odd())
-			err = w.current().Register(ctx, spec)
+			if e.N == 3 && err == nil {
+				w.crossed.Go(func() { w.fence(ctx, s, true) })
+			}
+			err = c.Register(ctx, spec)
 			w.registered(err, spec)
 		}
 	case "apply":
+		c := w.current()
 		specs := w.specs(e.N)
-		err = w.current().Apply(ctx, specs)
+		err = c.Apply(ctx, specs)
 		w.registered(err, specs...)
 	case "fence":
-		err = w.current().Fence(ctx, s.name, "the simulation says so")
+		w.fence(ctx, s, false)
 	case "refresh":
 		err = w.current().Refresh(ctx, s.name)
 	case "store":
@@ -500,6 +511,7 @@ func (w *world) play(e event) {
 func (w *world) ask(ctx context.Context, e event) {
 	client := w.current()
 	a := answer{event: e, began: time.Now(), host: client}
+	defer time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("seed %d: %s does not end", w.seed, e)) }).Stop() // nothing can end the world
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if e.Plan.Fault == "cancel" {

@@ -16,7 +16,7 @@ var budgets = []struct {
 	lines   int
 }{
 	{"helpers of tests, simulation", regexp.MustCompile(`^test/|^fleet/(fleettest|internal/(storetest|etcdtest))/|/(transport|oidc)test/`), 13500},
-	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 52010},
+	{"runtime", regexp.MustCompile(`^[^/]+\.go$|^(facade|actors|supervisor|messages|monitor|transport|internal)/`), 52190},
 	{"gateway", regexp.MustCompile(`^gateway/`), 13685},
 	{"fleet", regexp.MustCompile(`^fleet/`), 13000},
 	{"command", regexp.MustCompile(`^cmd/mcpvisor/`), 24570},

@@ -569,13 +569,15 @@ func (s *Snapshot) CancelCall(call monitor.CallInFlight) bool {
 			continue
 		}
 		for _, c := range inc.appendInFlight(nil) {
-			if began := c.Began; began.Equal(call.Began) {
+			if c.Began.Equal(call.Began) {
 				c.Began = call.Began // equal times can differ in their zones
-				if c == call && c.Queued {
-					return inc.limiter.cancel(c.ID)
-				} else if c == call {
-					return inc.session.CancelRequest(c.ID)
-				}
+			}
+			switch {
+			case c != call:
+			case c.Queued:
+				return inc.limiter.cancel(c.ID)
+			default:
+				return inc.session.CancelRequest(c.ID)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestTransientExitsBeforeACallIsSent(t *testing.T) {
 			row.end(l)
 			time.Sleep(time.Second)
 			require.Equal(t, row.want, h.state("a"))
-			require.EqualValues(t, map[bool]int{true: 0, false: 1}[row.want == supervisor.StateResting], h.rt.Snapshot().Server("a").Status().Attempt)
+			require.Equal(t, map[bool]int{true: 0, false: 1}[row.want == supervisor.StateResting], h.rt.Snapshot().Server("a").Status().Attempt)
 		})
 	}
 }

@@ -44,6 +44,28 @@ func operatorSchedule(seed uint64, all []event) []event {
 	return all
 }
 
+// burstSchedule makes many calls of one server at one time, in one world of three, so that they wait in its queue, and lets an
+// operator cancel some of them.
+func burstSchedule(seed uint64, all []event) []event {
+	r := rand.New(rand.NewPCG(seed, 8))
+	if r.IntN(3) > 0 {
+		return all
+	}
+	ms := func(most int) time.Duration { return time.Duration(r.IntN(most)) * time.Millisecond }
+	for burst := range 1 + r.IntN(4) {
+		at, server := ms(20_000), r.IntN(servers)
+		for i := range 6 + r.IntN(6) {
+			e := event{At: at + ms(20), Kind: "call", Server: server, Wait: r.IntN(3) == 0, Timeout: ms(8000) + time.Millisecond}
+			e.Plan = plan{ID: fmt.Sprintf("c%d", 1000+100*burst+i), Form: "plain", Delay: time.Millisecond + ms(1000)}
+			all = append(all, e)
+		}
+		for range r.IntN(4) {
+			all = append(all, event{At: at + ms(1000), Kind: "operator", Server: server, N: r.IntN(12)})
+		}
+	}
+	return all
+}
+
 // cancelCall lets an operator cancel a call in flight on the server of an event: that with the id of a request, if the event has
 // one.
 func (w *world) cancelCall(e event) {

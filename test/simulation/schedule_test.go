@@ -124,7 +124,7 @@ func schedule(seed uint64) (all []event) {
 			all[i].Plan.Fault = ""
 		}
 	}
-	all = operatorSchedule(seed, trustSchedule(seed, superviseSchedule(seed, all)))
+	all = burstSchedule(seed, operatorSchedule(seed, trustSchedule(seed, superviseSchedule(seed, all))))
 	slices.SortStableFunc(all, func(a, b event) int { return int(a.At - b.At) })
 	return all
 }

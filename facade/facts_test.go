@@ -225,9 +225,12 @@ func TestCancelCall(t *testing.T) {
 			require.NotContains(t, err.Error(), "context canceled")
 			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
+			require.NoError(t, <-queued)
+			if spec.HTTP != nil && e.Outcome == mcpvisor.OutcomeNotSent { // it was in flight, and not written yet
+				continue
+			}
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			require.Contains(t, textOf(t, c.ErrorForModel("s/hang", err)), "an operator canceled the call of s/hang. Whether it had an effect is not known")
-			require.NoError(t, <-queued)
 			unknown := c.History().UnknownCalls()
 			require.Contains(t, unknown[len(unknown)-1].Error, "an operator canceled the call")
 			require.ErrorIs(t, relay.Of(c).CancelCall(sent), mcpvisor.ErrInvalid, "it has ended")

@@ -125,7 +125,7 @@ func stormCall(ctx context.Context, client *facade.Client, i int) string {
 			return fmt.Sprintf("%d result %s", i, got.Content[0].(*mcp.TextContent).Text)
 		case errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent:
 		default:
-			return fmt.Sprintf("%d error %s %s", i, e.Kind, strings.ReplaceAll(err.Error(), "\n", " "))
+			return fmt.Sprintf("%d error %s %s", i, string(e.Kind), strings.ReplaceAll(err.Error(), "\n", " "))
 		}
 	}
 }

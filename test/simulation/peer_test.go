@@ -78,6 +78,8 @@ func (w *world) offer(hidden string) {
 	if hidden != "" {
 		profile.Servers.Deny = []string{hidden}
 	}
+	w.offers.Lock() // two changes of one instant come in one order
+	defer w.offers.Unlock()
 	w.mu.Lock()
 	w.hidden = append(w.hidden, visibility{time.Now(), hidden}) // first: at the instant of a change both hold
 	w.mu.Unlock()

@@ -72,6 +72,7 @@ type world struct {
 
 	settings *gateway.SettingsVar
 	copied   string       // the server that runs once for each client; empty: none
+	offers   sync.Mutex   // held while the profile is changed
 	hidden   []visibility // guarded by mu
 
 	supervision *supervision // nil: no groups, no order, no sleep

@@ -134,6 +134,19 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 			require.NotContains(t, end.Error, taken.ID)
 		}
 	})
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		var ended endedCalls
+		c := registered(t, spec, ended.option())
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+		require.NoError(t, err)
+		require.NoError(t, c.Unregister(t.Context(), "s"))
+		for range 2 {
+			_, err = task.Wait(t.Context())
+			require.ErrorIs(t, err, mcpvisor.ErrClosed)
+		}
+		require.Len(t, ended.all, 2)
+		require.Equal(t, mcpvisor.ErrClosed, ended.requireTask(t).Kind)
+	})
 	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		journal := new(memoryJournal)
 		key := mcpvisor.JournalKey{Principal: "ci", Key: "k"}

@@ -139,7 +139,8 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 	if lost && (f.final || f.o.keyed == nil) {
 		f.c.rt.TaskLost(f.view, f.tool)
 	}
-	if err == nil || f.final || lost {
+	given := f.hold != nil && f.o.keyed == nil && ctx.Err() == nil && !errors.Is(err, mcpvisor.ErrInputRequired) // [Task.Wait] asks no more
+	if err == nil || f.final || lost || given {
 		f.reportEnd(got.raw, err)
 	}
 	return got, err

@@ -146,6 +146,8 @@ func (q *Queue[T]) Remove(w *Waiter[T]) bool {
 		}
 	}
 	q.waiters.Remove(free)
-	w.place = nil
+	if w.place = nil; q.Len() == 0 {
+		clear(q.served)
+	}
 	return true
 }

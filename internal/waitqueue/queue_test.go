@@ -124,3 +124,13 @@ func TestQueue_remove_moves_those_of_the_same_client_up(t *testing.T) {
 	q.AddFor("a", "a")
 	require.Equal(t, []string{"a", "b", "b", "a", "b", "b", "b"}, slices.Collect(q.All()))
 }
+
+// An empty queue remembers no client, so it keeps nothing of a session alive, and none comes later for what it had before.
+func TestQueue_is_empty_after_the_last_one_gives_up(t *testing.T) {
+	var q Queue[int]
+	q.AddFor("a", 1)
+	last := q.AddFor("b", 2)
+	q.Admit(func(n int) bool { return n == 1 })
+	require.True(t, q.Remove(last))
+	require.Empty(t, q.served)
+}

@@ -477,3 +477,26 @@ func TestReplace_with_overlap_crossed_at_the_end(t *testing.T) {
 func replace(rt *Runtime, ctx context.Context, spec mcpvisor.ServerSpec) error { //nolint:revive // it stands for a method
 	return rt.ReplaceAll(ctx, []mcpvisor.ServerSpec{spec})[0]
 }
+
+// A call that is canceled in the queue may be admitted in that moment. When it gives its place back, a drain ends.
+func TestDrain_ends_after_a_call_that_is_admitted_while_it_leaves_the_queue(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}})
+		inc := h.rt.Snapshot().Server("fs").current
+		require.True(t, inc.limiter.tryAcquire(), "the only place is taken")
+		call := h.begin(t.Context())
+		l := &inc.limiter
+		l.mu.Lock() // the call cannot leave before all of this
+		for queued := range l.queue.All() {
+			queued.cancel(transport.ErrByOperator)
+		}
+		l.counts.Add(-1)
+		l.queue.Admit(func(queuedCall) bool { l.waiting.Add(-1); return l.increment() })
+		inc.drain()
+		l.mu.Unlock()
+		requireError(t, <-call, mcpvisor.ErrCanceled, mcpvisor.OutcomeNotSent)
+		h.settle()
+		require.True(t, isClosed(inc.idle))
+	})
+}

@@ -85,15 +85,15 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 		call := transport.InFlight{Method: r.Method, Target: r.Target, Began: r.Began}
 		e := i.limiter.acquire(ctx, i.session.Dead(), call, shorter(r.Timeout, r.TotalTimeout))
 		i.stats.calls.queued.Add(-1)
-		if e != nil {
-			return 0, e
-		}
-		if r.Waited != nil {
+		if e == nil && r.Waited != nil {
 			if err := r.Waited(); err != nil {
 				i.limiter.release(false)
-				i.checkIdle()
-				return 0, i.ownError(err)
+				e = i.ownError(err)
 			}
+		}
+		if e != nil {
+			i.checkIdle() // it may have had a place for a moment
+			return 0, e
 		}
 		queued = time.Since(began)
 	}

@@ -131,9 +131,10 @@ func (v *View) DropTask(id string, created time.Time) {
 	}
 }
 
-// MadeForAnother reports whether the incarnation has made the task for another call than that of own.
-func (v *View) MadeForAnother(t *task.Task, own *HeldTask) bool {
-	if v.current == nil {
+// MadeForAnother reports whether the incarnation has made the task for another call than that of own. here: it has made a task
+// of that call, which the first follower of the call holds. A later one cannot tell that from another call's.
+func (v *View) MadeForAnother(t *task.Task, own *HeldTask, here bool) bool {
+	if v.current == nil || here && (own == nil || !own.made) {
 		return false
 	}
 	all := &v.current.tasks

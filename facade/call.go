@@ -140,11 +140,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	if err == nil && c.opts.callGuard != nil {
 		o, view, offered, err = c.guardCall(ctx, view, name, o, params, start)
-		q.listed = offered != nil
 	}
 	if err != nil {
 		return err
 	}
+	q.listed = offered != nil
 	params = appendRound(params, &o.Continuation)
 	var request transport.Request // one copy of it: calls that wait have their stacks in no cache
 	request.Method, request.Target, request.Params, request.Held = "tools/call", name, params, share

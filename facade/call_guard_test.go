@@ -61,6 +61,7 @@ func TestWithCallGuard_refuses(t *testing.T) {
 				require.False(t, e.Retryable())
 			}
 			require.Zero(t, s.calls.Load())
+			require.Len(t, c.ToolStats("s"), 1, "the tool is listed")
 			entries, err := c.JournalEntries(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, entries)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/facade/relay"
+	"github.com/mcpvisor/mcpvisor/monitor"
 	"github.com/mcpvisor/mcpvisor/test/raw"
 )
 
@@ -104,7 +106,7 @@ func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 }
 
 // A small result in a large message releases its share of the buffer, whether it can be
-// decoded or not.
+// decoded or not, and whatever a function of the host does.
 func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 	ask := map[string]func(context.Context, *facade.Client) error{
 		"Call": func(ctx context.Context, c *facade.Client) error {
@@ -117,6 +119,10 @@ func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 		},
 		"Read": func(ctx context.Context, c *facade.Client) error {
 			_, err := c.ReadResource(ctx, "s", "a:b")
+			return err
+		},
+		"ReadRaw": func(ctx context.Context, c *facade.Client) error {
+			_, err := relay.Of(c).ReadResourceRaw(ctx, "s", "a:b")
 			return err
 		},
 		"Prompt": func(ctx context.Context, c *facade.Client) error {
@@ -136,11 +142,13 @@ func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 		for name, one := range ask {
 			t.Run(name+"/"+result, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, err := facade.New()
+					var kind mcpvisor.ErrorKind
+					c, err := facade.New(facade.WithEndedCalls(func(call monitor.EndedCall) { kind = call.Kind; panic("of the host") }, false))
 					require.NoError(t, err)
 					require.NoError(t, c.Register(t.Context(), padded(text, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
 					for i := range 10 {
-						require.NotErrorIs(t, one(t.Context(), c), mcpvisor.ErrOverloaded, "call %d, one after the other", i)
+						require.Panics(t, func() { _ = one(t.Context(), c) })
+						require.NotEqual(t, mcpvisor.ErrOverloaded, kind, "call %d, one after the other", i)
 					}
 					require.NoError(t, c.Close(t.Context()))
 				})

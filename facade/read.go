@@ -75,10 +75,10 @@ func (c *Client) askRaw(ctx context.Context, a ask, opts []CallOption) (json.Raw
 	var q tracked
 	defer q.abandon()
 	err := c.sendTo(ctx, &q, a.server, a.request, a.params, opts)
+	q.response.share.Release()
 	if q.end(c, err) != nil {
 		return nil, withOp(err, a.op)
 	}
-	q.response.share.Release()
 	return q.response.raw, nil
 }
 

@@ -134,6 +134,19 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 			require.NotContains(t, end.Error, taken.ID)
 		}
 	})
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		var ended endedCalls
+		c := registered(t, spec, ended.option())
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+		require.NoError(t, err)
+		require.NoError(t, c.Unregister(t.Context(), "s"))
+		for range 2 {
+			_, err = task.Wait(t.Context())
+			require.ErrorIs(t, err, mcpvisor.ErrClosed)
+		}
+		require.Len(t, ended.all, 2)
+		require.Equal(t, mcpvisor.ErrClosed, ended.requireTask(t).Kind)
+	})
 	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		journal := new(memoryJournal)
 		key := mcpvisor.JournalKey{Principal: "ci", Key: "k"}
@@ -152,5 +165,21 @@ func TestWithEndedCalls_task_without_a_result(t *testing.T) {
 		require.Equal(t, "ci", ended.all[0].Principal)
 		require.Empty(t, ended.all[0].Kind)
 		require.GreaterOrEqual(t, ended.all[0].Took, 50*time.Millisecond)
+	})
+	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		var ended endedCalls
+		c := registered(t, spec, facade.WithJournal(new(memoryJournal), ""), ended.option())
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+		require.NoError(t, err)
+		require.NoError(t, c.Stop(t.Context(), "s"))
+		_, err = task.Wait(t.Context())
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.Len(t, ended.all, 1, "the key finds the task again")
+		require.NoError(t, c.Start(t.Context(), "s"))
+		task, err = c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: "k"})
+		require.NoError(t, err)
+		_, err = task.Wait(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, ended.requireTask(t).Kind)
 	})
 }

@@ -135,11 +135,12 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 			err = nil
 		}
 	}
-	lost := err != nil && sessionEnded(asError(err))
-	if lost && (f.final || f.o.keyed == nil) {
+	lost := err != nil && sessionEnded(asError(err)) && (f.final || f.o.keyed == nil)
+	if lost {
 		f.c.rt.TaskLost(f.view, f.tool)
 	}
-	if err == nil || f.final || lost {
+	given := f.hold != nil && f.o.keyed == nil && ctx.Err() == nil && !errors.Is(err, mcpvisor.ErrInputRequired) // [Task.Wait] asks no more
+	if err == nil || f.final || lost || given {
 		f.reportEnd(got.raw, err)
 	}
 	return got, err

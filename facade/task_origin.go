@@ -93,7 +93,7 @@ func (f *follower) identify(t *task.Task) error {
 	defer f.mu.Unlock()
 	same := !t.Created.IsZero() && (made.Equal(t.Created) || f.learned.Equal(t.Created))
 	at := f.view.Incarnation()
-	if (f.hold != nil || at != f.origin.incarnation) && f.view.MadeForAnother(t, f.hold) {
+	if f.view.MadeForAnother(t, f.hold, at == f.origin.incarnation) {
 		return errOtherTask
 	}
 	if at != f.proven {

@@ -642,3 +642,35 @@ func TestTask_target_with_its_query(t *testing.T) {
 	require.NotEqual(t, target("http://h/mcp?tenant=production"), target("http://h/mcp?tenant=staging"))
 	require.Equal(t, target("http://h/mcp?tenant=a&api_key=0123456789"), target("http://h/mcp?tenant=a&api_key=abcdefghij"))
 }
+
+// A later handle on the task of a key is not taken for another call, however often it asks, while the call that has made the
+// task waits, is open, or was given up.
+func TestTask_of_a_key_has_several_handles(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 300 * time.Millisecond, Poll: 20 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		c := registered(t, spec, facade.WithJournal(new(memoryJournal), ""))
+		open, err := c.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("open"))
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		gaveUp := make(chan struct{})
+		go func() {
+			defer close(gaveUp)
+			_, _ = c.CallTool(ctx, "s/job", jobArgs, facade.WithKey("given up"))
+		}()
+		require.Eventually(t, func() bool {
+			known, err := c.JournalEntries(t.Context(), mcpvisor.JournalKey{Key: "given up"})
+			return err == nil && len(known) > 0 && known[0].State != mcpvisor.JournalSent
+		}, 10*time.Second, time.Millisecond)
+		giveUp()
+		<-gaveUp
+		for _, key := range []string{"given up", "open"} {
+			resumed, err := c.ResumeTask(t.Context(), mcpvisor.JournalKey{Key: key})
+			require.NoError(t, err)
+			_, err = resumed.Wait(t.Context())
+			require.NoError(t, err, key)
+			_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey(key))
+			require.NoError(t, err, key)
+		}
+		_, err = open.Wait(t.Context())
+		require.NoError(t, err)
+	})
+}

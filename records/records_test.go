@@ -161,6 +161,7 @@ func TestWriter(t *testing.T) {
 	w.Call(end)
 	end.Target, end.Began, end.Took = "pull", time.Now(), time.Second // with a key
 	w.Call(end)
+	w.Call(end) // another handle
 	require.NoError(t, w.Close())
 	both := read(t, tasks, records.Query{Tool: "push"})
 	require.Len(t, both, 2)

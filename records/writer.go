@@ -82,21 +82,32 @@ func (w *Writer) task(r *Record, call monitor.EndedCall) bool {
 	defer w.mu.Unlock()
 	if call.Method == "tools/call" {
 		r.Text = "it continues as a task, whose end is a call of tasks/result"
-		if len(w.tasks) >= maxTasks {
-			for oldest := range w.tasks { // any: they are many
-				delete(w.tasks, oldest)
-				break
-			}
-		}
 		call.Arguments = nil
-		w.tasks[call.Task] = call
+		w.rememberLocked(call.Task, call)
 		return true
 	}
 	made, known := w.tasks[call.Task]
-	if delete(w.tasks, call.Task); known {
+	if made.Task != "" {
 		r.Target, r.Client, r.Principal, r.Took = made.Target, made.Client, made.Principal, r.Time.Sub(made.Began)
+		delete(w.tasks, call.Task)
+	} else if known || call.Began.IsZero() {
+		return false
 	}
-	return known || !call.Began.IsZero()
+	if !call.Began.IsZero() { // other handles of the key report it, too
+		w.rememberLocked(call.Task, monitor.EndedCall{})
+	}
+	return true
+}
+
+// rememberLocked remembers a call that continues as a task; the zero call stands for one that has ended.
+func (w *Writer) rememberLocked(task string, call monitor.EndedCall) {
+	if len(w.tasks) >= maxTasks {
+		for oldest := range w.tasks { // any: they are many
+			delete(w.tasks, oldest)
+			break
+		}
+	}
+	w.tasks[task] = call
 }
 
 // Event adds an event. Log messages of servers and updates of resources are not kept: their number is up to the servers.

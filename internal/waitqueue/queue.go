@@ -133,13 +133,21 @@ func (q *Queue[T]) All() iter.Seq[T] {
 	}
 }
 
-// Remove takes a waiter out of the queue that gives up. It reports false if the waiter
+// Remove takes a waiter out of the queue that gives up, and its client's later ones move up. It reports false if the waiter
 // was admitted or refused before.
 func (q *Queue[T]) Remove(w *Waiter[T]) bool {
 	if w.place == nil {
 		return false
 	}
-	q.waiters.Remove(w.place)
-	w.place = nil
+	free, round := w.place, w.round
+	for e := free.Next(); e != nil; e = e.Next() {
+		if later := e.Value.(*Waiter[T]); later.client == w.client {
+			free.Value, later.place, later.round, free, round = later, free, round, e, later.round
+		}
+	}
+	q.waiters.Remove(free)
+	if w.place = nil; q.Len() == 0 {
+		clear(q.served)
+	}
 	return true
 }

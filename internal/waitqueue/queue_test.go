@@ -84,7 +84,7 @@ func TestQueue_admits_clients_in_turn(t *testing.T) {
 	for q.Len() > 0 {
 		next()
 	}
-	require.Equal(t, []string{"a1", "c1", "d", "a2", "b2", "d", "a3", "d", "a4", "d"}, admitted)
+	require.Equal(t, []string{"a1", "b2", "c1", "d", "a2", "d", "a3", "d", "a4", "d"}, admitted)
 }
 
 // A queue that one client fills keeps room for others: the one that has asked for most is refused.
@@ -105,4 +105,32 @@ func TestQueue_RefuseLast(t *testing.T) {
 		q.RefuseLast()
 	}
 	require.Zero(t, q.Len())
+}
+
+// A client whose waiters give up is as far from its turn as one that never had them: its later ones take their places.
+func TestQueue_remove_moves_those_of_the_same_client_up(t *testing.T) {
+	var q Queue[string]
+	var gaveUp []*Waiter[string]
+	for range 9 {
+		gaveUp = append(gaveUp, q.AddFor("a", "given up"))
+	}
+	q.AddFor("a", "a")
+	for range 5 {
+		q.AddFor("b", "b")
+	}
+	for _, w := range gaveUp {
+		require.True(t, q.Remove(w))
+	}
+	q.AddFor("a", "a")
+	require.Equal(t, []string{"a", "b", "b", "a", "b", "b", "b"}, slices.Collect(q.All()))
+}
+
+// An empty queue remembers no client, so it keeps nothing of a session alive, and none comes later for what it had before.
+func TestQueue_is_empty_after_the_last_one_gives_up(t *testing.T) {
+	var q Queue[int]
+	q.AddFor("a", 1)
+	last := q.AddFor("b", 2)
+	q.Admit(func(n int) bool { return n == 1 })
+	require.True(t, q.Remove(last))
+	require.Empty(t, q.served)
 }

@@ -102,7 +102,7 @@ func (w *world) settleCopies() {
 	if w.copied == "" || w.servers[0].http != nil {
 		return
 	}
-	clients := 2 // principals of clients since 2026-07-28
+	clients := 3 // principals of clients since 2026-07-28, and the client on lines
 	for _, p := range w.peers {
 		p.mu.Lock()
 		if p.session != "" {

@@ -339,14 +339,10 @@ func (t *Table) callsLocked(call int64) (calls []*Entry) {
 type Entries struct {
 	slots  [128]*Entry
 	others map[int64]*Entry // those whose slot was taken; nil without any, because a map does not shrink
-	count  int
 }
 
 // slot is where the entry with this id lies, or another one with the same last bits.
 func (t *Entries) slot(id int64) **Entry { return &t.slots[id&int64(len(t.slots)-1)] }
-
-// Len returns how many entries there are.
-func (t *Entries) Len() int { return t.count }
 
 // Get returns the entry with this id; nil if it is not there.
 func (t *Entries) Get(id int64) *Entry {
@@ -358,7 +354,6 @@ func (t *Entries) Get(id int64) *Entry {
 
 // Add adds an entry. Its id must be free.
 func (t *Entries) Add(e *Entry) {
-	t.count++
 	slot := t.slot(e.ID)
 	if *slot == nil {
 		*slot = e
@@ -374,14 +369,7 @@ func (t *Entries) Add(e *Entry) {
 func (t *Entries) Delete(id int64) {
 	if slot := t.slot(id); *slot != nil && (*slot).ID == id {
 		*slot = nil
-		t.count--
-		return
-	}
-	if t.others[id] == nil {
-		return
-	}
-	delete(t.others, id)
-	if t.count--; len(t.others) == 0 {
+	} else if delete(t.others, id); len(t.others) == 0 {
 		t.others = nil
 	}
 }

@@ -119,7 +119,7 @@ func TestTable_Add_ids_wrap(t *testing.T) {
 	require.Equal(t, EndID-1, again.ID, "the id of a removed request is used again")
 	free, _ := addRequest(t, &table, transport.Request{})
 	require.Equal(t, FirstID+1, free.ID, "the id of a request in flight is left out")
-	require.Equal(t, 4, table.Open.Len())
+	require.Len(t, slices.Collect(table.Open.All()), 4)
 	require.Same(t, wrapped, table.Open.Get(FirstID))
 }
 
@@ -218,7 +218,7 @@ func TestTable_deadline(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, owner.expiries(table), 1)
 		require.True(t, <-free, "after is called without the mutex")
-		require.Zero(t, table.Open.Len())
+		require.Empty(t, slices.Collect(table.Open.All()))
 	})
 }
 
@@ -534,12 +534,12 @@ func TestEntries_is_a_map(t *testing.T) {
 				seen[e.ID] = e
 			}
 			require.Equal(t, want, seen)
-			require.Equal(t, len(want), entries.Len())
+			require.Len(t, slices.Collect(entries.All()), len(want))
 		}
 		for e := range entries.All() {
 			entries.Delete(e.ID)
 		}
-		require.Zero(t, entries.Len(), "a loop may delete")
+		require.Empty(t, slices.Collect(entries.All()), "a loop may delete")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,7 +84,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.table.Mu.Lock()
 		defer p.table.Mu.Unlock()
-		return p.table.Open.Len() == 21
+		return len(slices.Collect(p.table.Open.All())) == 21
 	}, 10*time.Second, time.Millisecond)
 
 	require.True(t, p.end(errEnded))
@@ -105,7 +106,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	check(<-p.startRequest(t.Context(), transport.Request{Method: "late"}), mcpvisor.OutcomeNotSent)
 	require.False(t, p.postLine(&outgoing{text: []byte("x\n")}))
 	require.ErrorIs(t, p.sendLine(t.Context(), []byte("x\n")), io.ErrClosedPipe)
-	require.Zero(t, p.table.Open.Len())
+	require.Empty(t, slices.Collect(p.table.Open.All()))
 }
 
 // TestResponse_to_an_unsent_request: a server that guesses the id of a request cannot

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,7 +129,7 @@ func TestLineQueue_full_pipe(t *testing.T) {
 			require.Eventually(t, func() bool {
 				p.table.Mu.Lock()
 				defer p.table.Mu.Unlock()
-				return p.table.Open.Len() == 10
+				return len(slices.Collect(p.table.Open.All())) == 10
 			}, 10*time.Second, time.Millisecond)
 			cause := errors.New("the host has shut down")
 			cancel(cause)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -272,7 +273,7 @@ func TestReading_loses_nothing(t *testing.T) {
 	}
 	p.table.Mu.Lock()
 	defer p.table.Mu.Unlock()
-	require.Zero(t, p.table.Open.Len())
+	require.Empty(t, slices.Collect(p.table.Open.All()))
 }
 
 // TestReading_ends_with_the_last_call: the goroutine that reads ends when the only call is

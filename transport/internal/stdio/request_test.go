@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,7 +181,7 @@ func TestRequest_ends_once(t *testing.T) {
 				require.NotEmpty(t, got.result)
 			}
 		}
-		require.Zero(t, p.table.Open.Len())
+		require.Empty(t, slices.Collect(p.table.Open.All()))
 	}
 }
 
@@ -451,7 +452,7 @@ func TestProgress_callback_panics(t *testing.T) {
 	require.Equal(t, 1, calls)
 	p.table.Mu.Lock()
 	defer p.table.Mu.Unlock()
-	require.Zero(t, p.table.Open.Len())
+	require.Empty(t, slices.Collect(p.table.Open.All()))
 }
 
 // TestProgress_bounded_bytes: reports that wait for a slow callback are bounded in

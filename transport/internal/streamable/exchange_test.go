@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ import (
 func (t *exchangeTable) size() int {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
-	return t.requests.Open.Len()
+	return len(slices.Collect(t.requests.Open.All()))
 }
 
 // requireEnd asserts that an exchange has ended, and why.

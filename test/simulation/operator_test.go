@@ -165,8 +165,8 @@ func (w *world) judgeOperator() {
 	}
 }
 
-// planOf is the id of the plan of a call that an operator has canceled; empty if that is not certain: over HTTP, and with copies,
-// several sessions have the same ids. w.mu is locked.
+// planOf is the id of the plan of a call that an operator has canceled; empty if that is not certain: over HTTP, with copies, and
+// while a server is replaced, several sessions have the same ids. w.mu is locked.
 func (w *world) planOf(o order) string {
 	s := w.servers[o.call.Server[1]-'0']
 	if s.http != nil || s.name == w.copied {
@@ -174,7 +174,10 @@ func (w *world) planOf(o order) string {
 	}
 	var ids []string
 	for _, l := range s.past {
-		if id := l.requests[fmt.Sprint(o.call.ID)]; id != "" && !l.began.After(o.at) && (l.ended.IsZero() || !l.ended.Before(o.at)) {
+		if l.began.After(o.call.Began) || !l.ended.IsZero() && l.ended.Before(o.at) {
+			continue
+		}
+		if id := l.requests[fmt.Sprint(o.call.ID)]; id != "" || l.stopped.After(o.call.Began) { // one that is stopped has not read it
 			ids = append(ids, id)
 		}
 	}

@@ -299,6 +299,15 @@ func (w *world) registered(err error, specs ...mcpvisor.ServerSpec) {
 	}
 }
 
+// lives reports whether a host lives: else specifications that were made for it may be of the next one, and are not used.
+func (w *world) lives(c *facade.Client, specs ...mcpvisor.ServerSpec) bool {
+	if w.current() == c {
+		return true
+	}
+	w.registered(errKilled, specs...)
+	return false
+}
+
 func (w *world) specs(version int) (all []mcpvisor.ServerSpec) {
 	for i := range w.servers {
 		all = append(all, w.spec(i, version, true))
@@ -447,9 +456,12 @@ func (w *world) play(e event) {
 	case "drain":
 		err = w.current().Restart(ctx, s.name, facade.WithDrain())
 	case "again":
-		c := w.current() // before the specification: one that is of a host which dies in this moment must not reach the next
+		c := w.current()
 		if err = c.Unregister(ctx, s.name); err == nil || errors.Is(err, mcpvisor.ErrUnknownServer) {
 			spec := w.spec(e.Server, e.N, !e.odd())
+			if !w.lives(c, spec) {
+				break
+			}
 			if e.N == 3 && err == nil {
 				w.crossed.Go(func() { w.fence(ctx, s, true) })
 			}
@@ -459,6 +471,9 @@ func (w *world) play(e event) {
 	case "apply":
 		c := w.current()
 		specs := w.specs(e.N)
+		if !w.lives(c, specs...) {
+			break
+		}
 		err = c.Apply(ctx, specs)
 		w.registered(err, specs...)
 	case "fence":

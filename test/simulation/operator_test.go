@@ -191,10 +191,10 @@ func (w *world) planOf(o order) string {
 func (w *world) fence(ctx context.Context, s *server, crossing bool) {
 	w.mu.Lock()
 	c, began, known := w.host, time.Now(), len(w.registrations)
-	clear := true // nothing registers the server now, but for the one that the fence crosses
+	alone := true // nothing registers the server now, but for the one that the fence crosses
 	for i, r := range w.registrations {
 		if r.server == s.name && !r.over && r.asked.After(w.disk.began) {
-			clear = clear && crossing && i == known-1
+			alone = alone && crossing && i == known-1
 		}
 	}
 	w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *world) fence(ctx context.Context, s *server, crossing bool) {
 	if took := time.Since(began); took > 20*time.Second && w.host == c {
 		w.failLocked("fence of %s took %v: %v", s.name, took, err)
 	}
-	if err != nil || w.host != c || !clear || slices.ContainsFunc(w.registrations[known:], func(r *registration) bool { return r.server == s.name }) {
+	if err != nil || w.host != c || !alone || slices.ContainsFunc(w.registrations[known:], func(r *registration) bool { return r.server == s.name }) {
 		return
 	}
 	s.fenced = time.Now()

@@ -76,7 +76,7 @@ func reportFirstClient(ctx context.Context) bool {
 	}))
 }
 
-// report prints what runSelf decodes, and ends this program if there is none.
+// report prints a value as JSON, for [runSelf] to read. An error ends this program.
 func report[T any](v T, err error) bool {
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(v)

@@ -163,7 +163,7 @@ func (i Input) Variable() string {
 	}, i.ID)
 }
 
-// answer is the value of an input or what a program of ${command:…} has printed, or why there is none.
+// answer is the value of an input, or the output of a program of ${command:…}; err says why there is neither.
 type answer struct {
 	value string
 	err   error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,4 +51,25 @@ func TestWithEndedCalls(t *testing.T) {
 		require.JSONEq(t, `{"text":"a"}`, string(ended[0].Arguments), "they are not those of the next call")
 		require.JSONEq(t, `{"text":"b"}`, string(ended[1].Arguments))
 	}
+}
+
+// The function of WithEndedCalls may use the key of the call: it is free then, and the call is answered by the journal.
+func TestWithEndedCalls_key_is_free(t *testing.T) {
+	var c *facade.Client
+	dir, call, got := t.TempDir(), func() (json.RawMessage, error) { return nil, nil }, []string(nil)
+	c = newClient(t, facade.WithJournal(new(memoryJournal), ""), facade.WithEndedCalls(func(monitor.EndedCall) {
+		raw, err := call()
+		got = append(got, string(raw))
+		require.NoError(t, err)
+	}, false))
+	call = func() (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return c.CallToolRaw(ctx, "s/job", []byte(`{"key":"a"}`), facade.WithKey("order-1"))
+	}
+	require.NoError(t, c.Register(t.Context(), countServer(dir)))
+	raw, err := call()
+	require.NoError(t, err)
+	require.Equal(t, []string{string(raw)}, got)
+	require.Equal(t, map[string]int{"a": 1}, mcptest.Executions(dir))
 }

@@ -139,7 +139,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			r.Waited = c.recheckLater(v, r, o.guarded)
 		}
 		raw, spent, err := c.rt.Request(ctx, v, r, o.Timeout)
-		r.Began = began
+		r.Began = began // without the wait in the queue, which Request has added
 		q.view, q.record.Began, q.record.Took = v, began, spent.Took
 		switch err {
 		case nil:
